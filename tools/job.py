@@ -119,7 +119,7 @@ def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
     found = next((each for each in actions.groups(owner) if each.outputs["name"] == group), None)
     if found is None or found.outputs.get("visibility") != "selected":
         return ""
-    names = [each.name for each in actions.served(owner, int(found.id))]
+    names = [each.name for each in actions.repositories_of_group(owner, int(found.id))]
     if repository.rpartition("/")[2] in names:
         return ""
     return (

@@ -11,8 +11,8 @@ from pathlib import Path
 def ambient_python() -> str:
     """Return the Python interpreter of a program that names no virtual environment.
 
-    The official host uses `python3` on PATH. Here the order is PULUMI_PYTHON_CMD (which the official host honours too),
-    an activated environment with the SDK, and the interpreter of this host, which has every SDK of the sandbox.
+    The order is PULUMI_PYTHON_CMD, an activated environment with the SDK, and the interpreter of this host, which has
+    every SDK of the sandbox. The official host honours PULUMI_PYTHON_CMD too, and otherwise uses `python3` on PATH.
     """
     named = os.environ.get("PULUMI_PYTHON_CMD")
     if named:

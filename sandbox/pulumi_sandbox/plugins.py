@@ -16,8 +16,8 @@ from pulumi_sandbox.workspace import Workspace
 PROVIDERS = tuple(sorted(file.parent.name for file in (Path(__file__).parent / "providers").glob("*/provider.py")))
 # The version becomes the name of a folder, and it comes from a file of the program.
 VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,99}")
-# Passes the version of the program's SDK to a provider, if the sandbox has another version.
-ASKED = "PULUMI_SANDBOX_SDK_VERSION"
+# The environment variable that passes the version of the program's SDK to a provider of another version.
+PROGRAM_SDK_VERSION = "PULUMI_SANDBOX_SDK_VERSION"
 
 
 def sdk_version(name: str) -> str | None:
@@ -32,8 +32,8 @@ def plugin_folder(home: Path, name: str, version: str) -> Path:
     return home / "plugins" / f"resource-{name}-v{version}"
 
 
-def offer(name: str, version: str, home: Path | None = None) -> bool:
-    """Return True if the engine finds this plugin. Offline providers are installed for each version of their SDK.
+def install_if_known(name: str, version: str, home: Path | None = None) -> bool:
+    """Install an offline provider under this version of its SDK. Return True if the engine finds the plugin then.
 
     `home` defaults to PULUMI_HOME.
     """
@@ -56,9 +56,9 @@ def install(workspace: Workspace) -> dict[str, str]:
 
 
 def launcher(name: str, version: str) -> str:
-    other = "" if version == sdk_version(name) else f"{ASKED}={shlex.quote(version)} "
+    variable = "" if version == sdk_version(name) else f"{PROGRAM_SDK_VERSION}={shlex.quote(version)} "
     return (
         "#!/bin/sh\n"
         f"# pulumi-sandbox's offline provider for {name}; -P keeps the project's own modules from shadowing ours.\n"
-        f'{other}exec {shlex.quote(sys.executable)} -P -m pulumi_sandbox.providers {name} "$@"\n'
+        f'{variable}exec {shlex.quote(sys.executable)} -P -m pulumi_sandbox.providers {name} "$@"\n'
     )

@@ -30,14 +30,14 @@ def signal_group(group: int, number: int) -> bool:
 
 def watch(pipe: int, group: int, grace: float) -> None:
     os.setsid()  # Leave the group, which this process may have to end.
-    silent = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(silent, stream)  # Close the outputs, so that no reader waits for their end.
+        os.dup2(devnull, stream)  # Close the outputs, so that no reader waits for their end.
     if os.read(pipe, 1):
         return
     signal_group(group, signal.SIGTERM)
-    ends = time.monotonic() + grace
-    while signal_group(group, 0) and time.monotonic() < ends:
+    deadline = time.monotonic() + grace
+    while signal_group(group, 0) and time.monotonic() < deadline:
         time.sleep(0.05)
     signal_group(group, signal.SIGKILL)
 

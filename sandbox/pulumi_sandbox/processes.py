@@ -1,4 +1,4 @@
-"""Child processes that end with the work they were started for."""
+"""Child processes that end when this process ends or cancels them, also if this process is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Guarded:
         self.cancelled = False
         self.ended = threading.Event()
         self._lock = threading.Lock()
-        self._over = False
+        self._pipe_closed = False
         stream = subprocess.PIPE if piped else None
         reading, self._writing = os.pipe()
         try:
@@ -59,8 +59,8 @@ class Guarded:
         code = self.process.wait()
         self.ended.set()
         with self._lock:
-            if not self._over:
-                self._over = True
+            if not self._pipe_closed:
+                self._pipe_closed = True
                 with contextlib.suppress(OSError):
                     os.write(self._writing, b"x")  # This byte tells the watcher that the command ended normally.
                 os.close(self._writing)
@@ -69,11 +69,11 @@ class Guarded:
     def cancel(self) -> None:
         """End the whole process group, with SIGTERM first and SIGKILL after the grace time."""
         with self._lock:
-            if self._over or self.cancelled:
+            if self._pipe_closed or self.cancelled:
                 return
             self.cancelled = True
             # The watcher acts on a pipe that closes without a byte, even if this process is killed now.
-            self._over = True
+            self._pipe_closed = True
             os.close(self._writing)
         # No other code may wait for the process: gRPC drops a cancelled call in the middle.
         threading.Thread(target=self._reap, daemon=True).start()

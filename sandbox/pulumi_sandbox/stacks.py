@@ -17,8 +17,8 @@ from pulumi_sandbox import yaml_file
 from pulumi_sandbox.engine.model import Engine
 from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, YamlFileError
 
-PASSPHRASES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
-NOT_OURS = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
+PASSPHRASE_VARIABLES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
+OWN_STACK_KEY_NOTE = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
 
 
 @cache
@@ -38,79 +38,81 @@ def stack_file(workspace: Workspace, stack: str) -> Path:
     """Return the path of a stack's file. As in the engine, its suffix is that of the project file."""
     settings = project_settings(workspace.project)
     folder = settings.get("stackConfigDir") or settings.get("config")
-    ending = next((Path(name).suffix for name in PROJECT_FILES if (workspace.project / name).is_file()), ".yaml")
-    inside = workspace.project / (folder if isinstance(folder, str) else "")
-    return inside / f"Pulumi.{stack.rsplit('/', 1)[-1]}{ending}"
+    suffix = next((Path(name).suffix for name in PROJECT_FILES if (workspace.project / name).is_file()), ".yaml")
+    parent = workspace.project / (folder if isinstance(folder, str) else "")
+    return parent / f"Pulumi.{stack.rsplit('/', 1)[-1]}{suffix}"
 
 
 def in_state(workspace: Workspace, stack: str) -> bool:
     """Return True if the sandbox's state has the stack."""
-    name, short = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
-    states = workspace.backend / ".pulumi" / "stacks" / str(name)
-    return any((states / f"{short}{ending}").is_file() for ending in (".json", ".json.gz"))
+    project, stack_name = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
+    states = workspace.backend / ".pulumi" / "stacks" / str(project)
+    return any((states / f"{stack_name}{ending}").is_file() for ending in (".json", ".json.gz"))
 
 
 def locks(workspace: Workspace, stack: str) -> list[Path]:
     """Return the lock files of engine commands that use the stack."""
-    name, short = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
-    folders = (workspace.backend / ".pulumi" / "locks").glob(f"*/{glob.escape(str(name))}/{glob.escape(short)}")
+    project, stack_name = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
+    folders = (workspace.backend / ".pulumi" / "locks").glob(f"*/{glob.escape(str(project))}/{glob.escape(stack_name)}")
     return [file for folder in folders for file in folder.glob("*.json")]
 
 
-def missing(workspace: Workspace, stack: str) -> Path | None:
-    """Return the file of a stack that is in the project and not in the state, or None."""
+def file_without_stack(workspace: Workspace, stack: str) -> Path | None:
+    """Return the stack's file if it exists and the sandbox's state does not have the stack, else None."""
     file = stack_file(workspace, stack)
-    named = isinstance(project_settings(workspace.project).get("name"), str)
-    return file if named and file.is_file() and not in_state(workspace, stack) else None
+    project_has_name = isinstance(project_settings(workspace.project).get("name"), str)
+    return file if project_has_name and file.is_file() and not in_state(workspace, stack) else None
 
 
-def make(
+def create_if_missing(
     workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
     """Run `pulumi stack init` if it is needed. The command that follows reports any error."""
-    file = missing(workspace, stack)
+    file = file_without_stack(workspace, stack)
     if file is None:
         return
-    answer = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
-    if answer.returncode == 0:
+    result = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
+    if result.returncode == 0:
         say(f"made the stack {stack} in the sandbox, from {file.name}")
-    elif missing(workspace, stack) is not None:  # Otherwise another command created the stack in the meantime.
-        message = answer.stderr.strip()
-        if "passphrase" in message and PASSPHRASES & os.environ.keys():
-            message += f"\n  hint: {NOT_OURS}"
-        why = broken(file) if "YAML" in message else ""
-        say(f"the stack {stack} could not be made from {file.name}:\n{why or message}")
+    elif (
+        file_without_stack(workspace, stack) is not None
+    ):  # Otherwise another command created the stack in the meantime.
+        message = result.stderr.strip()
+        if "passphrase" in message and PASSPHRASE_VARIABLES & os.environ.keys():
+            message += f"\n  hint: {OWN_STACK_KEY_NOTE}"
+        problem = yaml_problem(file) if "YAML" in message else ""
+        say(f"the stack {stack} could not be made from {file.name}:\n{problem or message}")
 
 
-def explain(
+def print_likely_cause(
     workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
-    """Return the likely cause of a failed command, for errors that the engine reports without details."""
+    """Print the likely cause of a failed command, for errors that the engine reports without details."""
     file = stack_file(workspace, stack)
     if in_state(workspace, stack):
         # The engine accepts more than our parser. If the engine accepts the file, it is valid.
-        if file.is_file() and (why := broken(file)):
-            answer = run_engine(workspace, engine, environment, "config", "--json", "--stack", stack)
-            if "YAML" in answer.stderr:
-                say(why)
-        if PASSPHRASES & os.environ.keys():
-            say(NOT_OURS)
+        if file.is_file() and (problem := yaml_problem(file)):
+            result = run_engine(workspace, engine, environment, "config", "--json", "--stack", stack)
+            if "YAML" in result.stderr:
+                say(problem)
+        if PASSPHRASE_VARIABLES & os.environ.keys():
+            say(OWN_STACK_KEY_NOTE)
         if locks(workspace, stack):
             say(
                 f"the stack {stack} is locked: another command runs, or one was interrupted before it could unlock it\n"
                 f"  hint: for an interrupted one, pulumi-sandbox cancel --stack {stack} --yes"
             )
     elif not file.is_file():
-        known = sorted(
+        stacks_with_file = sorted(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file
         )
-        near = closest(stack, known)
+        similar = closest(stack, stacks_with_file)
         hint = (
-            f"did you mean {near}?"
-            if near
+            f"did you mean {similar}?"
+            if similar
             else f"run pulumi-sandbox stack init {stack}, or create an empty {file.name}"
         )
-        expected = f"\n  expected: {', '.join(known)}" if known else ""
+        expected = f"\n  expected: {', '.join(stacks_with_file)}" if stacks_with_file else ""
         say(f"{stack}: there is no {file.name} and no such stack{expected}\n  hint: {hint}")
 
 
@@ -124,7 +126,7 @@ def run_engine(
     )  # fmt: skip
 
 
-def broken(file: Path) -> str:
+def yaml_problem(file: Path) -> str:
     """Return the problem that our parser finds in a file, or an empty text."""
     try:
         yaml_file.check(file)

@@ -18,12 +18,12 @@ from pulumi_sandbox.engine.model import write_whole
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
-# Below the ports that Linux and macOS use for outgoing connections (from 32768 and 49152), so that none takes ours.
+# Linux and macOS use higher ports for outgoing connections (from 32768 and from 49152).
 PORTS = range(20000, 32000)
 
 # The variable of the Google provider for another Compute Engine endpoint, and its value here.
 ENDPOINT = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
-_ENDPOINT = re.compile(r"http://127\.0\.0\.1:(\d+)/compute/v1/")
+_ENDPOINT_URL = re.compile(r"http://127\.0\.0\.1:(\d+)/compute/v1/")
 
 # Credentials and endpoints of real clouds. A program in the sandbox must not reach an account, not even by mistake.
 HIDDEN_PREFIXES = (
@@ -62,14 +62,14 @@ class Workspace:
     @classmethod
     def find(cls, start: Path | None = None) -> Workspace:
         """Return the sandbox in `$PULUMI_SANDBOX_DIR`, or next to the nearest Pulumi.yaml from `start` upwards."""
-        here = (start or Path.cwd()).resolve()
-        project = find_project(here)
-        chosen = os.environ.get("PULUMI_SANDBOX_DIR")
-        if chosen:
-            return cls(Path(chosen).resolve(), project)
+        folder = (start or Path.cwd()).resolve()
+        project = find_project(folder)
+        configured = os.environ.get("PULUMI_SANDBOX_DIR")
+        if configured:
+            return cls(Path(configured).resolve(), project)
         if project is None:
             raise NoProjectError(
-                f"pulumi-sandbox: no Pulumi project here\n  got: {here}\n"
+                f"pulumi-sandbox: no Pulumi project here\n  got: {folder}\n"
                 "  expected: a Pulumi.yaml in this folder or in one above it\n"
                 "  hint: change into the project's folder, name it with --cwd, or set PULUMI_SANDBOX_DIR to a folder "
                 "for the sandbox"
@@ -141,8 +141,8 @@ class Workspace:
     @property
     def endpoint_port(self) -> int:
         """The port of the Compute Engine API for clients with this process's environment."""
-        named = _ENDPOINT.fullmatch(os.environ.get(ENDPOINT, ""))
-        return int(named[1]) if named else self.compute_port
+        match = _ENDPOINT_URL.fullmatch(os.environ.get(ENDPOINT, ""))
+        return int(match[1]) if match else self.compute_port
 
     def environment(self, port: int | None = None) -> dict[str, str]:
         """Return the variables that make plain `pulumi` use this sandbox, with the Compute Engine API at this port."""
@@ -155,8 +155,9 @@ class Workspace:
             # Runs programs and dynamic resources whose Pulumi.yaml names no virtual environment.
             "PULUMI_PYTHON_CMD": ambient_python(),
             "PULUMI_HOME": str(self.home),
-            # The backend writes attributes to a second file, and not atomically: a `pulumi` killed in that write
-            # leaves an empty one, and every later command ends with "failed to load checkpoint: EOF". Nothing needs it.
+            # With metadata, the backend writes attributes to a second file, and not atomically. If `pulumi` is killed
+            # during this write, the file is empty, and every later command fails with "failed to load checkpoint: EOF".
+            # Nothing needs the file.
             "PULUMI_BACKEND_URL": f"file://{self.backend}?metadata=skip",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -180,19 +181,19 @@ class Workspace:
             settings["PULUMI_CONFIG_PASSPHRASE"] = "sandbox"  # noqa: S105 - it guards nothing, and the docs name it
         return settings
 
-    def hidden(self) -> tuple[str, ...]:
+    def variables_to_unset(self) -> tuple[str, ...]:
         """Return the variables to unset: credentials of real accounts."""
-        ours = self.environment()
-        return tuple(sorted(name for name in os.environ if name not in ours and is_hidden(name)))
+        own_variables = self.environment()
+        return tuple(sorted(name for name in os.environ if name not in own_variables and is_hidden(name)))
 
-    def apply(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    def child_environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a child process, with its own port for the Compute Engine API.
 
         A VM ends with the provider that booted it. With one port for all commands, the provider of a killed command
         could receive the requests of the next command for some seconds.
         """
-        kept = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
-        return kept | self.environment(free_port())
+        without_credentials = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
+        return without_credentials | self.environment(free_port())
 
 
 def is_hidden(name: str) -> bool:

@@ -79,7 +79,7 @@ def cluster(api: Api, tmp_path: Path) -> Twin:
     cloud.shapes = SHAPES
     twin = Twin(cloud, tmp_path)
     twin.said, twin.api = [], api
-    twin.life = Lifecycle(cloud, cloud.context)
+    twin.lifecycle = Lifecycle(cloud, cloud.context)
     return twin
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes.workloads import job_rules
-from pulumi_sandbox.providers.kubernetes.workloads.containers import Ended
+from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult
 
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node
@@ -38,7 +38,7 @@ def run(both: Both, given: Mapping[str, Any], codes: list[int]) -> tuple[dict[st
         ended["state"] = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
         status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [ended]}
         both.api.patch_status("v1", "Pod", name, status, space)
-        tally.count(f"{space}/{name}", None if index is None else int(index), [Ended(CHECK, code)])
+        tally.count(f"{space}/{name}", None if index is None else int(index), [ContainerResult(CHECK, code)])
     assert tally.is_over(wanted)
     return both.status_of(given), tally
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduling.affinity import OWN
+from pulumi_sandbox.providers.kubernetes.scheduling.affinity import OWN_RULE
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 
 from tests.control_plane.api import until
@@ -45,7 +45,7 @@ def test_each_pod_gets_a_node_of_its_own(both: Both) -> None:
     assert {"real": real, "sandbox": said} == {"real": {"a", "b"}, "sandbox": {"a", "b"}}
 
 
-@pytest.mark.parametrize(("gpus", "why"), [(2, OWN), (1, NO_GPU)])
+@pytest.mark.parametrize(("gpus", "why"), [(2, OWN_RULE), (1, NO_GPU)])
 def test_on_one_node_the_second_pod_waits_for_the_same_reason_as_in_the_sandbox(
     both: Both, gpus: int, why: str
 ) -> None:

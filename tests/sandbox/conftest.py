@@ -1,4 +1,4 @@
-"""What the sandbox's tests share: a small project of their own, and the sandbox it runs in."""
+"""A small Pulumi project for the tests of the sandbox, and the sandbox in which it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.sandbox_runner import SandboxRunner
 
 # For what Pulumi's own language host does otherwise. CI builds a CLI; a user's machine may have an official one alone.
 needs_our_host = pytest.mark.skipif(
-    locate.kept(("build",)) is None, reason="no Pulumi CLI was built here: PULUMI_SANDBOX_ENGINE=build make engine"
+    locate.recorded_engine(("build",)) is None,
+    reason="no Pulumi CLI was built here: PULUMI_SANDBOX_ENGINE=build make engine",
 )
 OUR_HOST = {"PULUMI_SANDBOX_ENGINE": "build"}
 

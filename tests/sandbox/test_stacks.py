@@ -41,17 +41,17 @@ class Setting:
         state.write_text("{}")
 
     def explain(self, stack: str) -> list[str]:
-        stacks.explain(self.workspace, self.engine, stack, {}, self.said.append)
+        stacks.print_likely_cause(self.workspace, self.engine, stack, {}, self.said.append)
         return self.said
 
     def make(self, stack: str) -> list[str]:
-        stacks.make(self.workspace, self.engine, stack, {}, self.said.append)
+        stacks.create_if_missing(self.workspace, self.engine, stack, {}, self.said.append)
         return self.said
 
 
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    for name in stacks.PASSPHRASES:
+    for name in stacks.PASSPHRASE_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return Setting(tmp_path)
 
@@ -69,9 +69,9 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 def test_a_stacks_file_is_where_the_engine_has_it(tmp_path: Path, project: str, settings: str, file: str) -> None:
     setting = Setting(tmp_path, project, settings)
     setting.file(file)
-    assert stacks.missing(setting.workspace, "org/ci/dev") == tmp_path / file
+    assert stacks.file_without_stack(setting.workspace, "org/ci/dev") == tmp_path / file
     setting.known("dev")
-    assert stacks.missing(setting.workspace, "dev") is None
+    assert stacks.file_without_stack(setting.workspace, "dev") is None
 
 
 def test_in_a_project_without_stack_files_the_answer_names_the_two_ways_to_make_a_stack(setting: Setting) -> None:
@@ -132,7 +132,7 @@ def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
         [said] = setting.explain("dev")
     else:
         [said] = setting.make("dev")
-    assert said.endswith(stacks.NOT_OURS)
+    assert said.endswith(stacks.OWN_STACK_KEY_NOTE)
     assert "another" not in said
 
 

@@ -15,7 +15,7 @@ from pulumi_sandbox.cli import main
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import VERSION, Engine
 from pulumi_sandbox.world import file as world_file
-from pulumi_sandbox.world.file import unreadable
+from pulumi_sandbox.world.file import database_error
 from pulumi_sandbox.world.store import World
 
 COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
@@ -83,10 +83,10 @@ def test_a_folder_that_takes_no_more_is_one_message(root: Path, words: str, made
 
 def test_a_write_that_names_no_file_is_told_with_the_sandboxs_folder(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert main.unusable(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
+    assert main.write_error_text(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
     elsewhere = OSError(errno.EACCES, "Permission denied", "/somewhere/pulumi")
-    assert main.unusable(elsewhere, tmp_path) == "/somewhere/pulumi: Permission denied"
-    assert main.unusable(OSError("no free local port"), tmp_path) == "pulumi-sandbox: no free local port"
+    assert main.write_error_text(elsewhere, tmp_path) == "/somewhere/pulumi: Permission denied"
+    assert main.write_error_text(OSError("no free local port"), tmp_path) == "pulumi-sandbox: no free local port"
 
 
 def test_a_world_that_another_command_writes_to_keeps_its_own_words(
@@ -110,4 +110,4 @@ def test_what_sqlite_says_of_a_read_only_file_is_told_with_its_path(tmp_path: Pa
     with pytest.raises(sqlite3.OperationalError) as wrong:
         reading.execute("INSERT INTO one VALUES (1)")
     reading.close()
-    assert f"{unreadable(wrong.value, file)}\n" == f"{file}: attempt to write a readonly database\n{HINT}"
+    assert f"{database_error(wrong.value, file)}\n" == f"{file}: attempt to write a readonly database\n{HINT}"

@@ -85,7 +85,7 @@ def test_commands_share_no_port_so_that_none_is_asked_for_the_machine_of_another
     found = Workspace.find(project)
     ports = iter((20001, 20002, 20003))
     monkeypatch.setattr(workspaces, "free_port", lambda: next(ports))
-    first, second = found.apply(), found.apply()
+    first, second = found.child_environment(), found.child_environment()
     for environment, port in ((first, 20001), (second, 20002)):
         assert environment["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"http://127.0.0.1:{port}/compute/v1/"
         assert environment["GCE_METADATA_HOST"] == f"127.0.0.1:{port}"
@@ -130,7 +130,7 @@ def test_the_callers_passphrase_wins(project: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(name, "theirs")
     environment = Workspace.find(project).environment()
     assert "PULUMI_CONFIG_PASSPHRASE" not in environment
-    assert Workspace.find(project).apply()[name] == "theirs"
+    assert Workspace.find(project).child_environment()[name] == "theirs"
 
 
 # Written out here once more: a name that is lost in the code is missed.
@@ -156,8 +156,8 @@ def test_what_opens_a_real_account_does_not_reach_the_program(
 ) -> None:
     monkeypatch.setenv(name, "theirs")
     found = Workspace.find(project)
-    assert found.hidden() == (name,)
-    assert name not in found.apply()
+    assert found.variables_to_unset() == (name,)
+    assert name not in found.child_environment()
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -167,16 +167,16 @@ def test_what_names_a_real_endpoint_names_the_sandboxs_own(
     monkeypatch.setenv(name, "theirs")
     monkeypatch.setattr(workspaces, "free_port", lambda: 20001)
     found = Workspace.find(project)
-    assert found.hidden() == ()
-    assert found.apply()[name] == found.environment()[name] != "theirs"
+    assert found.variables_to_unset() == ()
+    assert found.child_environment()[name] == found.environment()[name] != "theirs"
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_opens_nothing_reaches_the_program(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "theirs")
     found = Workspace.find(project)
-    assert found.hidden() == ()
-    assert found.apply()[name] == "theirs"
+    assert found.variables_to_unset() == ()
+    assert found.child_environment()[name] == "theirs"
 
 
 def test_every_name_and_every_beginning_that_is_hidden_is_asserted_here() -> None:

@@ -41,8 +41,8 @@ def test_a_broken_line_is_not_shown_because_it_may_hold_a_secret(tmp_path: Path)
 def test_every_key_that_stands_twice_is_told_with_both_lines(tmp_path: Path) -> None:
     twice = FINE + "config:\n  a: [{b: 1, b: 2}]\n"
     assert told(tmp_path, twice) == (
-        "Pulumi.dev.yaml: config: stands twice, in lines 1 and 5\n  hint: keep one of the two\n"
-        "Pulumi.dev.yaml: a[0].b: stands twice, in lines 6 and 6\n  hint: keep one of the two"
+        "Pulumi.dev.yaml: config: is set twice, in lines 1 and 5\n  hint: keep one of the two\n"
+        "Pulumi.dev.yaml: a[0].b: is set twice, in lines 6 and 6\n  hint: keep one of the two"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.cli.serve import alone
+from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.actions.model import JOB
@@ -52,7 +52,7 @@ def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
     pools = [{"name": "l4", "labels": ["gpu"]}, {"name": "t4", "labels": ["self-hosted", "turing"]}]
     (workspace.root / "manager" / "manager.json").write_text(json.dumps({"pools": pools}))
     monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels", "--pool", "t4"])
-    with alone(workspace):
+    with serve_lock_held(workspace):
         assert job.main() == 1
     assert capsys.readouterr().err == (
         "make job: another process serves this sandbox\n"

@@ -29,8 +29,8 @@ def job() -> None:
 
     \b
     pulumi-sandbox job queue --repository kernels --labels self-hosted,gpu,l4 --run ls
-    pulumi-sandbox job list                       what is queued, runs and has ended
-    pulumi-sandbox job show 50001                 steps and log of one
+    pulumi-sandbox job list                       queued, running and ended jobs
+    pulumi-sandbox job show 50001                 steps and log of a job
     pulumi-sandbox job cancel 50001               cancel its workflow run
 
     These commands work with and without a process that serves this sandbox.
@@ -38,23 +38,30 @@ def job() -> None:
 
 
 @contextmanager
-def opened() -> Iterator[Actions]:
-    """Return the GitHub Actions state of this project's sandbox, brought up to the present time."""
+def open_actions() -> Iterator[Actions]:
+    """Return the GitHub Actions state of this project's sandbox, updated to the current time."""
     file = Workspace.find().settings_file
     try:
-        patterns = sandbox_file.existing(file, "github", EXAMPLE)
-    except sandbox_file.SettingsError as wrong:
-        raise click.ClickException(str(wrong)) from None
+        patterns = sandbox_file.existing_patterns(file, "github", EXAMPLE)
+    except sandbox_file.SettingsError as error:
+        raise click.ClickException(str(error)) from None
     with open_world() as world:
         actions = Actions(world, Repositories(world, patterns))
-        actions.settle()
+        actions.apply_time()
         yield actions
 
 
 @job.command()
 @click.option("--repository", required=True, metavar="NAME", help="NAME or OWNER/NAME of a repository.")
-@click.option("--labels", required=True, metavar="A,B", help="What runs-on asks for, with commas between.")
-@click.option("--run", "scripts", required=True, multiple=True, metavar="SCRIPT", help="A step; may be given again.")
+@click.option("--labels", required=True, metavar="A,B", help="The labels of runs-on, separated by commas.")
+@click.option(
+    "--run",
+    "scripts",
+    required=True,
+    multiple=True,
+    metavar="SCRIPT",
+    help="The command of a step; repeat the option for more steps.",
+)
 @click.option("--name", default="test", show_default=True, help="The job's name.")
 @click.option("--workflow", default="CI", show_default=True, help="The workflow's name.")
 @click.option("--waiting", is_flag=True, help="The job waits for an approval of its environment first.")
@@ -63,47 +70,49 @@ def queue(
     repository: str, labels: str, scripts: tuple[str, ...], name: str, workflow: str, waiting: bool, wants_json: bool
 ) -> None:
     """Start a workflow run with one job."""
-    wanted = tuple(one.strip() for one in labels.split(",") if one.strip())
-    if not wanted:
+    runs_on = tuple(one.strip() for one in labels.split(",") if one.strip())
+    if not runs_on:
         raise click.ClickException(
             f"job: --labels: has no label\n  got: {labels!r}\n  expected: such as self-hosted,gpu"
         )
     if empty := [script for script in scripts if not script.strip()]:
         raise click.ClickException(f"job: --run: has no command\n  got: {empty[0]!r}\n  expected: such as ls")
     steps = tuple(Step(f"Run {script.strip().splitlines()[0]}", script) for script in scripts)
-    with opened() as actions:
+    with open_actions() as actions:
         names = [repository] if "/" in repository else actions.repositories.named(repository)
-        home = next((one for one in map(actions.repositories.get, names) if one), None)
-        if home is None:
+        found = next((one for one in map(actions.repositories.get, names) if one), None)
+        if found is None:
             raise click.ClickException(
                 f"job: {repository}: no such repository\n  got: {', '.join(names) or repository}\n"
-                f"  expected: one that a stack made, or that sandbox.yaml lists under exists: github"
+                f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
-        run, (made,) = actions.queue(home, [Definition(name, wanted, steps, waiting)], workflow=workflow)
-        if groups := actions.closed_groups(home):
+        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps, waiting)], workflow=workflow)
+        if closed_to_it := actions.closed_groups(found):
             click.echo(
-                f"warning: job {made['id']} may wait for ever: no runner group lets its repository in\n"
-                f"  got: {home.full_name}\n  expected: one of {'; '.join(groups)}",
+                f"warning: job {job_entry['id']} may wait forever: no runner group allows its repository\n"
+                f"  got: {found.full_name}\n  expected: one of {'; '.join(closed_to_it)}",
                 err=True,
             )
         if wants_json:
-            print_json(shown(actions, made))
+            print_json(as_json(actions, job_entry))
             return
-    click.echo(f"queued job {made['id']} ({name}) of run {run['id']} in {home.full_name}, for {', '.join(wanted)}")
-    click.echo(f"  see it with: {program()} job show {made['id']}")
+    click.echo(
+        f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, for {', '.join(runs_on)}"
+    )
+    click.echo(f"  see it with: {program()} job show {job_entry['id']}")
 
 
 @job.command(name="list")
-@click.option("--all", "every", is_flag=True, help="Those of earlier attempts too.")
+@click.option("--all", "all_attempts", is_flag=True, help="Also the jobs of earlier attempts.")
 @json_option
-def list_command(every: bool, wants_json: bool) -> None:
+def list_command(all_attempts: bool, wants_json: bool) -> None:
     """List the jobs, oldest first."""
-    with opened() as actions:
-        rows = [one.outputs for one in actions.world.find(JOB)]
-        newest = {(one["runId"], one["position"]): one["id"] for one in rows}
-        rows = [one for one in rows if every or one["id"] in newest.values()]
+    with open_actions() as actions:
+        rows = [entry.outputs for entry in actions.world.find(JOB)]
+        newest = {(entry["runId"], entry["position"]): entry["id"] for entry in rows}
+        rows = [entry for entry in rows if all_attempts or entry["id"] in newest.values()]
         if wants_json:
-            print_json([shown(actions, one) for one in rows])
+            print_json([as_json(actions, entry) for entry in rows])
             return
         now = actions.now()
     if not rows:
@@ -113,12 +122,13 @@ def list_command(every: bool, wants_json: bool) -> None:
         ["JOB", "RUN", "REPOSITORY", "NAME", "STATUS", "LABELS", "RUNNER", "WAITED", "TOOK"],
         [
             [
-                str(one["id"]), f"{one['runId']}.{one['attempt']}", one["repository"], one["name"],
-                one["conclusion"] or one["status"], ", ".join(one["labels"]), (one["runner"] or {}).get("name") or "",
-                span(one["createdAt"], one["startedAt"] or one["completedAt"] or now),
-                span(one["startedAt"], one["completedAt"] or now) if one["startedAt"] else "",
+                str(entry["id"]), f"{entry['runId']}.{entry['attempt']}", entry["repository"], entry["name"],
+                entry["conclusion"] or entry["status"], ", ".join(entry["labels"]),
+                (entry["runner"] or {}).get("name") or "",
+                span(entry["createdAt"], entry["startedAt"] or entry["completedAt"] or now),
+                span(entry["startedAt"], entry["completedAt"] or now) if entry["startedAt"] else "",
             ]
-            for one in rows
+            for entry in rows
         ],
     )  # fmt: skip
 
@@ -132,31 +142,31 @@ def span(start: float, end: float) -> str:
 @json_option
 def show(number: int, wants_json: bool) -> None:
     """Show the steps and the log of a JOB."""
-    with opened() as actions:
-        one = found(actions, number)
+    with open_actions() as actions:
+        entry = find_job(actions, number)
         if wants_json:
-            print_json(shown(actions, one))
+            print_json(as_json(actions, entry))
             return
-        statuses = [row.outputs for row in actions.world.find(STATUS, sha=(actions.run(one["runId"]) or {})["sha"])]
+        statuses = [row.outputs for row in actions.world.find(STATUS, sha=(actions.run(entry["runId"]) or {})["sha"])]
     times = [
-        ("created", one["createdAt"]), ("started", one["startedAt"]), ("completed", one["completedAt"]),
+        ("created", entry["createdAt"]), ("started", entry["startedAt"]), ("completed", entry["completedAt"]),
     ]  # fmt: skip
     print_table(
         ["", ""],
         [
-            ["job", f"{one['id']} ({one['name']})"],
-            ["run", f"{one['runId']}, attempt {one['attempt']}, in {one['repository']}"],
-            ["status", one["conclusion"] or one["status"]],
-            ["labels", ", ".join(one["labels"])],
-            ["runner", (one["runner"] or {}).get("name") or ""],
+            ["job", f"{entry['id']} ({entry['name']})"],
+            ["run", f"{entry['runId']}, attempt {entry['attempt']}, in {entry['repository']}"],
+            ["status", entry["conclusion"] or entry["status"]],
+            ["labels", ", ".join(entry["labels"])],
+            ["runner", (entry["runner"] or {}).get("name") or ""],
             *([name, clock(at)] for name, at in times if at),
             *([f"status {each['context']}", f"{each['state']}: {each['description'] or ''}"] for each in statuses),
         ],
     )
-    for step in one["steps"]:
+    for step in entry["steps"]:
         click.echo(f"step {step['number']}: {step['name']}: {step['conclusion']}")
-    if one["log"]:
-        click.echo(one["log"].rstrip("\n"))
+    if entry["log"]:
+        click.echo(entry["log"].rstrip("\n"))
 
 
 def clock(unix: float) -> str:
@@ -167,12 +177,12 @@ def clock(unix: float) -> str:
 @click.argument("number", type=int, metavar="JOB")
 def approve(number: int) -> None:
     """Approve the environment of a waiting JOB. This queues the job."""
-    with opened() as actions:
-        one = found(actions, number)
+    with open_actions() as actions:
+        entry = find_job(actions, number)
         if not actions.approve(number):
             raise click.ClickException(
-                f"job: {number}: the job does not wait for an approval\n  got: {one['conclusion'] or one['status']}\n"
-                "  expected: waiting"
+                f"job: {number}: the job does not wait for an approval\n"
+                f"  got: {entry['conclusion'] or entry['status']}\n  expected: waiting"
             )
     click.echo(f"approved job {number}; it is queued")
 
@@ -184,26 +194,26 @@ def cancel(number: int) -> None:
 
     A queued job ends at once. A running job ends when its runner has ended the steps.
     """
-    with opened() as actions:
-        one = found(actions, number)
+    with open_actions() as actions:
+        entry = find_job(actions, number)
         try:
-            actions.cancel(one["runId"])
+            actions.cancel(entry["runId"])
         except RunCompleted:
             raise click.ClickException(
-                f"job: {number}: its run {one['runId']} has ended already\n  got: {one['conclusion']}\n"
+                f"job: {number}: its run {entry['runId']} has ended already\n  got: {entry['conclusion']}\n"
                 "  expected: a job that is queued, waiting or in progress"
             ) from None
-        ended = found(actions, number)["status"] == COMPLETED
-    click.echo(f"cancelled run {one['runId']}" + ("" if ended else "; its runner ends the job's steps now"))
+        ended = find_job(actions, number)["status"] == COMPLETED
+    click.echo(f"cancelled run {entry['runId']}" + ("" if ended else "; its runner ends the job's steps now"))
 
 
-def found(actions: Actions, number: int) -> dict[str, Any]:
-    one = actions.job(number)
-    if one is None:
+def find_job(actions: Actions, number: int) -> dict[str, Any]:
+    entry = actions.job(number)
+    if entry is None:
         raise click.ClickException(f"job: {number}: no such job\n  hint: {program()} job list shows them")
-    return one
+    return entry
 
 
-def shown(actions: Actions, one: dict[str, Any]) -> dict[str, Any]:
+def as_json(actions: Actions, entry: dict[str, Any]) -> dict[str, Any]:
     """Return the job as in GitHub's API, and its log."""
-    return documents.job(API, one, actions.run(one["runId"]) or {}) | {"log": one["log"]}
+    return documents.job(API, entry, actions.run(entry["runId"]) or {}) | {"log": entry["log"]}

@@ -14,7 +14,7 @@ from pulumi_sandbox.cli import arguments
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import EngineError
 from pulumi_sandbox.workspace import NoProjectError, Workspace
-from pulumi_sandbox.world.file import ELSEWHERE, WorldError, open_file, unreadable
+from pulumi_sandbox.world.file import WRITABLE_FOLDER_HINT, WorldError, database_error, open_file
 
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI with emulated clouds, on this computer only
@@ -50,70 +50,71 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def run(given: list[str]) -> int:
-    command = arguments.parse(given)
+def run(argv: list[str]) -> int:
+    command = arguments.parse(argv)
     try:
-        if is_own(given, command):
+        if is_sandbox_command(argv, command):
             from pulumi_sandbox.cli import own_commands
 
-            return own_commands.run(given, run)
-        if not command.name and (not given or command.wants_help):
+            return own_commands.run(argv, run)
+        if not command.name and (not argv or command.wants_help):
             sys.stdout.write(HELP)
             return 0
-        return pulumi(given, command)
+        return run_pulumi(argv, command)
     except (NoProjectError, WorldError, EngineError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except sqlite3.DatabaseError as error:
-        sys.stderr.write(f"{unreadable(error, workspace_of(command).world)}\n")
+        sys.stderr.write(f"{database_error(error, workspace_of(command).world)}\n")
         return 1
     except BrokenPipeError:  # The reader of our output has ended, so no message can reach it.
         raise
     except OSError as error:
-        sys.stderr.write(f"{unusable(error, workspace_of(command).root)}\n")
+        sys.stderr.write(f"{write_error_text(error, workspace_of(command).root)}\n")
         return 1
     except KeyboardInterrupt:
-        say("stopped; the same command goes on from what is there")
+        say("stopped; the same command continues from the current state")
         return 130
 
 
-def is_own(given: list[str], command: arguments.CommandLine) -> bool:
-    """Return True for Pulumi's own `env` command, which has a word after it (`env ls`, `env open`)."""
-    if command.first != 0:
+def is_sandbox_command(argv: list[str], command: arguments.CommandLine) -> bool:
+    """Return True for a command that only pulumi-sandbox has. `env` with a subcommand (`env ls`) is Pulumi's own."""
+    if command.name_index != 0:
         return False
-    with_word = len(given) > 1 and not given[1].startswith("-")
-    return command.name in ("engine", "job", "serve", "world") or (command.name == "env" and not with_word)
+    has_subcommand = len(argv) > 1 and not argv[1].startswith("-")
+    return command.name in ("engine", "job", "serve", "world") or (command.name == "env" and not has_subcommand)
 
 
-def pulumi(given: list[str], command: arguments.CommandLine) -> int:
+def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
-        open_file(workspace.world).close()  # A world that cannot be read is reported first.
-    if command.starts_providers and (wrong := settings_mistake(workspace)):
-        sys.stderr.write(f"{wrong}\n")
+        # Report a world (the emulated cloud state) that cannot be read before the CLI starts.
+        open_file(workspace.world).close()
+    if command.starts_providers and (sandbox_yaml_problem := settings_problem(workspace)):
+        sys.stderr.write(f"{sandbox_yaml_problem}\n")
         return 1
-    found = locate.ensure(say)
-    environment = workspace.apply()
+    engine = locate.ensure(say)
+    environment = workspace.child_environment()
     if command.name and command.name != "version":
         plugins.install(workspace)
-    if found.has_official_host and command.runs_program:
+    if engine.has_official_host and command.runs_program:
         from pulumi_sandbox.language_host import official
 
         packs = [Path(command.cwd or ".", pack) for pack in command.policy_packs]
         if problem := official.prepare(workspace, environment, packs):
             sys.stderr.write(f"{problem}\n")
             return 1
-    stack = command.stack_to_make
+    stack = command.stack_to_create
     if stack is not None:
         from pulumi_sandbox import stacks
 
-        stacks.make(workspace, found, stack, environment, say)
-    passed = arguments.keeping_file(given, command)
-    if passed != given:
-        say(f"stack {command.rest[0]} keeps the stack's file; {arguments.KEEPS_FILE}=false deletes it too")
-    code = passthrough.run(found.executable, passed, environment)
+        stacks.create_if_missing(workspace, engine, stack, environment, say)
+    pulumi_arguments = arguments.with_preserved_config(argv, command)
+    if pulumi_arguments != argv:
+        say(f"stack {command.operands[0]} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
+    code = passthrough.run(engine.executable, pulumi_arguments, environment)
     if code and stack is not None:
-        stacks.explain(workspace, found, stack, environment, say)
+        stacks.print_likely_cause(workspace, engine, stack, environment, say)
     if command.changes_something:
         print_orphans(workspace)
         if code:
@@ -121,7 +122,7 @@ def pulumi(given: list[str], command: arguments.CommandLine) -> int:
     return code
 
 
-def settings_mistake(workspace: Workspace) -> str:
+def settings_problem(workspace: Workspace) -> str:
     """Return the problem of sandbox.yaml, or an empty text.
 
     A provider would refuse the file too. If a lookup starts that provider, the SDK prints a traceback with the error.
@@ -132,20 +133,20 @@ def settings_mistake(workspace: Workspace) -> str:
 
     try:
         sandbox_file.read(workspace.settings_file)
-    except sandbox_file.SettingsError as wrong:
-        return str(wrong)
+    except sandbox_file.SettingsError as error:
+        return str(error)
     return ""
 
 
-# Errors of a folder that cannot be written. An error for an open file names no path.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+# Codes of errors for an open file. Such an error names no path, so the message names the sandbox's folder.
+WRITE_ERROR_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
-def unusable(error: OSError, root: Path) -> str:
+def write_error_text(error: OSError, root: Path) -> str:
     """Report a file or folder that cannot be written, such as a read-only folder or a full disk."""
-    file = error.filename or (root if error.errno in FULL else "pulumi-sandbox")
-    inside = Path(str(file)).is_relative_to(root)
-    return f"{file}: {error.strerror or error}" + (f"\n  hint: {ELSEWHERE}" if inside else "")
+    path = error.filename or (root if error.errno in WRITE_ERROR_CODES else "pulumi-sandbox")
+    in_sandbox_folder = Path(str(path)).is_relative_to(root)
+    return f"{path}: {error.strerror or error}" + (f"\n  hint: {WRITABLE_FOLDER_HINT}" if in_sandbox_folder else "")
 
 
 def workspace_of(command: arguments.CommandLine) -> Workspace:
@@ -163,10 +164,10 @@ def print_orphans(workspace: Workspace) -> None:
         return
     from pulumi_sandbox.world import orphans
 
-    found = orphans.find(workspace)
-    if found:
-        say("the world and the stacks do not agree on these, each with the command that puts it right")
-        for orphan in found:
+    differences = orphans.find(workspace)
+    if differences:
+        say("the world (emulated cloud state) and the stacks differ; each line has the command that resolves it")
+        for orphan in differences:
             sys.stderr.write("".join(f"  {line}\n" for line in str(orphan).splitlines()))
 
 
@@ -177,11 +178,13 @@ def print_faults(workspace: Workspace) -> None:
     from pulumi_sandbox.world.store import World
 
     world = World(workspace.world)
-    left = [fault.kind for fault in world.faults()]
+    planted = [fault.kind for fault in world.faults()]
     world.close()
-    if left:
-        say(f"faults are still planted: {', '.join(left)}\n  hint: pulumi-sandbox world faults shows them, world mend "
-            "--all takes them away")  # fmt: skip
+    if planted:
+        say(
+            f"faults are still planted: {', '.join(planted)}\n"
+            "  hint: pulumi-sandbox world faults lists them, world mend --all removes them"
+        )
 
 
 if __name__ == "__main__":

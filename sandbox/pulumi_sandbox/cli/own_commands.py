@@ -17,7 +17,7 @@ from pulumi_sandbox.workspace import Workspace
 NAMES = ("env", "engine", "job", "serve", "world")
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """Imports `job`, `serve` and `world` on first use, because they load the providers and the database."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
@@ -43,7 +43,7 @@ def say(text: str) -> None:
     click.echo(f"pulumi-sandbox: {text}", err=True)
 
 
-@click.group(cls=Lazy)
+@click.group(cls=LazyGroup)
 def commands() -> None:
     """The sandbox's own commands."""
 
@@ -61,14 +61,14 @@ def env(shell: str, as_json: bool) -> None:
     workspace = Workspace.find()
     locate.ensure(say)
     plugins.install(workspace)
-    settings, hidden = workspace.environment(), workspace.hidden()
+    settings, unset = workspace.environment(), workspace.variables_to_unset()
     if as_json:
-        click.echo(json.dumps({**settings, **dict.fromkeys(hidden)}, indent=2))
+        click.echo(json.dumps({**settings, **dict.fromkeys(unset)}, indent=2))
         return
-    setting, unsetting = WRITERS[shell]
+    setting, unsetting = SHELL_SYNTAX[shell]
     for name, value in settings.items():
         click.echo(setting(name, value))
-    for name in hidden:
+    for name in unset:
         click.echo(unsetting(name))
 
 
@@ -81,56 +81,56 @@ def set_in_fish(name: str, value: str) -> str:
     return f"set -gx {'--path ' if name == 'PATH' else ''}{name} {fish_quote(value)};"
 
 
-WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
+SHELL_SYNTAX: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
     "sh": (lambda name, value: f"export {name}={shlex.quote(value)}", lambda name: f"unset {name}"),
     "fish": (set_in_fish, lambda name: f"set -e {name};"),
 }
 
 
 @commands.command(name="engine")
-@click.option("--quiet", is_flag=True, help="Only get it; print nothing when it is there.")
+@click.option("--quiet", is_flag=True, help="Only install it; print nothing if it is installed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def engine_command(quiet: bool, as_json: bool) -> None:
     """Install the Pulumi CLI if it is missing, and print its source."""
-    lines: list[str] = []
+    printed: list[str] = []
 
-    def note(text: str) -> None:
-        lines.append(text)
+    def report(text: str) -> None:
+        printed.append(text)
         say(text)
 
-    found = locate.ensure(note)
+    engine = locate.ensure(report)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
     if as_json:
-        facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
-                 "shim": locate.is_shim(found.executable), "files": [str(file) for file in found.files],
-                 "folder": str(locate.home()), "notes": [str(file) for file in locate.notes()],
+        facts = {"version": engine.version, "way": engine.source, "executable": str(engine.executable),
+                 "shim": locate.is_shim(engine.executable), "files": [str(file) for file in engine.files],
+                 "folder": str(locate.home()), "notes": [str(file) for file in locate.record_files()],
                  "python": sys.executable, "providers": providers}  # fmt: skip
         click.echo(json.dumps(facts, indent=2))
         return
-    click.echo(f"Pulumi CLI   {found.version} (at least {VERSION} is needed)")
-    click.echo(f"came from    {locate.TITLES[found.way]}")
-    click.echo(f"executable   {found.executable}")
-    host = f"Pulumi's own, {found.folder / HOST}"
-    click.echo(f"Python host  {host if found.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
+    click.echo(f"Pulumi CLI   {engine.version} (at least {VERSION} is needed)")
+    click.echo(f"came from    {locate.SOURCE_TITLES[engine.source]}")
+    click.echo(f"executable   {engine.executable}")
+    host = f"Pulumi's own, {engine.folder / HOST}"
+    click.echo(f"Python host  {host if engine.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
     for name, version in providers.items():
         click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
-    if found.warning and found.warning not in lines:
-        click.echo(f"warning: {found.warning}")
+    if engine.warning and engine.warning not in printed:
+        click.echo(f"warning: {engine.warning}")
 
 
 def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
     """Run one of these commands. `pulumi` runs the Pulumi command that `world adopt` and others end with."""
-    for word in arguments:  # An argument can hold any bytes. Bytes that are not text can be neither stored nor shown.
-        if (escaped := word.encode("utf-8", "backslashreplace").decode()) != word:
+    for argument in arguments:  # An argument can hold any bytes. Only valid text can be stored and printed.
+        if (escaped := argument.encode("utf-8", "backslashreplace").decode()) != argument:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
         # In non-standalone mode, click returns the code of an Exit instead of raising it.
         code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

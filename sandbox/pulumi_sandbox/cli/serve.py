@@ -28,11 +28,11 @@ from pulumi_sandbox.serve_lock import LOCK
 from pulumi_sandbox.workspace import ENDPOINT, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
-ENVIRONMENT = "serve.env"
-CLIENTS = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
-_LOCAL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
-_DELIVERED_EVERY_SEC = 0.5
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ENVIRONMENT_FILE = "serve.env"
+CLIENT_VARIABLES = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
+_LOCAL_ADDRESS = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
+_DELIVERY_INTERVAL_SEC = 0.5
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @click.command(name="serve")
@@ -47,8 +47,8 @@ def serve(
 ) -> int:
     """Serve the Compute Engine API, Secret Manager, Cloud Logging and GitHub of this project's sandbox.
 
-    VMs inserted there run as processes of this command and end with it. The command prints the environment for
-    clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
+    A VM that a client inserts runs as a process of this command, and ends with it. The command prints the environment
+    for clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
 
     \b
     pulumi-sandbox serve                         then, in another terminal:  . .sandbox/serve.env
@@ -58,27 +58,29 @@ def serve(
         raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
     if (webhook is None) is not (webhook_secret is None):
         raise click.UsageError("--webhook and --webhook-secret need each other")
-    if webhook is not None and not _LOCAL.match(webhook):
+    if webhook is not None and not _LOCAL_ADDRESS.match(webhook):
         raise click.UsageError("--webhook: expected an address of this computer, such as http://127.0.0.1:8080/webhook")
     workspace = Workspace.find()
     with (
-        alone(workspace),
-        served(workspace, port) as clients,
+        serve_lock_held(workspace),
+        serving(workspace, port) as client_environment,
         delivering(workspace, webhook, webhook_secret),
     ):
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in clients.items()]
-        with told_to_stop() as stop, written(workspace.root / ENVIRONMENT, lines):
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in client_environment.items()]
+        with stop_event() as stop, environment_file(workspace.root / ENVIRONMENT_FILE, lines):
             if command:
-                return run(command, clients)
+                return run(command, client_environment)
             click.echo("\n".join(lines))
-            click.echo(f"pulumi-sandbox: serving {clients[ENDPOINT]} (Ctrl-C ends it, and its VMs)", err=True)
+            click.echo(
+                f"pulumi-sandbox: serving {client_environment[ENDPOINT]} (Ctrl-C ends it, and its VMs)", err=True
+            )
             stop.wait()
         click.echo("pulumi-sandbox: switching the VMs off", err=True)
     return 0
 
 
 @contextlib.contextmanager
-def alone(workspace: Workspace) -> Iterator[None]:
+def serve_lock_held(workspace: Workspace) -> Iterator[None]:
     """Hold the lock of this sandbox. The kernel releases it when the process ends, also by SIGKILL (flock(2))."""
     workspace.prepare()
     with (workspace.root / LOCK).open("a+") as file:
@@ -86,9 +88,9 @@ def alone(workspace: Workspace) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise click.ClickException(
-                f"serve: this sandbox is served already\n  got: process {holder(file)} holds {file.name}\n"
-                f"  expected: one server for a sandbox\n  hint: use its environment, {workspace.root / ENVIRONMENT}, "
-                "or end it first"
+                f"serve: this sandbox is served already\n  got: process {lock_holder(file)} holds {file.name}\n"
+                f"  expected: one server for a sandbox\n"
+                f"  hint: use its environment, {workspace.root / ENVIRONMENT_FILE}, or end it first"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -96,23 +98,23 @@ def alone(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def holder(file: TextIO) -> str:
+def lock_holder(file: TextIO) -> str:
     file.seek(0)
     return file.read().strip() or "of another user"
 
 
 @contextlib.contextmanager
-def served(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
+def serving(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
     """Serve the sandbox; gives the environment of its clients. All VMs are off when the block ends."""
     world = World(workspace.world)
     cloud = Gcp()
     # google.auth asks the metadata server for the project.
     project = newest_project(world)
     cloud.start(Context(workspace, world, config={"project": project} if project else {}))
-    chosen = port or free_port()
+    chosen_port = port or free_port()
     try:
-        services = cloud.serve(project, chosen)
-        yield environment(workspace, chosen, services)
+        services = cloud.serve(project, chosen_port)
+        yield environment(workspace, chosen_port, services)
     except Refused as refused:
         raise click.ClickException(str(refused)) from None
     finally:
@@ -122,7 +124,7 @@ def served(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
 
 def newest_project(world: World) -> str:
     """Return the project of the newest instance template, or an empty text without a template."""
-    templates = sorted((one for token in TEMPLATES for one in world.find(token)), key=lambda one: one.created)
+    templates = sorted((row for token in TEMPLATES for row in world.find(token)), key=lambda row: row.created)
     return part(templates[-1].id, "projects") if templates else ""
 
 
@@ -132,8 +134,8 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
     Variables for Google are those of its Terraform provider (custom endpoints) and of google-auth. GITHUB_API_URL is
     the variable of GitHub's own runners.
     """
-    known = workspace.environment(port)
-    return {name: known[name] for name in CLIENTS} | {
+    variables = workspace.environment(port)
+    return {name: variables[name] for name in CLIENT_VARIABLES} | {
         "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{services.url('secretmanager')}/v1/",
         "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
         "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT": f"{services.url('cloudresourcemanager')}/v3/",
@@ -155,7 +157,7 @@ def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> It
     def deliver() -> None:
         world = World(workspace.world)
         deliveries = Deliveries(world, url, secret.read_bytes().strip(), lambda line: click.echo(line, err=True))
-        while not ended.wait(_DELIVERED_EVERY_SEC):
+        while not ended.wait(_DELIVERY_INTERVAL_SEC):
             deliveries.send()
         world.close()
 
@@ -169,7 +171,7 @@ def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> It
 
 
 @contextlib.contextmanager
-def written(file: Path, lines: Sequence[str]) -> Iterator[None]:
+def environment_file(file: Path, lines: Sequence[str]) -> Iterator[None]:
     """Keep these lines in a file that only the user can read."""
     write_whole(file, "".join(f"{line}\n" for line in lines), 0o600)
     try:
@@ -179,25 +181,25 @@ def written(file: Path, lines: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def stop_event() -> Iterator[threading.Event]:
     """Return an event that SIGINT and SIGTERM set."""
     stop = threading.Event()
 
-    def set_it(_: int, __: FrameType | None) -> None:
+    def handle(_: int, __: FrameType | None) -> None:
         stop.set()
 
-    before = {number: signal.signal(number, set_it) for number in STOPS}
+    old_handlers = {signal_number: signal.signal(signal_number, handle) for signal_number in STOP_SIGNALS}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in old_handlers.items():
+            signal.signal(signal_number, handler)
 
 
-def run(command: Sequence[str], clients: Mapping[str, str]) -> int:
+def run(command: Sequence[str], client_environment: Mapping[str, str]) -> int:
     """Run the command without credentials of real accounts, and return its exit code."""
-    kept = {name: value for name, value in os.environ.items() if not is_hidden(name)}
+    without_credentials = {name: value for name, value in os.environ.items() if not is_hidden(name)}
     try:
-        return passthrough.run(Path(command[0]), command[1:], {**kept, **clients})
+        return passthrough.run(Path(command[0]), command[1:], {**without_credentials, **client_environment})
     except OSError as error:
         raise click.ClickException(f"serve: {command[0]}: {error.strerror}") from None

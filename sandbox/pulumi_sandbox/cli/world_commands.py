@@ -1,4 +1,8 @@
-"""The command `pulumi-sandbox world`: list, show and change the emulated resources, and plant faults."""
+"""The command `pulumi-sandbox world`: list, show and change the emulated resources, and plant faults.
+
+The *world* is the emulated cloud state of a sandbox. An *orphan* is a difference between the world and the states of
+the stacks (pulumi_sandbox.world.orphans).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from fnmatch import fnmatchcase
 
 import click
 
-from pulumi_sandbox.cli.world_edit import checked, guard_secrets, owned, parsed, put
+from pulumi_sandbox.cli.world_edit import checked_value, owned_objects, parse_change, refuse_part_of_secret, with_value
 from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
-from pulumi_sandbox.cli.world_views import as_json, chosen, open_world, print_json, print_table
+from pulumi_sandbox.cli.world_views import as_json, find_one, open_world, print_json, print_table
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.secret_digests import MARK, digest, is_digest, redact
 from pulumi_sandbox.providers.values import at
@@ -47,19 +51,19 @@ def world() -> None:
 @world.command(name="list")
 @click.option("--type", "kind", default="*", metavar="GLOB", help="Only these types, such as '*InstanceTemplate'.")
 @click.option("--name", default="*", metavar="GLOB", help="Only these logical names.")
-@click.option("--stack", default="", help="Only what this stack made: its name, or project/name.")
+@click.option("--stack", default="", help="Only resources of this stack: its name, or project/name.")
 @click.option(
     "--origin",
     type=click.Choice(["stack", "api", "controller"]),
-    help="Only what a stack made, an API call, or a cluster's controllers.",
+    help="Only resources that a stack, an API call, or a controller of a Kubernetes cluster created.",
 )
 @json_option
 def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
     """List the resources, oldest first."""
-    with open_world() as here:
+    with open_world() as store:
         rows = [
             row
-            for row in here.find()
+            for row in store.find()
             if fnmatchcase(row.type, kind)
             and fnmatchcase(row.name, name)
             and stack in ("", row.stack, row.stack.rpartition("/")[2])
@@ -73,7 +77,11 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
             ([row.type, row.name, row.id, row.stack or f"({row.origin})", row.created, row.cluster] for row in rows),
         )
     else:
-        click.echo("nothing here" if kind == name == "*" and not stack and not origin else "nothing here is like that")
+        click.echo(
+            "the world is empty"
+            if kind == name == "*" and not stack and not origin
+            else "no resource matches these options"
+        )
 
 
 @world.command()
@@ -81,8 +89,8 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
 @json_option
 def show(resource: str, wants_json: bool) -> None:
     """Show all properties of a RESOURCE. Secrets are shown as [secret]."""
-    with open_world() as here:
-        row = chosen(here, resource)
+    with open_world() as store:
+        row = find_one(store, resource)
     if wants_json:
         print_json(as_json(row))
         return
@@ -99,7 +107,7 @@ def show(resource: str, wants_json: bool) -> None:
 @click.argument("resource")
 @click.argument("changes", nargs=-1, required=True, metavar="PATH=VALUE...")
 @click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
-@click.option("--force", is_flag=True, help="Also what the resource's type does not have, or has another type for.")
+@click.option("--force", is_flag=True, help="Accept properties and values that the resource's type does not allow.")
 def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: bool) -> None:
     """Change a RESOURCE without the engine.
 
@@ -110,26 +118,26 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
     pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
     pulumi-sandbox world edit main 'tags["a.b"]=x' 'versions[0].name=canary'
     """
-    with open_world() as here, here.transaction():
-        row = chosen(here, resource)
+    with open_world() as store, store.transaction():
+        row = find_one(store, resource)
         inputs, outputs = row.inputs, row.outputs
         for change in changes:
-            path, value = parsed(change)
+            path, value = parse_change(change)
             if is_digest(at(outputs, path)) or is_digest(at(inputs, path)):
-                value = {MARK: digest(value, here.key)}
+                value = {MARK: digest(value, store.key)}
             is_input = path[0] in inputs or path[0] not in outputs
             try:
-                for tree in (inputs, outputs):
-                    guard_secrets(tree, path, value)
-                changed = put(outputs, path, value)
+                for properties in (inputs, outputs):
+                    refuse_part_of_secret(properties, path, value)
+                changed = with_value(outputs, path, value)
                 if not force and value is not None and not is_digest(value):
-                    value = checked(row, path, inputs, changed, Workspace.find().cache)
-                outputs = put(outputs, path, value)
+                    value = checked_value(row, path, inputs, changed, Workspace.find().cache)
+                outputs = with_value(outputs, path, value)
                 if is_input and not outputs_only:
-                    inputs = put(inputs, path, value)
-            except LookupError as wrong:
-                raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {wrong.args[0]}") from None
-        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED, cluster=row.cluster)
+                    inputs = with_value(inputs, path, value)
+            except LookupError as problem:
+                raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {problem.args[0]}") from None
+        store.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED, cluster=row.cluster)
     click.echo(f"changed {row.path}")
 
 
@@ -137,16 +145,16 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
 def remove(resources: tuple[str, ...]) -> None:
     """Delete a RESOURCE without the engine. A resource that is already gone is not an error."""
-    with open_world() as here, here.transaction():
+    with open_world() as store, store.transaction():
         # The gate may have deleted its check VM since `orphans` listed it.
-        deleted = {event.path for event in here.events() if event.verb == "delete"}
-        here_still = {row.path for row in here.find()}
-        gone = [wanted for wanted in resources if wanted in deleted - here_still]
-        rows = [chosen(here, wanted) for wanted in resources if wanted not in gone]
-        for row in [*rows, *(one for owner in rows for one in owned(here, owner))]:
-            here.delete(row.type, row.id, "removed by hand", row.cluster)
-    for wanted in gone:
-        click.echo(f"gone already: {wanted}")
+        deleted = {event.path for event in store.events() if event.verb == "delete"}
+        existing = {row.path for row in store.find()}
+        already_deleted = [name for name in resources if name in deleted - existing]
+        rows = [find_one(store, name) for name in resources if name not in already_deleted]
+        for row in [*rows, *(owned for owner in rows for owned in owned_objects(store, owner))]:
+            store.delete(row.type, row.id, "removed by hand", row.cluster)
+    for name in already_deleted:
+        click.echo(f"gone already: {name}")
     for row in rows:
         click.echo(f"removed {row.path}")
 
@@ -160,21 +168,23 @@ def orphans_command(wants_json: bool) -> None:
 
     The exit code is 1 if there is a difference. With --json it is always 0.
     """
-    found = orphans(Workspace.find())
+    differences = orphans(Workspace.find())
     if wants_json:
-        print_json([orphan.to_json() for orphan in found])
+        print_json([orphan.to_json() for orphan in differences])
         return
-    for orphan in found:
+    for orphan in differences:
         click.echo(str(orphan))
-    if found:
+    if differences:
         raise click.exceptions.Exit(1)
     click.echo("the world and the stacks agree")
 
 
 @world.command()
 @click.argument("resource")
-@click.option("--stack", required=True, help="The stack to take it into.")
-@click.option("--name", default="", help="Its logical name there; the one it was made with unless given.")
+@click.option("--stack", required=True, help="The stack that imports the resource.")
+@click.option(
+    "--name", default="", help="The logical name in the stack. Default: the name with which the resource was created."
+)
 @click.option("--run", is_flag=True, help="Run the command instead of printing it.")
 def adopt(resource: str, stack: str, name: str, run: bool) -> None:
     """Import a RESOURCE into a stack.
@@ -182,13 +192,13 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
     Prints the import command, or runs it.
     """
     workspace = Workspace.find()
-    with open_world() as here:
-        row = chosen(here, resource)
-    short = stack.rpartition("/")[2]
-    state = next((one for one in orphan_finder.states(workspace.backend) if one.stack == short), None)
+    with open_world() as store:
+        row = find_one(store, resource)
+    stack_name = stack.rpartition("/")[2]
+    state = next((each for each in orphan_finder.states(workspace.backend) if each.stack == stack_name), None)
     if state is None:
         raise click.ClickException(f"world: {stack}: no such stack\n  hint: pulumi-sandbox stack ls shows them")
-    line = orphan_finder.adopting(row, state, name)
+    line = orphan_finder.import_command(row, state, name)
     if not run:
         click.echo(line)
         return
@@ -201,14 +211,14 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
 @json_option
 def events(last: int, wants_json: bool) -> None:
     """List the events of the sandbox, oldest first."""
-    with open_world() as here:
-        found = here.events(last)
+    with open_world() as store:
+        rows = store.events(last)
     if wants_json:
-        print_json([vars(event) for event in found])
+        print_json([vars(event) for event in rows])
     else:
         print_table(
             ["TIME", "WHAT", "TYPE", "ID", "", "CLUSTER"],
-            ([one.time, one.verb, one.type, one.id, one.note, one.cluster] for one in found),
+            ([row.time, row.verb, row.type, row.id, row.note, row.cluster] for row in rows),
         )
 
 
@@ -223,24 +233,24 @@ def reset(yes: bool) -> None:
     file = workspace.world
     if not yes:
         try:
-            sure = click.confirm("Take everything out of the world, and all faults with it?")
+            confirmed = click.confirm("Delete all emulated resources and all planted faults?")
         except click.Abort:
-            raise click.UsageError("nobody answered; with --yes nobody is asked") from None
-        if not sure:
+            raise click.UsageError("no answer to the question; --yes skips the question") from None
+        if not confirmed:
             raise click.Abort
     try:
-        here = World(file)
+        store = World(file)
     except WorldError:  # The file cannot be read, so a new one replaces it.
-        for ending in ("", "-wal", "-shm"):
+        for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
-                file.with_name(file.name + ending).unlink()
-        here = World(file)
-    with here.transaction():
-        gone = [here.delete(row.type, row.id, "reset", row.cluster) for row in here.find()]
-        here.clear_faults()
-    here.close()
+                file.with_name(file.name + suffix).unlink()
+        store = World(file)
+    with store.transaction():
+        deleted = [store.delete(row.type, row.id, "reset", row.cluster) for row in store.find()]
+        store.clear_faults()
+    store.close()
     shutil.rmtree(workspace.disks, ignore_errors=True)
-    click.echo(f"the world is empty; {len(gone)} resources are gone")
+    click.echo(f"the world is empty; {len(deleted)} resources are gone")
 
 
 for command in (break_command, faults_command, mend_command):

@@ -18,9 +18,9 @@ from pulumi_sandbox.world.store import Record, World, WorldError
 if TYPE_CHECKING:
     from rich.console import Console
 
-LISTED = 5
+MOST_SUGGESTIONS = 5
 # Without a terminal, no cell is shortened to fit a width.
-WIDE = 400
+WIDTH_WITHOUT_TERMINAL = 400
 
 
 @contextmanager
@@ -28,18 +28,18 @@ def open_world() -> Iterator[World]:
     """Return the emulated cloud state of this project."""
     try:
         world = World(Workspace.find().world)
-    except WorldError as wrong:
-        raise click.ClickException(str(wrong)) from None
+    except WorldError as error:
+        raise click.ClickException(str(error)) from None
     try:
         yield world
     finally:
         world.close()
 
 
-def chosen(world: World, wanted: str) -> Record:
+def find_one(world: World, name: str) -> Record:
     """Return the one resource with this id, end of an id, `TYPE/ID`, `TYPE/ID@CLUSTER`, URN or name."""
     rows = world.find()
-    spellings: tuple[Callable[[Record], str], ...] = (
+    forms: tuple[Callable[[Record], str], ...] = (
         lambda row: row.urn,
         lambda row: row.path,
         lambda row: f"{row.type}/{row.id}",
@@ -47,26 +47,28 @@ def chosen(world: World, wanted: str) -> Record:
         lambda row: row.name,
         lambda row: row.id.rpartition("/")[2],
     )
-    for key in spellings:
-        found = [row for row in rows if key(row) == wanted]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            meant = "".join(f"\n    {row.path}" for row in found)
+    for form in forms:
+        matches = [row for row in rows if form(row) == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            candidates = "".join(f"\n    {row.path}" for row in matches)
             raise click.ClickException(
-                f"world: {wanted}: there are {len(found)} of that name\n  hint: say which one:{meant}"
+                f"world: {name}: {len(matches)} resources have this name\n  hint: use one of:{candidates}"
             )
-    raise click.ClickException(f"world: {wanted}: no such resource{suggestion(wanted, rows)}")
+    raise click.ClickException(f"world: {name}: no such resource{suggestion(name, rows)}")
 
 
-def suggestion(wanted: str, rows: Sequence[Record]) -> str:
-    spellings = {spelling: row for row in rows for spelling in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
-    near = [one for one in spellings if wanted in one] or difflib.get_close_matches(wanted, spellings, LISTED, 0.6)
-    rows_meant = list(dict.fromkeys(spellings[one].path for one in near if one))[:LISTED]
-    if len(rows_meant) == 1:
-        return f"\n  hint: did you mean {rows_meant[0]}?"
-    if rows_meant:
-        return "\n  hint: did you mean one of these?" + "".join(f"\n    {one}" for one in rows_meant)
+def suggestion(name: str, rows: Sequence[Record]) -> str:
+    row_of = {text: row for row in rows for text in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
+    similar = [form for form in row_of if name in form] or difflib.get_close_matches(
+        name, row_of, MOST_SUGGESTIONS, 0.6
+    )
+    paths = list(dict.fromkeys(row_of[form].path for form in similar if form))[:MOST_SUGGESTIONS]
+    if len(paths) == 1:
+        return f"\n  hint: did you mean {paths[0]}?"
+    if paths:
+        return "\n  hint: did you mean one of these?" + "".join(f"\n    {form}" for form in paths)
     return "\n  hint: pulumi-sandbox world list shows all resources" if rows else "\n  hint: the world is empty"
 
 
@@ -84,7 +86,7 @@ def print_json(value: Any) -> None:
 def console() -> Console:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, soft_wrap=False)
+    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, soft_wrap=False)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -92,12 +94,12 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    given = list(rows)
+    all_rows = list(rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     # Leave out empty columns.
-    filled = [at for at in range(len(headings)) if any(row[at] for row in given)]
-    for at in filled:
-        table.add_column(headings[at], overflow="fold")
-    for row in given:
-        table.add_row(*(Text(row[at]) for at in filled))
+    columns = [column for column in range(len(headings)) if any(row[column] for row in all_rows)]
+    for column in columns:
+        table.add_column(headings[column], overflow="fold")
+    for row in all_rows:
+        table.add_row(*(Text(row[column]) for column in columns))
     console().print(table)

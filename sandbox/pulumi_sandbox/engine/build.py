@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, WayError, ask_version, describe, write_whole
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, SourceError, ask_version, failure_reason, write_whole
 from pulumi_sandbox.progress import Progress
 
 CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
@@ -24,7 +24,7 @@ FLAGS = (
 )  # fmt: skip
 
 # Scripts of the SDK's Go module. The official distribution ships them in the CLI's folder.
-COMPANIONS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
+SDK_SCRIPTS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
 
 
 def module_folder() -> Path:
@@ -36,7 +36,7 @@ def module_folder() -> Path:
 
 
 @contextlib.contextmanager
-def only_one(home: Path, say: Callable[[str], None]) -> Iterator[None]:
+def installation_lock(home: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of the engine folder. The kernel releases the lock when the process ends, also after a crash."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
@@ -55,13 +55,13 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     """
     modules = module_folder()
     if not (modules / "go.mod").is_file():
-        raise WayError(
+        raise SourceError(
             f"{modules / 'go.mod'} is missing",
             "run from a checkout, or install Pulumi by hand and put it on PATH",
         )
     go = shutil.which("go")
     if go is None:
-        raise WayError(
+        raise SourceError(
             "there is no `go` on PATH", "install Go (see the `go` line of tools/engine/go.mod for the version)"
         )
     for leftover in home.glob("pulumi.*.partial"):
@@ -72,8 +72,10 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
         with Progress("building the Pulumi CLI", say) as progress:
             compile_cli(go, modules, draft, progress)
         if ask_version(draft) != VERSION:
-            raise WayError(f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug")
-        copy_companions(go, modules, home)
+            raise SourceError(
+                f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug"
+            )
+        copy_sdk_scripts(go, modules, home)
         write_launcher(home)
         draft.replace(home / "pulumi")
     finally:
@@ -101,13 +103,13 @@ def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> 
         stderr_lines: list[str] = []
         try:
             with Drain(process.stdout) as output:
-                stderr_lines += [line.strip() for line in process.stderr if not note(line.strip(), progress)]
+                stderr_lines += [line.strip() for line in process.stderr if not report_progress(line.strip(), progress)]
         except BaseException:
             process.terminate()  # the Go cache keeps the packages compiled so far
             raise
         if process.wait() != 0:
-            raise WayError(
-                f"`go {arguments[0]}` failed: {explain(stderr_lines) or f'exit code {process.returncode}'}",
+            raise SourceError(
+                f"`go {arguments[0]}` failed: {error_lines(stderr_lines) or f'exit code {process.returncode}'}",
                 "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
             )
         return output.text
@@ -134,7 +136,7 @@ class Drain:
         self._thread.join()
 
 
-def note(line: str, progress: Progress) -> bool:
+def report_progress(line: str, progress: Progress) -> bool:
     """Report a progress line of go, and return True if the line is one.
 
     Progress lines are `go: downloading MODULE VERSION` and the import path of a package.
@@ -148,22 +150,24 @@ def note(line: str, progress: Progress) -> bool:
     return False
 
 
-def explain(stderr_lines: list[str]) -> str:
+def error_lines(stderr_lines: list[str]) -> str:
     lines = [line for line in stderr_lines if line and not line.startswith("#")]
     return "; ".join(lines[:3])
 
 
-def copy_companions(go: str, modules: Path, home: Path) -> None:
+def copy_sdk_scripts(go: str, modules: Path, home: Path) -> None:
     try:
         answer = subprocess.run(
             [go, "list", "-m", "-f", "{{.Dir}}", SDK], cwd=modules, capture_output=True, text=True, check=True,
             env={**os.environ, "GOWORK": "off"},
         )  # fmt: skip
-        for companion in COMPANIONS:
-            text = (Path(answer.stdout.strip()) / companion).read_text()
-            write_whole(home / Path(companion).name, text, 0o755)
+        for script in SDK_SCRIPTS:
+            text = (Path(answer.stdout.strip()) / script).read_text()
+            write_whole(home / Path(script).name, text, 0o755)
     except (OSError, subprocess.SubprocessError) as error:
-        raise WayError(f"the module {SDK} cannot be read: {describe(error)}", "run `go clean -modcache`") from error
+        raise SourceError(
+            f"the module {SDK} cannot be read: {failure_reason(error)}", "run `go clean -modcache`"
+        ) from error
 
 
 def write_launcher(home: Path) -> None:

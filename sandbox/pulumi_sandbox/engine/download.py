@@ -10,19 +10,19 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, WayError, ask_version, describe, new_enough
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, SourceError, ask_version, failure_reason, new_enough
 from pulumi_sandbox.progress import Progress
 
 # pulumi.automation.PulumiCommand.install downloads its script from this address. The address is requested first with a
 # short timeout, because the installer has no timeout. It would hang on a network without internet access.
 ADDRESS = "https://get.pulumi.com/install.sh"
-PATIENCE = 10
+TIMEOUT_SECONDS = 10
 
 
 def install(home: Path, say: Callable[[str], None]) -> Engine:
     """Download the official build into the engine folder."""
     if os.name != "posix":
-        raise WayError("not tried on this system", "install Pulumi by hand and put it on PATH")
+        raise SourceError("not tried on this system", "install Pulumi by hand and put it on PATH")
     check_reachable()
     from pulumi.automation import PulumiCommand
     from semver import VersionInfo
@@ -34,38 +34,38 @@ def install(home: Path, say: Callable[[str], None]) -> Engine:
         with Progress(f"getting Pulumi {VERSION} from the official installer", say):
             PulumiCommand.install(root=str(draft), version=VersionInfo.parse(VERSION), skip_version_check=True)
         if not os.access(draft / "bin" / HOST, os.X_OK) or not new_enough(ask_version(draft / "bin" / "pulumi")):
-            raise WayError("its installation is incomplete or too old", "try again, or install Pulumi by hand")
+            raise SourceError("its installation is incomplete or too old", "try again, or install Pulumi by hand")
         shutil.rmtree(root, ignore_errors=True)
         draft.rename(root)
     except (OSError, subprocess.SubprocessError) as error:
-        raise WayError(f"it failed: {describe(error)}", "try again, or install Pulumi by hand") from error
+        raise SourceError(f"it failed: {failure_reason(error)}", "try again, or install Pulumi by hand") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return Engine(root / "bin", VERSION, "official")
 
 
 def check_reachable() -> None:
-    """Raise WayError if the installer's address does not answer.
+    """Raise SourceError if the installer's address does not answer.
 
     The request runs on a thread because the timeout of urllib does not cover DNS resolution.
     """
-    answers: list[str] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+    problems: list[str] = []
+    thread = threading.Thread(target=lambda: problems.append(connection_problem()), daemon=True)
     thread.start()
-    thread.join(PATIENCE + 1)
-    problem = answers[0] if answers else f"no answer within {PATIENCE} s"
+    thread.join(TIMEOUT_SECONDS + 1)
+    problem = problems[0] if problems else f"no answer within {TIMEOUT_SECONDS} s"
     if problem:
-        raise WayError(
+        raise SourceError(
             f"{ADDRESS} cannot be reached: {problem}",
             "allow access to this address (https_proxy is honoured), or install Pulumi by hand and put it on PATH",
         )
 
 
-def ask() -> str:
+def connection_problem() -> str:
     """Return the reason why the address does not answer, or an empty string if it answers."""
     request = urllib.request.Request(ADDRESS, method="HEAD")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE):  # noqa: S310 - a literal https address
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - a literal https address
             return ""
     except (OSError, ValueError) as error:  # URLError is an OSError
         return str(getattr(error, "reason", None) or error)

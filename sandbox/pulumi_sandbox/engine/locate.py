@@ -1,6 +1,13 @@
-"""Find the Pulumi CLI, or install one.
+"""Find the Pulumi CLI, which this package calls the engine, or install one.
 
-The sources, in order: PATH, ~/.pulumi/bin, the official installer, a build from pinned Go modules.
+An engine can come from four sources, which are tried in this order:
+
+- path: `pulumi` on PATH
+- home: `pulumi` in ~/.pulumi/bin
+- official: the download of Pulumi's installer
+- build: a build from pinned Go modules
+
+The last two are installed into a folder of pulumi-sandbox (`home`). engine.json there records the installed engine.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from pulumi_sandbox.engine.model import (
     Engine,
     EngineError,
     MissingError,
-    WayError,
+    SourceError,
     ask_version,
     new_enough,
     parse_version,
@@ -26,8 +33,8 @@ from pulumi_sandbox.engine.model import (
     write_whole,
 )
 
-STAMP = "engine.json"
-WAYS = ("path", "home", "official", "build")
+RECORD_FILE = "engine.json"
+SOURCES = ("path", "home", "official", "build")
 
 
 def home() -> Path:
@@ -36,35 +43,35 @@ def home() -> Path:
     Symbolic links are resolved, because bubblewrap does not show them to an isolated process.
     """
     checkout = Path(__file__).resolve().parents[3]
-    if chosen := os.environ.get("PULUMI_SANDBOX_ENGINE_DIR"):
-        place = Path(chosen)
+    if configured := os.environ.get("PULUMI_SANDBOX_ENGINE_DIR"):
+        folder = Path(configured)
     elif (checkout / "tools" / "engine" / "go.mod").is_file():
-        place = checkout / ".engine"
+        folder = checkout / ".engine"
     else:
-        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulumi-sandbox" / "engine"
-    return place.resolve()
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulumi-sandbox" / "engine"
+    return folder.resolve()
 
 
-def ways() -> tuple[str, ...]:
+def sources_to_try() -> tuple[str, ...]:
     """Return the sources of a CLI to try, in order."""
     forced = os.environ.get("PULUMI_SANDBOX_ENGINE")
     if not forced:
-        return WAYS
-    if forced not in WAYS:
+        return SOURCES
+    if forced not in SOURCES:
         raise EngineError(
             f"PULUMI_SANDBOX_ENGINE: unknown source of the Pulumi CLI\n  got: {forced}\n"
-            f"  expected: one of {', '.join(WAYS)}\n"
+            f"  expected: one of {', '.join(SOURCES)}\n"
             "  hint: unset PULUMI_SANDBOX_ENGINE to try all of them"
         )
     return (forced,)
 
 
 def on_path() -> Engine:
-    """Return the `pulumi` on PATH with its Python language host, or raise WayError."""
-    found = next(executables_on_path(), None)
+    """Return the `pulumi` on PATH with its Python language host, or raise SourceError."""
+    found = next(users_executables(), None)
     if found is None:
         raise MissingError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
-    return distribution(found, "path")
+    return official_engine(found, "path")
 
 
 def in_home() -> Engine:
@@ -72,23 +79,23 @@ def in_home() -> Engine:
     found = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin", "pulumi")  # install.sh reads $HOME, too
     if not os.access(found, os.X_OK):
         raise MissingError(f"{found} is missing", "install Pulumi (https://www.pulumi.com/docs/install)")
-    return distribution(found, "home")
+    return official_engine(found, "home")
 
 
-def distribution(executable: Path, way: str) -> Engine:
+def official_engine(executable: Path, source: str) -> Engine:
     """Check that an official Pulumi has its Python language host in the CLI's folder and a supported version."""
-    real = executable.resolve()
-    folders = [real.parent] if real.name == "pulumi" else []
-    folder = next((each for each in (*folders, executable.parent) if os.access(each / HOST, os.X_OK)), None)
+    resolved = executable.resolve()
+    folders = [resolved.parent] if resolved.name == "pulumi" else []
+    folder = next((one for one in (*folders, executable.parent) if os.access(one / HOST, os.X_OK)), None)
     if folder is None:
-        raise WayError(f"{HOST} is missing from the folder of {executable}", "reinstall Pulumi")
-    version = known_version(executable)
+        raise SourceError(f"{HOST} is missing from the folder of {executable}", "reinstall Pulumi")
+    version = cached_version(executable)
     if not new_enough(version):
-        raise WayError(f"{executable} is version {version or 'unknown'}", how_to_replace(version))
-    return Engine(folder, version, way)
+        raise SourceError(f"{executable} is version {version or 'unknown'}", version_hint(version))
+    return Engine(folder, version, source)
 
 
-def how_to_replace(version: str) -> str:
+def version_hint(version: str) -> str:
     found, tested = parse_version(version), parse_version(VERSION)
     if found is None:
         return "reinstall Pulumi; `pulumi version` prints no version"
@@ -97,39 +104,39 @@ def how_to_replace(version: str) -> str:
     return f"upgrade it to {VERSION} or newer"
 
 
-def executables_on_path() -> Iterator[Path]:
+def users_executables() -> Iterator[Path]:
     """Yield every `pulumi` on PATH, except ours. `eval "$(pulumi-sandbox env)"` puts ours on PATH, too."""
-    ours = home()
-    for part in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    own_folder = home()
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
         # An empty entry of PATH is the current folder. The author of any checkout could put a `pulumi` there.
-        candidate = Path(part) / "pulumi"
+        candidate = Path(entry) / "pulumi"
         if (
             candidate.is_absolute()
             and candidate.is_file()
             and os.access(candidate, os.X_OK)
-            and ours not in candidate.parents
+            and own_folder not in candidate.parents
         ):
             yield candidate
 
 
-def known_version(executable: Path) -> str:
+def cached_version(executable: Path) -> str:
     """Return the CLI's version from a cache by file, because starting the CLI is the slowest step of a command."""
     if is_shim(executable):
         return ask_version(executable)
     status = executable.resolve().stat()
     key = f"{executable.resolve()} {status.st_size} {status.st_mtime_ns}"
-    notes = home() / "versions.json"
-    known = read_json(notes)
-    if key not in known:
-        known = {**known, key: ask_version(executable)}
+    cache_file = home() / "versions.json"
+    versions = read_json(cache_file)
+    if key not in versions:
+        versions = {**versions, key: ask_version(executable)}
         with contextlib.suppress(OSError):  # a read-only folder only makes the next call slower
-            write_whole(notes, json.dumps(known))
-    return str(known[key])
+            write_whole(cache_file, json.dumps(versions))
+    return str(versions[key])
 
 
-def notes() -> list[Path]:
+def record_files() -> list[Path]:
     """Return the files that record the installed CLI. An isolated process needs them to find it."""
-    return [file for file in (home() / STAMP, home() / "versions.json", home() / "warned.json") if file.is_file()]
+    return [file for file in (home() / RECORD_FILE, home() / "versions.json", home() / "warned.json") if file.is_file()]
 
 
 def is_shim(file: Path) -> bool:
@@ -144,39 +151,39 @@ def is_shim(file: Path) -> bool:
         return True
 
 
-def kept(allowed: tuple[str, ...]) -> Engine | None:
+def recorded_engine(allowed: tuple[str, ...]) -> Engine | None:
     """Return the engine that an earlier call installed, if it is complete and of the pinned version."""
-    stamp = read_json(home() / STAMP)
-    folder = home() / str(stamp.get("folder", "."))
-    whole = all(os.access(folder / name, os.X_OK) for name in ("pulumi", HOST))
-    if stamp.get("version") != VERSION or stamp.get("way") not in allowed or not whole:
+    record = read_json(home() / RECORD_FILE)
+    folder = home() / str(record.get("folder", "."))
+    is_complete = all(os.access(folder / name, os.X_OK) for name in ("pulumi", HOST))
+    if record.get("version") != VERSION or record.get("way") not in allowed or not is_complete:
         return None
-    return Engine(folder, VERSION, str(stamp["way"]))
+    return Engine(folder, VERSION, str(record["way"]))
 
 
-def keep(engine: Engine) -> Engine:
+def record_engine(engine: Engine) -> Engine:
     """Record that this engine is complete. This is the last step of an installation."""
-    note = {"version": engine.version, "way": engine.way, "folder": os.path.relpath(engine.folder, home())}
-    write_whole(home() / STAMP, json.dumps(note) + "\n")
+    record = {"version": engine.version, "way": engine.source, "folder": os.path.relpath(engine.folder, home())}
+    write_whole(home() / RECORD_FILE, json.dumps(record) + "\n")
     return engine
 
 
-FINDERS = {"path": on_path, "home": in_home}
+FIND_IN = {"path": on_path, "home": in_home}
 
 
 def installed() -> Engine | None:
     """Return the installed engine: on PATH, else in the installer's folder, else in ours."""
-    return found_there([]) or kept(ways())
+    return users_engine([]) or recorded_engine(sources_to_try())
 
 
-def found_there(failures: list[tuple[str, WayError]]) -> Engine | None:
+def users_engine(failures: list[tuple[str, SourceError]]) -> Engine | None:
     """Return the Pulumi that the user installed, or None. The reasons for None are added to `failures`."""
-    for way in ways():
-        if find := FINDERS.get(way):
+    for source in sources_to_try():
+        if find := FIND_IN.get(source):
             try:
                 return find()
-            except WayError as error:
-                failures.append((way, error))
+            except SourceError as error:
+                failures.append((source, error))
     return None
 
 
@@ -187,26 +194,28 @@ def search_path(path: str) -> str:
     `eval "$(pulumi-sandbox env)"` with a built engine, and the user then installs an official CLI. Without this
     function, the shell would run the official CLI with our language host.
     """
-    engine, ours = installed(), home()
+    engine, own_folder = installed(), home()
     if engine is None:
         return path
-    front = [] if engine.way == "path" else [str(engine.folder)]
-    others = [part for part in path.split(os.pathsep) if part not in front]
-    return os.pathsep.join([*front, *(part for part in others if ours not in (Path(part), *Path(part).parents))])
+    first_entries = [] if engine.source == "path" else [str(engine.folder)]
+    entries = [part for part in path.split(os.pathsep) if part not in first_entries]
+    return os.pathsep.join(
+        [*first_entries, *(part for part in entries if own_folder not in (Path(part), *Path(part).parents))]
+    )
 
 
 def ensure(say: Callable[[str], None]) -> Engine:
     """Return the engine of the first source that works. Slow steps and an untested version are reported to `say`."""
-    failures: list[tuple[str, WayError]] = []
-    found = found_there(failures)
-    engine = found or kept(ways())
-    if engine is not None or len(ways()) > 1:  # with one source, the error reports it
-        for way, error in failures:
-            text = f"{TITLES[way]} is not used: {error.reason}\n  hint: {error.hint}"
+    failures: list[tuple[str, SourceError]] = []
+    found = users_engine(failures)
+    engine = found or recorded_engine(sources_to_try())
+    if engine is not None or len(sources_to_try()) > 1:  # with one source, the error reports it
+        for source, error in failures:
+            text = f"{SOURCE_TITLES[source]} is not used: {error.reason}\n  hint: {error.hint}"
             if not isinstance(error, MissingError) and first_time(text):
                 say(text)
-    engine = engine or obtain(say, failures)
-    if engine.way == "build":
+    engine = engine or install(say, failures)
+    if engine.source == "build":
         build.write_launcher(engine.folder)
     if engine.warning and first_time(engine.warning):
         say(engine.warning)
@@ -215,37 +224,39 @@ def ensure(say: Callable[[str], None]) -> Engine:
 
 def first_time(warning: str) -> bool:
     """Return True if this warning was not given before. One make target may run several of our commands."""
-    notes = home() / "warned.json"
-    if (warned := read_json(notes)).get(warning):
+    warned_file = home() / "warned.json"
+    if (warned := read_json(warned_file)).get(warning):
         return False
     with contextlib.suppress(OSError):
-        write_whole(notes, json.dumps({**warned, warning: True}))
+        write_whole(warned_file, json.dumps({**warned, warning: True}))
     return True
 
 
-def obtain(say: Callable[[str], None], failures: list[tuple[str, WayError]]) -> Engine:
+def install(say: Callable[[str], None], failures: list[tuple[str, SourceError]]) -> Engine:
     """Install an engine. `failures` holds the reasons why no engine of the user can be used."""
     # Imported here because the import of urllib takes longer than the rest of the command.
     from pulumi_sandbox.engine import download
 
-    makers = {"official": download.install, "build": build.build}
-    making = [way for way in ways() if way in makers]
-    if not making:
+    installers = {"official": download.install, "build": build.build}
+    installable = [source for source in sources_to_try() if source in installers]
+    if not installable:
         raise EngineError(report(failures))
-    with build.only_one(home(), say):
-        engine = kept(ways())  # another process may have installed it while this one waited for the lock
+    with build.installation_lock(home(), say):
+        engine = recorded_engine(
+            sources_to_try()
+        )  # another process may have installed it while this one waited for the lock
         if engine is not None:
             return engine
-        for way in making:
+        for source in installable:
             try:
-                return keep(makers[way](home(), say))
-            except WayError as error:
-                failures.append((way, error))
-                say(f"{TITLES[way]}: {error.reason}")
+                return record_engine(installers[source](home(), say))
+            except SourceError as error:
+                failures.append((source, error))
+                say(f"{SOURCE_TITLES[source]}: {error.reason}")
     raise EngineError(report(failures))
 
 
-TITLES = {
+SOURCE_TITLES = {
     "path": "`pulumi` on PATH",
     "home": "`pulumi` in ~/.pulumi/bin",
     "official": "the official installer",
@@ -253,9 +264,9 @@ TITLES = {
 }
 
 
-def report(failures: list[tuple[str, WayError]]) -> str:
+def report(failures: list[tuple[str, SourceError]]) -> str:
     lines = [f"pulumi-sandbox: found no Pulumi CLI (version {VERSION} or newer) and could not install one. Tried:"]
-    for number, (way, error) in enumerate(failures, 1):
-        lines += [f"  {number}. {TITLES[way]}: {error.reason}", f"     hint: {error.hint}"]
+    for number, (source, error) in enumerate(failures, 1):
+        lines += [f"  {number}. {SOURCE_TITLES[source]}: {error.reason}", f"     hint: {error.hint}"]
     lines.append("  Follow one of these hints, then run the same command again.")
     return "\n".join(lines)

@@ -1,4 +1,7 @@
-"""Data types of a usable Pulumi CLI, and functions that read its version and write its files."""
+"""Data types of a Pulumi CLI (the engine), and functions that read its version and write its files.
+
+A *source* is a way to get the CLI, such as PATH or the official installer. locate.py lists the sources.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from pathlib import Path
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
 # The programs of Pulumi's archives. Their folder may also hold files of the user.
-FILES = re.compile(r"pulumi(-(language|resource-pulumi|analyzer-policy)(-[a-z0-9-]+)?|-watch)?")
+PROGRAM_FILES = re.compile(r"pulumi(-(language|resource-pulumi|analyzer-policy)(-[a-z0-9-]+)?|-watch)?")
 
 
 class EngineError(Exception):
     """No source provided a Pulumi CLI. The text lists the sources that were tried."""
 
 
-class WayError(Exception):
+class SourceError(Exception):
     """One source of a CLI cannot be used."""
 
     def __init__(self, reason: str, hint: str) -> None:
@@ -30,8 +33,8 @@ class WayError(Exception):
         self.hint = hint
 
 
-class MissingError(WayError):
-    """One source has no CLI. The user is not warned about it, in contrast to a CLI that exists and cannot be used."""
+class MissingError(SourceError):
+    """One source has no CLI. The user gets no warning, unlike for a CLI that exists and cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Engine:
     folder: Path
     """The folder of the CLI and its language hosts, with symbolic links resolved."""
     version: str
-    way: str
+    source: str
 
     @property
     def executable(self) -> Path:
@@ -50,12 +53,12 @@ class Engine:
     @property
     def files(self) -> list[Path]:
         """The CLI and the programs it starts from its own folder. An isolated process sees only these files of it."""
-        return sorted(file for file in self.folder.iterdir() if FILES.fullmatch(file.name) and file.is_file())
+        return sorted(file for file in self.folder.iterdir() if PROGRAM_FILES.fullmatch(file.name) and file.is_file())
 
     @property
     def has_official_host(self) -> bool:
         """True if Pulumi's own Python language host runs the programs. A built CLI uses the host of pulumi_sandbox."""
-        return self.way != "build"
+        return self.source != "build"
 
     @property
     def warning(self) -> str:
@@ -85,7 +88,7 @@ def new_enough(text: str) -> bool:
 
 
 def ask_version(executable: Path) -> str:
-    """Return the version that `pulumi version` prints. Raise WayError if the command fails."""
+    """Return the version that `pulumi version` prints. Raise SourceError if the command fails."""
     environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         answer = subprocess.run(
@@ -98,11 +101,11 @@ def ask_version(executable: Path) -> str:
             env=environment,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise WayError(f"{executable} does not run: {describe(error)}", "repair or remove it") from error
+        raise SourceError(f"{executable} does not run: {failure_reason(error)}", "repair or remove it") from error
     return answer.stdout.strip().removeprefix("v")
 
 
-def describe(error: BaseException) -> str:
+def failure_reason(error: BaseException) -> str:
     """Return one line with the reason why a command failed."""
     if isinstance(error, subprocess.CalledProcessError):
         output = error.stderr or error.stdout or ""

@@ -22,12 +22,12 @@ class OptionError(Exception):
     """The runtime options of a project are not valid."""
 
 
-def problem(root: Path, option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
-    lines = [f"{manifest(root)}: runtime.options.{option}: {text}", f"  got: {got!r}", f"  expected: {expected}"]
+def option_error(root: Path, option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
+    lines = [f"{options_file(root)}: runtime.options.{option}: {text}", f"  got: {got!r}", f"  expected: {expected}"]
     return OptionError("\n".join([*lines, f"  hint: {hint}"] if hint else lines))
 
 
-def manifest(root: Path) -> str:
+def options_file(root: Path) -> str:
     """Return the name of the file with the runtime options of a program, a plugin or a policy pack."""
     return next((name for name in ("PulumiPolicy.yaml", "PulumiPlugin.yaml") if (root / name).is_file()), "Pulumi.yaml")
 
@@ -58,21 +58,25 @@ class Runtime:
         root_folder = Path(root or program)
         for name, value in options.items():
             if name in known and not isinstance(value, str):
-                raise problem(root_folder, name, "not a string", value, "a string")
+                raise option_error(root_folder, name, "not a string", value, "a string")
         program_folder = Path(program or root)
-        toolchain = options.get("toolchain", "") or detected(program_folder)
+        toolchain = options.get("toolchain", "") or detected_toolchain(program_folder)
         if toolchain not in TOOLCHAINS:
-            raise problem(root_folder, "toolchain", "unknown toolchain", toolchain, ", ".join(TOOLCHAINS))
+            raise option_error(root_folder, "toolchain", "unknown toolchain", toolchain, ", ".join(TOOLCHAINS))
         typechecker = options.get("typechecker", "")
         if typechecker and typechecker not in TYPECHECKERS:
             text = "unknown type checker"
-            raise problem(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
+            raise option_error(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
         option = options.get("virtualenv", "")
         folder = root_folder / option if option else None
         if toolchain == "poetry":  # poetry ignores `virtualenv`
             folder = poetry_environment(root_folder, program_folder)
         if folder is None and toolchain == "uv":
-            home = above(program_folder, "uv.lock") or above(program_folder, "pyproject.toml") or program_folder
+            home = (
+                nearest_folder_with(program_folder, "uv.lock")
+                or nearest_folder_with(program_folder, "pyproject.toml")
+                or program_folder
+            )
             folder = home / os.environ.get("UV_PROJECT_ENVIRONMENT", ".venv")
         return cls(root_folder, program_folder, folder, option, toolchain, typechecker)
 
@@ -86,14 +90,14 @@ class Runtime:
         """Raise OptionError if the virtual environment is missing."""
         if self.environment_folder is not None and not Path(self.python).is_file():
             state = "is not a virtual environment" if self.environment_folder.exists() else "does not exist"
-            raise problem(
+            raise option_error(
                 self.root,
                 "virtualenv",
                 f"{self.environment_folder} {state}",
                 self.option or str(self.environment_folder),
-                f"a folder that `python3 -m venv` created, relative to the folder of {manifest(self.root)}",
-                f"run `pulumi install` in the folder of {manifest(self.root)}; it creates the environment and installs "
-                "the dependencies",
+                f"a folder that `python3 -m venv` created, relative to the folder of {options_file(self.root)}",
+                f"run `pulumi install` in the folder of {options_file(self.root)}; it creates the environment and "
+                "installs the dependencies",
             )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
@@ -105,20 +109,21 @@ class Runtime:
             result.pop("PYTHONHOME", None)
         return result
 
-    def ask(self, script: str, timeout: float = 60, around: Mapping[str, str] | None = None) -> Any:
+    def run_script(self, script: str, timeout: float = 60, variables: Mapping[str, str] | None = None) -> Any:
         """Run a Python script in the program's interpreter and return the JSON that it prints.
 
-        `around` holds the environment variables; the default is those of this process.
+        `variables` are the environment variables; the default is those of this process.
         """
         # The folder of the program is removed from sys.path, because the program's modules must not be imported.
         # Python 3.10 does not have the option -P.
-        first = "import sys; sys.path = [each for each in sys.path if each]; "
-        answer = subprocess.run(
-            [self.python, "-c", first + script], capture_output=True, text=True, timeout=timeout, check=True,
-            env=self.environment(os.environ if around is None else around),
+        without_program_folder = "import sys; sys.path = [each for each in sys.path if each]; "
+        process = subprocess.run(
+            [self.python, "-c", without_program_folder + script],
+            capture_output=True, text=True, timeout=timeout, check=True,
+            env=self.environment(os.environ if variables is None else variables),
             cwd=self.program if self.program.is_dir() else None,
         )  # fmt: skip
-        return json.loads(answer.stdout)
+        return json.loads(process.stdout)
 
     def installation(self) -> Iterator[Step]:
         """Yield the commands that install the program's dependencies. Each command may be repeated."""
@@ -128,14 +133,16 @@ class Runtime:
             return
         if self.toolchain == "uv":
             if uv is None:
-                raise problem(self.root, "toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`")
-            if self.environment_folder is not None and above(self.program, "pyproject.toml"):
+                raise option_error(
+                    self.root, "toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`"
+                )
+            if self.environment_folder is not None and nearest_folder_with(self.program, "pyproject.toml"):
                 yield Step("Installing dependencies with uv", [uv, "sync"])
                 return
         folder = self.environment_folder
         if folder is not None and not (folder / "bin" / "python").is_file():
-            make = [uv, "venv", "--seed", str(folder)] if uv else [ambient_python(), "-m", "venv", str(folder)]
-            yield Step(f"Creating the virtual environment {folder}", make)
+            command = [uv, "venv", "--seed", str(folder)] if uv else [ambient_python(), "-m", "venv", str(folder)]
+            yield Step(f"Creating the virtual environment {folder}", command)
         requirements = self.program / "requirements.txt"
         if requirements.is_file():
             title = f"Installing dependencies into {folder or self.python}"
@@ -146,12 +153,12 @@ class Runtime:
                                    "-r", "requirements.txt"])  # fmt: skip
 
 
-def detected(program: Path) -> str:
+def detected_toolchain(program: Path) -> str:
     """Return the toolchain of a program whose Pulumi.yaml names none.
 
     Source: sdk/python/toolchain/toolchain.go, ResolveToolchain.
     """
-    return next((tool for tool in ("uv", "poetry") if above(program, f"{tool}.lock")), "pip")
+    return next((tool for tool in ("uv", "poetry") if nearest_folder_with(program, f"{tool}.lock")), "pip")
 
 
 def poetry(root: Path) -> str:
@@ -159,24 +166,24 @@ def poetry(root: Path) -> str:
     if found is None:
         hint = "install poetry, or install the packages into a virtual environment and set `virtualenv` to its folder"
         text = "there is no `poetry` on PATH"
-        raise problem(root, "toolchain", text, "poetry", "`poetry`, or `toolchain: pip`", hint)
+        raise option_error(root, "toolchain", text, "poetry", "`poetry`, or `toolchain: pip`", hint)
     return found
 
 
 @cache
 def poetry_environment(root: Path, program: Path) -> Path:
     """Return the folder of the program's environment, which only poetry knows."""
-    answer = subprocess.run(
+    process = subprocess.run(
         [poetry(root), "env", "info", "--path", "--no-ansi"], cwd=program, capture_output=True, text=True, check=False
     )
-    if answer.returncode or not answer.stdout.strip():
+    if process.returncode or not process.stdout.strip():
         text = "poetry has no environment for this project"
         expected = "an environment with the program's dependencies"
-        raise problem(root, "toolchain", text, "poetry", expected, "poetry install")
-    return Path(answer.stdout.strip())
+        raise option_error(root, "toolchain", text, "poetry", expected, "poetry install")
+    return Path(process.stdout.strip())
 
 
-def above(start: Path, name: str) -> Path | None:
+def nearest_folder_with(start: Path, name: str) -> Path | None:
     """Return the nearest folder that holds the file: `start` or one of its parents."""
     return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
 

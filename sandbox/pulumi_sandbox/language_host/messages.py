@@ -35,7 +35,7 @@ def dependency(described: object) -> plugin_pb2.PackageDependency | None:
 
 def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
     """Return the arguments of pulumi-language-python-exec. Empty values are left out: it would use them as values."""
-    named = {
+    values = {
         "monitor": request.monitor_address,
         "engine": engine_address,
         "project": request.project,
@@ -46,7 +46,7 @@ def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
         "parallel": str(request.parallel),
         "organization": request.organization,
     }
-    options = [part for name, value in named.items() if value for part in (f"--{name}", value)]
+    options = [word for name, value in values.items() if value for word in (f"--{name}", value)]
     return [*options, request.info.entry_point or ".", *request.args]
 
 
@@ -58,12 +58,12 @@ def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
     """
     folder = request.info.program_directory
     if request.kind == "analyzer":
-        engine_address, *rest = request.args
-        return ["-m", "pulumi.policy", engine_address, folder, *rest]
+        engine_address, *pack_arguments = request.args
+        return ["-m", "pulumi.policy", engine_address, folder, *pack_arguments]
     return [folder, *request.args]
 
 
-def ending(subject: str, code: int) -> str:
+def exit_message(subject: str, code: int) -> str:
     """Return the official host's text for an exit code, or an empty string for exit code 0.
 
     The official host reports -1 for a signal. This text adds the number of the signal.

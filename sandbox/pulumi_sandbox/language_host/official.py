@@ -17,12 +17,12 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox import plugins
-from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime, above, manifest
+from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime, nearest_folder_with, options_file
 from pulumi_sandbox.stacks import project_settings
 from pulumi_sandbox.workspace import Workspace
 
 # The lock files from which the host reads the packages instead of pip (sdk/python/toolchain/uv.go and poetry.go).
-LOCKS = {"uv": "uv.lock", "poetry": "poetry.lock"}
+LOCK_FILES = {"uv": "uv.lock", "poetry": "poetry.lock"}
 
 HAS_PIP = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('pip') is not None))"
 
@@ -35,16 +35,16 @@ def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: 
         missing environment of the program and an unknown option.
     """
     for pack in policy_packs:
-        if problem := missing_environment(pack):
+        if problem := missing_environment_message(pack):
             return problem
     try:
         runtime = runtime_of(workspace.project, project_settings(workspace.project))
         if runtime is None:
             return ""
-        if runtime.toolchain == "pip" and not runtime.ask(HAS_PIP, around=environment):
-            return without_pip(runtime)
-        for name, version in sdks(runtime, environment).items():
-            plugins.offer(name, version, workspace.home)
+        if runtime.toolchain == "pip" and not runtime.run_script(HAS_PIP, variables=environment):
+            return no_pip_message(runtime)
+        for name, version in sdk_versions(runtime, environment).items():
+            plugins.install_if_known(name, version, workspace.home)
     except OptionError:
         return ""  # the host itself reports the option
     except (OSError, ValueError, RecursionError, subprocess.SubprocessError):
@@ -52,7 +52,7 @@ def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: 
     return ""
 
 
-def missing_environment(pack: Path) -> str:
+def missing_environment_message(pack: Path) -> str:
     """Return the message for a policy pack without its environment. The engine would wait forever for such a pack."""
     try:
         settings = yaml.safe_load((pack / "PulumiPolicy.yaml").read_text())
@@ -78,26 +78,26 @@ def runtime_of(project: Path, settings: Mapping[str, Any]) -> Runtime | None:
     return Runtime.of(str(project), str(program), options if isinstance(options, dict) else {})
 
 
-def sdks(runtime: Runtime, environment: Mapping[str, str]) -> dict[str, str]:
+def sdk_versions(runtime: Runtime, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the versions of the Pulumi SDKs that the host will find, by provider."""
-    name = LOCKS.get(runtime.toolchain, "")
-    if name and (folder := above(runtime.program, name)):
+    name = LOCK_FILES.get(runtime.toolchain, "")
+    if name and (folder := nearest_folder_with(runtime.program, name)):
         packages = tomllib.loads((folder / name).read_text()).get("package")
         prefix = "pulumi-"
     else:
-        packages, prefix = runtime.ask(PACKAGES, around=environment), ""
-    named = [each for each in packages if isinstance(each, dict)] if isinstance(packages, list) else []
-    found = {each.get("name"): each.get("version") for each in named}
-    return {name: str(found[prefix + name]) for name in plugins.PROVIDERS if found.get(prefix + name)}
+        packages, prefix = runtime.run_script(PACKAGES, variables=environment), ""
+    descriptions = [package for package in packages if isinstance(package, dict)] if isinstance(packages, list) else []
+    version_of = {package.get("name"): package.get("version") for package in descriptions}
+    return {name: str(version_of[prefix + name]) for name in plugins.PROVIDERS if version_of.get(prefix + name)}
 
 
-def without_pip(runtime: Runtime) -> str:
-    where = f"runtime.options.virtualenv: {runtime.environment_folder}" if runtime.option else runtime.python
+def no_pip_message(runtime: Runtime) -> str:
+    place = f"runtime.options.virtualenv: {runtime.environment_folder}" if runtime.option else runtime.python
     return (
-        f"{manifest(runtime.root)}: {where}: has no pip\n"
+        f"{options_file(runtime.root)}: {place}: has no pip\n"
         "  got: an environment without pip, such as `uv venv` creates\n"
         "  expected: an environment with pip, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"
         f"  hint: run `uv pip install --python {shlex.quote(runtime.python)} pip`, or set `toolchain: uv` in "
-        f"{manifest(runtime.root)} if the project has a uv.lock"
+        f"{options_file(runtime.root)} if the project has a uv.lock"
     )

@@ -1,4 +1,8 @@
-"""The Python language host, with which the engine runs Python programs and plugins over Pulumi's gRPC protocol."""
+"""The Python language host: a process through which the engine runs Python programs and plugins.
+
+The engine calls it over Pulumi's gRPC protocol. Pulumi's own ("official") host is part of the official CLI. A CLI that
+the sandbox built has none, and uses this one.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,20 @@ from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.model import VERSION, describe
+from pulumi_sandbox.engine.model import VERSION, failure_reason
 from pulumi_sandbox.language_host.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
-from pulumi_sandbox.language_host.messages import dependency, ending, plugin_arguments, program_arguments, read_options
-from pulumi_sandbox.plugins import offer
+from pulumi_sandbox.language_host.messages import (
+    dependency,
+    exit_message,
+    plugin_arguments,
+    program_arguments,
+    read_options,
+)
+from pulumi_sandbox.plugins import install_if_known
 from pulumi_sandbox.processes import Guarded
 
 # The exit code of pulumi-language-python-exec after it has shown the error to the user.
-SHOWN = 32
+ERROR_IS_SHOWN = 32
 
 # A plugin may have to clean up before it exits. Example: it deletes a VM that it started.
 PLUGIN_GRACE = 30.0
@@ -35,13 +45,13 @@ Context = grpc.ServicerContext
 Response = TypeVar("Response")
 
 
-def only_official(what: str) -> Callable[..., NoReturn]:
+def unsupported_rpc(product: str) -> Callable[..., NoReturn]:
     """Return an RPC that always fails, because only the official host has Pulumi's code generator for Python."""
 
     def refuse(_self: Any, _request: Any, context: Context) -> NoReturn:
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
-            f"pulumi-sandbox's Python language host cannot generate {what}\n"
+            f"pulumi-sandbox's Python language host cannot generate {product}\n"
             "  expected: the official Pulumi CLI, whose pulumi-language-python has the code generator\n"
             "  hint: install Pulumi with its own installer and put it on PATH; a Python program can also import the "
             "classes of a component package without a generated SDK",
@@ -54,11 +64,11 @@ def only_official(what: str) -> Callable[..., NoReturn]:
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     """The language host of one engine. Every command that the host starts ends with the host."""
 
-    GeneratePackage = only_official("a Python SDK (package add, package gen-sdk)")
-    GenerateProgram = only_official("Python code (convert, import)")
-    GenerateProject = only_official("a Python project (convert)")
-    Link = only_official("a link to a Python SDK (package add)")
-    Pack = only_official("a Python package file (package pack-sdk)")
+    GeneratePackage = unsupported_rpc("a Python SDK (package add, package gen-sdk)")
+    GenerateProgram = unsupported_rpc("Python code (convert, import)")
+    GenerateProject = unsupported_rpc("a Python project (convert)")
+    Link = unsupported_rpc("a link to a Python SDK (package add)")
+    Pack = unsupported_rpc("a Python package file (package pack-sdk)")
 
     def __init__(self, engine_address: str) -> None:
         self._engine = engine_address
@@ -86,16 +96,16 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def About(self, request: lp.AboutRequest, context: Context) -> lp.AboutResponse:
         runtime = runtime_of(request.info, context)
-        executable, version = ask(runtime, ABOUT, context)
+        executable, version = run_script(runtime, ABOUT, context)
         return lp.AboutResponse(executable=executable, version=version, metadata={"toolchain": runtime.toolchain})
 
     def GetProgramDependencies(
         self, request: lp.GetProgramDependenciesRequest, context: Context
     ) -> lp.GetProgramDependenciesResponse:
-        found = sorted(ask(runtime_of(request.info, context), DEPENDENCIES, context))
-        chosen = [entry for entry in found if entry[2] or request.transitiveDependencies]
+        installed = sorted(run_script(runtime_of(request.info, context), DEPENDENCIES, context))
+        returned = [entry for entry in installed if entry[2] or request.transitiveDependencies]
         return lp.GetProgramDependenciesResponse(
-            dependencies=[lp.DependencyInfo(name=name, version=version) for name, version, _ in chosen]
+            dependencies=[lp.DependencyInfo(name=name, version=version) for name, version, _ in returned]
         )
 
     def GetRequiredPackages(
@@ -106,10 +116,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         An installed SDK may have no provider in the sandbox. If downloads are disabled, such an SDK is left out.
         Commands that require every reported plugin then work. A program that uses the SDK fails at its resource.
         """
-        described = ask(runtime_of(request.info, context), PACKAGES, context)
+        described = run_script(runtime_of(request.info, context), PACKAGES, context)
         packages = [package for package in map(dependency, described) if package is not None]
         if os.environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "").lower() in ("1", "true"):
-            packages = [package for package in packages if offer(package.name, package.version)]
+            packages = [package for package in packages if install_if_known(package.name, package.version)]
         return lp.GetRequiredPackagesResponse(packages=packages)
 
     def GetRequiredPlugins(
@@ -136,9 +146,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         command = [runtime.python, "-u", executor, *program_arguments(request, self._engine)]
         with self._started(command, request.pwd, environment, context) as program:
             code = program.wait()
-        if code == SHOWN:
+        if code == ERROR_IS_SHOWN:
             return lp.RunResponse(bail=True)
-        return lp.RunResponse(error="the program was cancelled" if program.cancelled else ending("program", code))
+        return lp.RunResponse(error="the program was cancelled" if program.cancelled else exit_message("program", code))
 
     def RunPlugin(self, request: lp.RunPluginRequest, context: Context) -> Iterator[lp.RunPluginResponse]:
         """Run a plugin from Python source. Its PulumiPlugin.yaml or PulumiPolicy.yaml has `runtime: python`."""
@@ -150,8 +160,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             # (sdk/python/cmd/pulumi-language-python/main.go, parseOptions).
             info.options["virtualenv"] = "venv"
         runtime = runtime_of(info, context)
-        asked = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
-        environment = runtime.environment({**os.environ, **asked})
+        plugin_variables = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
+        environment = runtime.environment({**os.environ, **plugin_variables})
         command = [runtime.python, "-u", *plugin_arguments(request)]
         with self._started(command, request.pwd, environment, context, piped=True, grace_sec=PLUGIN_GRACE) as plugin:
             for stream, data in plugin.output():
@@ -183,7 +193,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 code = installer.wait()
             if code:
                 context.abort(
-                    grpc.StatusCode.ABORTED, f"{step.title}: {ending('`' + ' '.join(step.command) + '`', code)}"
+                    grpc.StatusCode.ABORTED, f"{step.title}: {exit_message('`' + ' '.join(step.command) + '`', code)}"
                 )
         yield lp.InstallDependenciesResponse(stdout=b"Finished installing dependencies\n")
 
@@ -193,10 +203,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     @contextlib.contextmanager
     def _started(
-        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **how: Any
+        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **options: Any
     ) -> Iterator[Guarded]:
         """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails."""
-        guarded = Guarded(command, cwd=cwd, environment=environment, **how)
+        guarded = Guarded(command, cwd=cwd, environment=environment, **options)
         with self._lock:
             self._running.add(guarded)
         try:
@@ -218,11 +228,11 @@ def runtime_of(info: lp.ProgramInfo, context: Context) -> Runtime:
     return runtime
 
 
-def ask(runtime: Runtime, script: str, context: Context) -> Any:
+def run_script(runtime: Runtime, script: str, context: Context) -> Any:
     try:
-        return runtime.ask(script)
+        return runtime.run_script(script)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        text = f"{runtime.python} failed to describe the program's environment: {describe(error)}"
+        text = f"{runtime.python} failed to describe the program's environment: {failure_reason(error)}"
         context.abort(grpc.StatusCode.INTERNAL, text)
 
 

@@ -1,1 +1,5 @@
-"""Sandbox providers, which the engine runs as the plugins of gcp, aws, kubernetes and github."""
+"""The providers of the sandbox, which the engine runs as the plugins of gcp, aws, kubernetes and github.
+
+protocol.py receives the engine's calls. lifecycle.py does the operation of each call. cloud.py declares the hooks that
+a folder per vendor implements. sdk/ reads the types of resources from the Pulumi SDKs. machines/ runs VMs.
+"""

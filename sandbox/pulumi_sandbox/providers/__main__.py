@@ -24,8 +24,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         serve(cloud_of(arguments[0]), next((one for one in arguments[1:] if ":" in one), ""))
-    except (NoProjectError, Refused, WorldError) as wrong:
-        sys.stderr.write(f"{wrong}\n")
+    except (NoProjectError, Refused, WorldError) as error:
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 

@@ -1,4 +1,8 @@
-"""Functions common to the providers bridged from Terraform: automatic names, and tables of replacing changes."""
+"""Functions of the bridged providers (gcp, aws, github): automatic names, and tables of replacing changes.
+
+A *bridged* provider is a Terraform provider that pulumi-terraform-bridge converts. *Upstream* means that Terraform
+provider.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class Naming:
     """The automatic name of one type, if the program sets none (pulumi-terraform-bridge, AutoNameOptions)."""
 
     key: str = "name"
-    most: int = 255
+    max_length: int = 255
     separator: str = "-"
     lower: bool = False
     length: int = 7
@@ -36,7 +40,11 @@ def autoname(res: Resource, shape: Shape, naming: Naming | None = None) -> None:
         return
     if naming.length:
         res.default_name(
-            naming.key, separator=naming.separator, length=naming.length, most=naming.most, lower=naming.lower
+            naming.key,
+            separator=naming.separator,
+            length=naming.length,
+            max_length=naming.max_length,
+            lower=naming.lower,
         )
     else:
         res.set_default(naming.key, lambda: res.name)
@@ -47,23 +55,23 @@ def replaces(table: Mapping[str, Collection[str]], token: str, path: str) -> boo
     patterns = table.get(token)
     if patterns is None:
         return None
-    changed = paths.parse(path)
-    return any(_touches(changed, paths.parse(pattern)) for pattern in patterns)
+    changed_path = paths.parse(path)
+    return any(_affects(changed_path, paths.parse(pattern)) for pattern in patterns)
 
 
-def _touches(changed: Path, pattern: Path) -> bool:
+def _affects(changed: Path, pattern: Path) -> bool:
     """Return True if the change is at, below or above the pattern. An added or removed block includes its values."""
     return paths.inside(changed, pattern) or all(
         wanted in (paths.ANY, step) for wanted, step in zip(pattern, changed, strict=False)
     )
 
 
-def elsewhere(res: Resource, name: str, here: str) -> Iterator[Change]:
-    """Yield a replacing change if the provider's configuration has another place than the resource.
+def location_changes(res: Resource, name: str, configured: str) -> Iterator[Change]:
+    """Yield a replacing change if the provider is now configured for another project, region or zone than the resource.
 
-    `name` is `project` or `region`. If the program does not set it, the plan of the upstream provider sets it from the
-    configuration and replaces the resource.
+    `name` is `project`, `region` or `zone`. `configured` is its value in the provider's configuration. If the program
+    does not set the input, the upstream provider takes the configured value, and replaces the resource.
     """
-    there = res.outputs.get(name)
-    if res.inputs.get(name) is None and isinstance(there, str) and there and here and there != here:
-        yield Change((name,), UPDATE, there, here, replacing=True)
+    stored = res.outputs.get(name)
+    if res.inputs.get(name) is None and isinstance(stored, str) and stored and configured and stored != configured:
+        yield Change((name,), UPDATE, stored, configured, replacing=True)

@@ -1,15 +1,18 @@
 """The base class of the sandbox providers, with hooks over plain Python values.
 
-A provider is a subclass of `Cloud`. The protocol (protocol.py, lifecycle.py) handles the engine and the world, and
-calls the hooks in this order:
+A *cloud* is the emulation of one vendor, such as Google Cloud or a Kubernetes API server. It is a subclass of `Cloud`
+that implements hooks. protocol.py receives the calls of the engine. lifecycle.py stores resources as rows of the world,
+the emulated cloud state. For each call of the engine they call these hooks, in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules
-    Diff     same, forced, replaces, keeps_name
-    Create   refusals -> faults -> identity -> computed -> the world's row -> created -> await_ready  (preview: planned)
-    Update   refusals -> faults -> computed -> the world's row -> updated -> await_ready  (preview: planned)
-    Delete   delete_blockers -> the world's row goes -> deleted
-    Read     observed, stuck
+    Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first
+    Create   refusals -> faults -> identity -> computed -> row written -> created -> await_ready
+    Update   refusals -> faults -> computed -> row written -> updated -> await_ready
+    Delete   await_deletable -> delete_blockers -> row deleted -> deleted
+    Read     locate, observed, write_only, not_ready
     Invoke   invoke
+
+In a preview, Create and Update call only preview_outputs.
 
 Values are plain: dict, list, str, int, float, bool, None, `Asset`, `ResourceReference`, and `UNKNOWN` for values that a
 preview cannot know. Secrets arrive unwrapped, with their paths in `Resource.secrets`. They are marked again in the
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
     from pulumi_sandbox.providers.readiness import NotReady
-    from pulumi_sandbox.providers.sdk.replace import Replacing
+    from pulumi_sandbox.providers.sdk.replace import DocumentedReplacements
     from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 
@@ -85,19 +88,22 @@ class Cloud:
         """Return True if a change at `path` (`disks[0].sourceImage`) replaces the resource; None without a table."""
         return None
 
-    def documented(self, token: str, path: str) -> bool | None:
-        """Return the same by the SDK's documentation, for a type without a table. None if it does not say."""
+    def replaces_by_documentation(self, token: str, path: str) -> bool | None:
+        """Return True if the SDK's documentation says that a change at `path` replaces. None if it does not say so.
+
+        Used for types without a table.
+        """
         return self._sdk_replacing.replaces(token, path) if self.coerces_scalars else None
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         """Return True if the vendor treats two different values as equal: a name and its link, or a reordered set."""
         return False
 
-    def forced(self, res: Resource) -> Iterable[Change]:
-        """Return further changes that the vendor's provider finds in the existing resource, not in the inputs."""
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
+        """Return further changes, which the vendor's provider finds by other means than a comparison of the inputs."""
         return ()
 
-    def keeps_name(self, res: Resource) -> bool:
+    def deletes_old_first(self, res: Resource) -> bool:
         """Return True if a replacement needs the name of the old resource. The old resource is then deleted first.
 
         This is pulumi-terraform-bridge's nameRequiresDeleteBeforeReplace (v3.137.0, pkg/tfbridge/schema.go).
@@ -116,7 +122,7 @@ class Cloud:
         return ()
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        """Return the planted faults of a type, besides those of all types (slow, refuse, busy, crash)."""
+        """Return the kinds of planted faults that apply to a type, in addition to slow, refuse, busy and crash."""
         return ("quota",)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
@@ -127,14 +133,14 @@ class Cloud:
             "busy": "still in use (a planted fault)",
         }.get(fault.kind, "refused (a planted fault)")
 
-    def planned(self, res: Resource) -> dict[str, Any]:
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
         """Return the outputs that are known in a preview, and UNKNOWN for outputs that an update may change.
 
         By default a preview of a create has only the inputs, and a preview of an update also keeps the old outputs.
         """
         return {}
 
-    def taken(self, res: Resource) -> str:
+    def already_exists(self, res: Resource) -> str:
         """Return the vendor's message for a create of a resource that exists. `res.id` is set."""
         return f"{res.token}: {res.id} already exists"
 
@@ -167,7 +173,7 @@ class Cloud:
         """
         return {}
 
-    def drain(self, res: Resource) -> None:
+    def await_deletable(self, res: Resource) -> None:
         """Wait, outside a transaction, until the resource can be deleted. Raise `Refused` after the time limit."""
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
@@ -177,9 +183,9 @@ class Cloud:
     def deleted(self, res: Resource) -> None:
         """Called after the row was deleted, for side effects on other rows."""
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         """Return the row of an id that the user passed to `import`, in any form that the vendor's provider accepts."""
-        return self.context.world.get(token, given)
+        return self.context.world.get(token, import_id)
 
     def write_only(self, token: str) -> Collection[str]:
         """Return the inputs that the vendor never returns. Read returns the engine's value of them, if any."""
@@ -189,7 +195,7 @@ class Cloud:
         """Return a row in the form of Read: with outputs that change over time, and inputs if no stack created it."""
         return record
 
-    def stuck(self, record: Record) -> NotReady | None:
+    def not_ready(self, record: Record) -> NotReady | None:
         """Return the error for a row that never became ready (see `await_ready`), or None."""
         return None
 
@@ -202,18 +208,18 @@ class Cloud:
         return Shapes.for_package(self.package, self.context.workspace.cache)
 
     @cached_property
-    def _sdk_replacing(self) -> Replacing:
-        from pulumi_sandbox.providers.sdk.replace import Replacing
+    def _sdk_replacing(self) -> DocumentedReplacements:
+        from pulumi_sandbox.providers.sdk.replace import DocumentedReplacements
 
-        return Replacing(self.shapes.reader, self.shapes.tokens, self.always_new)
+        return DocumentedReplacements(self.shapes.reader, self.shapes.tokens, self.always_new)
 
     @cached_property
     def lookups(self) -> Lookups:
         from pulumi_sandbox.providers.invokes import Lookups
         from pulumi_sandbox.providers.rsa_key import GeneratedValues
 
-        made = GeneratedValues(self.context.world)
-        return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, made)
+        generated = GeneratedValues(self.context.world)
+        return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, generated)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the result of a function and its secret keys. Raise `Refused` without an answer."""
@@ -223,5 +229,5 @@ class Cloud:
 
         try:
             return self.lookups.answer(token, arguments, self.context.config)
-        except LookupRefusedError as refused:
-            raise Refused(str(refused)) from None
+        except LookupRefusedError as error:
+            raise Refused(str(error)) from None

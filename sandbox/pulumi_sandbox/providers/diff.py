@@ -9,7 +9,7 @@ from typing import Any
 from pulumi.runtime.proto import provider_pb2 as pb
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Path, Secrets, covered, leaves
+from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Path, Secrets, is_at_or_below, leaves
 
 # same(path, old, new): True if the vendor treats two different values as equal.
 Same = Callable[[str, Any, Any], bool]
@@ -25,9 +25,9 @@ class Change:
     kind: str
     old: Any = None
     new: Any = None
-    # The value is the same, but is now a secret. Nothing changes at the vendor; the state must encrypt the value.
+    # True if the same value is now a secret. Nothing changes at the vendor. The state must encrypt the value.
     secrecy: bool = False
-    # The change replaces the resource, whatever the table says about its path.
+    # True if the change replaces the resource, even if the table of the type does not have its path.
     replacing: bool = False
 
     @property
@@ -65,22 +65,22 @@ class Comparison:
                 if key not in defaults:
                     yield from self.changes(old.get(key), new.get(key), (*path, key))
         elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
-            for at in range(max(len(old), len(new))):
-                was, is_ = (state[at] if at < len(state) else None for state in (old, new))
-                if at >= len(old) or at >= len(new):  # an item that is None or empty counts as an item
-                    yield Change((*path, at), ADD if at >= len(old) else DELETE, was, is_)
+            for index in range(max(len(old), len(new))):
+                old_item, new_item = (state[index] if index < len(state) else None for state in (old, new))
+                if index >= len(old) or index >= len(new):  # an item that is None or empty counts as an item
+                    yield Change((*path, index), ADD if index >= len(old) else DELETE, old_item, new_item)
                 else:
-                    yield from self.changes(was, is_, (*path, at))
+                    yield from self.changes(old_item, new_item, (*path, index))
         elif isinstance(old, bool) is not isinstance(new, bool) or old != new:  # in Python, True == 1
             yield Change(path, UPDATE, old, new)
 
     def _missing(self, value: Any) -> bool:
         return value is None or (
-            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not to_plain(value)
+            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not without_bridge_keys(value)
         )
 
 
-def to_plain(value: Any) -> Any:
+def without_bridge_keys(value: Any) -> Any:
     """Return an object without the keys of the bridge."""
     if isinstance(value, Mapping):
         return {name: inner for name, inner in value.items() if not name.startswith("__")}
@@ -94,17 +94,17 @@ def compare(
     ignored: Sequence[str] = (),
     old_secrets: Secrets = NO_SECRETS,
     new_secrets: Secrets = NO_SECRETS,
-    how: Comparison | None = None,
+    comparison: Comparison | None = None,
 ) -> list[Change]:
     """Return every change from `old` to `new`, without the paths in ignoreChanges."""
     stripped = {path for path, value in leaves(old) if value == STRIPPED and _overlaps(path, new_secrets)}
-    found = [one for one in (how or Comparison()).within(old, new) if not covered(one.path, stripped)]
-    changed = {change.path for change in found}
+    changes = [one for one in (comparison or Comparison()).within(old, new) if not is_at_or_below(one.path, stripped)]
+    changed_paths = {change.path for change in changes}
     for path in sorted(new_secrets, key=paths.text):
-        covered_paths = _overlaps(path, frozenset(changed))
-        if not covered_paths and not covered(path, old_secrets):
-            found.append(Change(path, UPDATE, secrecy=True))
-    return without_ignored(found, ignored)
+        has_change = _overlaps(path, frozenset(changed_paths))
+        if not has_change and not is_at_or_below(path, old_secrets):
+            changes.append(Change(path, UPDATE, secrecy=True))
+    return without_ignored(changes, ignored)
 
 
 def without_ignored(changes: Iterable[Change], ignored: Sequence[str]) -> list[Change]:
@@ -115,14 +115,14 @@ def without_ignored(changes: Iterable[Change], ignored: Sequence[str]) -> list[C
 
 def _overlaps(path: Path, secrets: Secrets) -> bool:
     """Return True if a secret is at the path, above it or below it."""
-    return covered(path, secrets) or any(covered(one, {path}) for one in secrets)
+    return is_at_or_below(path, secrets) or any(is_at_or_below(one, {path}) for one in secrets)
 
 
 def patterns_of(ignored: Sequence[str]) -> list[Path]:
     patterns = []
-    for written in ignored:
+    for path_text in ignored:
         try:
-            patterns.append(paths.parse(written))
+            patterns.append(paths.parse(path_text))
         except ValueError:  # the engine itself reports a malformed path
             continue
     return patterns
@@ -135,13 +135,13 @@ def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool
     """
     if change.secrecy or change.replacing:
         return change.replacing
-    answer = replaces(change.text)
-    if answer is not False:
-        return answer
+    by_table = replaces(change.text)
+    if by_table is not False:
+        return by_table
     for state in (change.old, change.new):
-        for inner, _ in leaves(state, change.path):
-            for length in range(len(change.path) + 1, len(inner) + 1):
-                if replaces(paths.text(inner[:length])):
+        for inner_path, _ in leaves(state, change.path):
+            for length in range(len(change.path) + 1, len(inner_path) + 1):
+                if replaces(paths.text(inner_path[:length])):
                     return True
     return False
 

@@ -16,8 +16,8 @@ SEVERITIES = {
     "error": engine_pb2.ERROR,
     "status": engine_pb2.INFO,  # shown next to the resource during its operation
 }
-LARGEST_FILE = 1 << 20
-PATIENCE_SECONDS = 5.0
+LARGEST_FILE_BYTES = 1 << 20
+TIMEOUT_SECONDS = 5.0
 
 
 class EngineLog:
@@ -44,9 +44,9 @@ class EngineLog:
             severity=SEVERITIES.get(severity, engine_pb2.INFO), message=text, urn=urn, ephemeral=severity == "status"
         )
         try:
-            engine_pb2_grpc.EngineStub(channel).Log(request, timeout=PATIENCE_SECONDS)
-        except (grpc.RpcError, ValueError) as silent:  # the engine has exited, or the channel was closed meanwhile
-            logging.getLogger(__name__).debug("the engine took no log message: %s", silent)
+            engine_pb2_grpc.EngineStub(channel).Log(request, timeout=TIMEOUT_SECONDS)
+        except (grpc.RpcError, ValueError) as error:  # the engine has exited, or the channel was closed meanwhile
+            logging.getLogger(__name__).debug("the engine took no log message: %s", error)
 
     def close(self) -> None:
         with self._lock:
@@ -55,10 +55,10 @@ class EngineLog:
             self._channel = None
 
 
-def keep_log(path: Path) -> None:
+def log_to_file(path: Path) -> None:
     """Write the log of Python's logging to this file. The engine shows a provider's standard error to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file() and path.stat().st_size > LARGEST_FILE:
+    if path.is_file() and path.stat().st_size > LARGEST_FILE_BYTES:
         path.replace(path.with_suffix(".old.log"))
     logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(message)s")
     path.chmod(0o600)

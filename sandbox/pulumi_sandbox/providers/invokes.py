@@ -1,4 +1,8 @@
-"""Answer functions (Invoke): compute pure functions, and take other results from fixtures that the user can edit."""
+"""Answer lookups: functions such as `get_subnetwork`, which the engine passes to Invoke.
+
+A pure function is computed. Any other result comes from sandbox.yaml of the user, or from a fixture of this package
+(fixtures/<package>.yaml).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from typing import Any
 import yaml
 from gpu_common.suggest import closest
 
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merge
 from pulumi_sandbox.providers.resource import PureFunction
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
@@ -33,7 +37,7 @@ class Answer:
 
     result: dict[str, Any]
     match: dict[str, Any] = field(default_factory=dict)
-    # The arguments that the answer supports; None: any. A packaged answer does not ignore a filter.
+    # The arguments that the answer supports; None: any. Without it, a fixture would ignore a filter of the call.
     only: frozenset[str] | None = None
     secrets: tuple[str, ...] = ()
     source: str = ""
@@ -41,19 +45,19 @@ class Answer:
     def fits(self, arguments: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
         if self.only is not None and not {name for name, value in arguments.items() if value is not None} <= self.only:
             return False
-        wanted = fill(self.match, scope, self.source)
-        return all(name in arguments and _fits(value, arguments[name]) for name, value in wanted.items())
+        patterns = fill(self.match, scope, self.source)
+        return all(name in arguments and _fits(value, arguments[name]) for name, value in patterns.items())
 
 
-def _fits(wanted: Any, given: Any) -> bool:
+def _fits(wanted: Any, actual: Any) -> bool:
     """Return True if the value matches: a string as a glob, an object by the listed keys, a list item by item."""
-    if isinstance(wanted, str) and isinstance(given, str):
-        return fnmatchcase(given, wanted)
-    if isinstance(wanted, Mapping) and isinstance(given, Mapping):
-        return all(name in given and _fits(value, given[name]) for name, value in wanted.items())
-    if isinstance(wanted, list) and isinstance(given, list):
-        return len(wanted) == len(given) and all(_fits(one, other) for one, other in zip(wanted, given, strict=True))
-    return bool(wanted == given)
+    if isinstance(wanted, str) and isinstance(actual, str):
+        return fnmatchcase(actual, wanted)
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        return all(name in actual and _fits(value, actual[name]) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(actual, list):
+        return len(wanted) == len(actual) and all(_fits(one, other) for one, other in zip(wanted, actual, strict=True))
+    return bool(wanted == actual)
 
 
 class Lookups:
@@ -64,35 +68,35 @@ class Lookups:
         shapes: Shapes,
         settings: Path | None = None,
         pure: Mapping[str, PureFunction] | None = None,
-        made: Mapping[str, object] | None = None,
+        generated: Mapping[str, object] | None = None,
     ) -> None:
         self.shapes = shapes
         self.package = shapes.package
         self.pure = pure or {}
         self.settings = settings
-        self._made = made or {}
+        self._generated = generated or {}
 
     @cached_property
     def _sources(self) -> list[tuple[str, dict[str, Any]]]:
         """The user's file, then the packaged one. The first matching answer is used."""
         sources = [(f"fixtures/{self.package}.yaml", _packaged(self.package))]
         try:
-            own = read(self.settings)
-        except SettingsError as wrong:
-            raise LookupRefusedError(str(wrong)) from None
-        if self.settings and own:
-            values = own.get("values") or {}
+            user_file = read(self.settings)
+        except SettingsError as error:
+            raise LookupRefusedError(str(error)) from None
+        if self.settings and user_file:
+            values = user_file.get("values") or {}
             if not isinstance(values, Mapping):
                 raise _malformed(self.settings.name, "values", values, "a map of packages")
-            mine = {"lookups": own.get("lookups"), "values": values.get(self.package)}
-            sources.insert(0, (self.settings.name, mine))
+            user_answers = {"lookups": user_file.get("lookups"), "values": values.get(self.package)}
+            sources.insert(0, (self.settings.name, user_answers))
         return sources
 
     @cached_property
     def values(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for _, source in reversed(self._sources):
-            values = merged(values, source.get("values") or {})
+            values = merge(values, source.get("values") or {})
         return values
 
     @cached_property
@@ -109,7 +113,7 @@ class Lookups:
                     answers.setdefault(token, []).append(_answer(name, f'lookups."{token}"[{at}]', entry))
         return answers
 
-    def known(self, token: str) -> bool:
+    def can_answer(self, token: str) -> bool:
         return token in self.pure or token in self._answers
 
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,25 +127,27 @@ class Lookups:
         """Return the result and its secret keys."""
         checked = self.shapes.check_arguments(token, arguments)
         if checked.problems:
-            wrong = checked.problems[0]
-            raise LookupRefusedError(f"{token}: {wrong.path}: {wrong}")
+            problem = checked.problems[0]
+            raise LookupRefusedError(f"{token}: {problem.path}: {problem}")
         shape = self.shapes.function(token)
         if token in self.pure:
-            return {**_echoed(checked.inputs, shape), **self.pure[token](checked.inputs)}, ()
+            return {**_repeated_arguments(checked.inputs, shape), **self.pure[token](checked.inputs)}, ()
         scope = self._scope(token, checked.inputs, config)
         completed = scope["args"]
-        for one in self._answers.get(token, ()):
-            if one.fits(completed, scope):
-                result = fill(one.result, scope, f"{one.source}: {token}")
-                self._refuse_unknown_keys(one, token, result)
-                return {**_echoed(completed, shape), **result}, one.secrets
+        for entry in self._answers.get(token, ()):
+            if entry.fits(completed, scope):
+                result = fill(entry.result, scope, f"{entry.source}: {token}")
+                self._refuse_unknown_keys(entry, token, result)
+                return {**_repeated_arguments(completed, shape), **result}, entry.secrets
         raise LookupRefusedError(self._how_to_add(token, checked.inputs))
 
     def answered_by_user(self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-        """Return True if the answer is in the user's own file, so the thing it names exists."""
+        """Return True if the answer is in the user's own file. The resource that it names therefore exists."""
         scope = self._scope(token, arguments, config)
-        own = [one for one in self._answers.get(token, ()) if self.settings and one.source == self.settings.name]
-        return any(one.fits(scope["args"], scope) for one in own)
+        user_answers = [
+            entry for entry in self._answers.get(token, ()) if self.settings and entry.source == self.settings.name
+        ]
+        return any(entry.fits(scope["args"], scope) for entry in user_answers)
 
     def _scope(
         self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]
@@ -150,21 +156,21 @@ class Lookups:
         # Like the real provider, complete missing arguments by the provider's own region, project and zone.
         completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
         completed |= {name: value for name, value in arguments.items() if value is not None}
-        return {"args": completed, "config": config, "values": self.values, "made": self._made}
+        return {"args": completed, "config": config, "values": self.values, "made": self._generated}
 
-    def _refuse_unknown_keys(self, one: Answer, token: str, result: Mapping[str, Any]) -> None:
+    def _refuse_unknown_keys(self, entry: Answer, token: str, result: Mapping[str, Any]) -> None:
         shape = self.shapes.function(token)
         for name in result:
             if shape and shape.outputs and name not in shape.outputs:
-                meant = did_you_mean(name, shape.outputs)
-                hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
-                raise LookupRefusedError(f'{one.source}: lookups."{token}": result.{name}: no such property{hint}')
+                suggestion = did_you_mean(name, shape.outputs)
+                hint = f"\n  hint: did you mean '{suggestion}'?" if suggestion else ""
+                raise LookupRefusedError(f'{entry.source}: lookups."{token}": result.{name}: no such property{hint}')
 
     def _how_to_add(self, token: str, arguments: Mapping[str, Any]) -> str:
-        where = self.settings.name if self.settings else "sandbox.yaml"
+        file_name = self.settings.name if self.settings else "sandbox.yaml"
         shape = self.shapes.function(token)
-        known = [one for one in self._answers if one != token]
-        near = closest(token, known, cutoff=0.9)
+        others = [one for one in self._answers if one != token]
+        similar = closest(token, others, cutoff=0.9)
         match = {name: value for name, value in arguments.items() if value is not None and not SENSITIVE.search(name)}
         keys = [name for name in shape.outputs if name not in arguments] if shape else []
         lines = ["lookups:", f'  "{token}":', f"    - match: {json.dumps(match)}", "      result:"]
@@ -173,12 +179,13 @@ class Lookups:
             lines.append(f"        # add those of the other {len(keys) - SHOWN_KEYS} properties that the program reads")
         if not keys:
             lines[-1] += " {}"
-        meant = f" (or did you mean {near}?)" if near else ""
+        or_similar = f" (or did you mean {similar}?)" if similar else ""
         problem = "no answer matches these arguments" if token in self._answers else "the sandbox has no answer"
         return (
             f"{token}: {problem}\n"
-            f"  expected: an answer in {where}\n"
-            f"  hint: add the answer of the cloud to {where}{meant}:\n\n" + "\n".join(f"    {line}" for line in lines)
+            f"  expected: an answer in {file_name}\n"
+            f"  hint: add the answer of the cloud to {file_name}{or_similar}:\n\n"
+            + "\n".join(f"    {line}" for line in lines)
         )
 
 
@@ -189,7 +196,7 @@ def _packaged(package: str) -> dict[str, Any]:
     return dict(yaml.safe_load(text))
 
 
-def _echoed(arguments: Mapping[str, Any], shape: Shape | None) -> dict[str, Any]:
+def _repeated_arguments(arguments: Mapping[str, Any], shape: Shape | None) -> dict[str, Any]:
     """Return the arguments that the result repeats, as in the results of real functions."""
     return {name: value for name, value in arguments.items() if shape and name in shape.outputs}
 

@@ -1,4 +1,8 @@
-"""The operations Check, Diff, Create, Read, Update and Delete on the rows of the world, with the hooks of a cloud."""
+"""The engine's operations on a resource: Check, Diff, Create, Read, Update and Delete.
+
+Each operation calls the hooks of a cloud (cloud.py), and reads or writes the resource's row in the world, the emulated
+cloud state.
+"""
 
 from __future__ import annotations
 
@@ -73,17 +77,22 @@ class Lifecycle:
         cloud.autoname(res)
         # Rules run only if the shape is right. On a value of the wrong type they would only repeat its problem.
         problems = checked.problems or list(cloud.rules(res))
-        return hidden(Decoded(res.inputs, res.secrets), shape.secret_inputs), problems
+        return mark_secrets(Decoded(res.inputs, res.secrets), shape.secret_inputs), problems
 
     def diff(self, res: Resource, old: Decoded, ignored: Sequence[str]) -> tuple[list[Change], bool]:
         """Return the changes, and whether a replacement must delete the old resource first."""
         cloud = self.cloud
-        how = Comparison(lambda path, was, is_: cloud.same(res.token, path, was, is_), cloud.coerces_scalars)
+        comparison = Comparison(lambda path, was, is_: cloud.same(res.token, path, was, is_), cloud.coerces_scalars)
         changes = compare(
-            old.values, res.inputs, ignored=ignored, old_secrets=old.secrets, new_secrets=res.secrets, how=how
+            old.values,
+            res.inputs,
+            ignored=ignored,
+            old_secrets=old.secrets,
+            new_secrets=res.secrets,
+            comparison=comparison,
         )
-        changes += without_ignored(cloud.forced(res), ignored)
-        return changes, bool(changes) and cloud.keeps_name(res)
+        changes += without_ignored(cloud.forced_changes(res), ignored)
+        return changes, bool(changes) and cloud.deletes_old_first(res)
 
     def replaces(self, res: Resource, path: str) -> bool | None:
         answer = self.cloud.replaces(res.token, path)
@@ -94,37 +103,43 @@ class Lifecycle:
             self._reported.add(res.token)
         if first:
             res.log(f"{res.token}: only its shape is checked; a change replaces it only if its SDK says so", "info")
-        return self.cloud.documented(res.token, path)
+        return self.cloud.replaces_by_documentation(res.token, path)
 
     def create(self, res: Resource) -> Decoded:
         if res.preview:
             shape = self.shape(res.token)
             outputs = dict.fromkeys(shape.outputs, UNKNOWN) if shape else {}
-            return self._marked(res, {**outputs, **visible(res.inputs), **self.cloud.planned(res)})
-        self._refuse(self.cloud.refusals(res))
-        self._suffer(res)
+            return self._with_secrets(
+                res, {**outputs, **without_bridge_keys(res.inputs), **self.cloud.preview_outputs(res)}
+            )
+        self._raise_first(self.cloud.refusals(res))
+        self._apply_faults(res)
         world = self.context.world
         with world.transaction():
             res.id = self.cloud.identity(res)
-            made = self._marked(res, merged(visible(res.inputs), self.cloud.computed(res)))
-            res.outputs = made.values
+            new_outputs = self._with_secrets(
+                res, merge_outputs(without_bridge_keys(res.inputs), self.cloud.computed(res))
+            )
+            res.outputs = new_outputs.values
             if self.cloud.overwrites(res.token):
                 world.delete(res.token, res.id, "overwritten")
             try:
-                world.insert(self._row(res, made))
+                world.insert(self._record(res, new_outputs))
             except Exists:
-                raise Refused(self.cloud.taken(res)) from None
+                raise Refused(self.cloud.already_exists(res)) from None
             self.cloud.created(res)
-        return self._settle(res, made)
+        return self._await_ready(res, new_outputs)
 
     def update(self, res: Resource, old: Decoded) -> Decoded:
-        before, world = res.old_inputs or {}, self.context.world
-        kept = {name: value for name, value in old.values.items() if name not in before or name in res.inputs}
-        kept |= visible(res.inputs)
+        old_inputs, world = res.old_inputs or {}, self.context.world
+        merged_inputs = {
+            name: value for name, value in old.values.items() if name not in old_inputs or name in res.inputs
+        }
+        merged_inputs |= without_bridge_keys(res.inputs)
         if res.preview:
-            return self._marked(res, {**kept, **self.cloud.planned(res)}, old)
-        self._refuse(self.cloud.refusals(res))
-        self._suffer(res)
+            return self._with_secrets(res, {**merged_inputs, **self.cloud.preview_outputs(res)}, old)
+        self._raise_first(self.cloud.refusals(res))
+        self._apply_faults(res)
         with world.transaction():
             record = world.get(res.token, res.id)
             if record is None:
@@ -133,122 +148,124 @@ class Lifecycle:
                     f"  hint: run `pulumi-sandbox refresh --stack {res.stack}` to remove it from the state"
                 )
             res.outputs = old.values
-            made = self._marked(res, merged(kept, self.cloud.computed(res)), old)
-            res.outputs = made.values
-            row = self._row(res, made)
-            world.update(res.token, res.id, inputs=row.inputs, outputs=row.outputs)
+            new_outputs = self._with_secrets(res, merge_outputs(merged_inputs, self.cloud.computed(res)), old)
+            res.outputs = new_outputs.values
+            new_record = self._record(res, new_outputs)
+            world.update(res.token, res.id, inputs=new_record.inputs, outputs=new_record.outputs)
             if record.urn != res.urn:
-                world.claim(res.token, res.id, res.urn, res.name)
+                world.assign_to_stack(res.token, res.id, res.urn, res.name)
             self.cloud.updated(res)
-        return self._settle(res, made, old)
+        return self._await_ready(res, new_outputs, old)
 
-    def read(self, token: str, given: str, known: Sequence[Decoded]) -> tuple[str, Decoded, Decoded] | None:
+    def read(
+        self, token: str, resource_id: str, engine_values: Sequence[Decoded]
+    ) -> tuple[str, Decoded, Decoded] | None:
         """Return the id, outputs and inputs of a resource, or None if it does not exist.
 
-        `known` has the outputs and inputs of the engine's state.
+        `engine_values` are the outputs and inputs in the engine's state.
         """
-        record = self.cloud.locate(token, given)
+        record = self.cloud.locate(token, resource_id)
         if record is None:
             return None
         record = self.cloud.observed(record)
         key, shape = self.context.world.key, self.shape(token)
-        untold = self.cloud.write_only(token)
+        write_only = self.cloud.write_only(token)
         outputs, inputs = (
-            remembered(restore_secrets(stored, known, key), engine, untold)
-            for stored, engine in zip((record.outputs, record.inputs), known, strict=True)
+            with_engine_values(restore_secrets(stored_values, engine_values, key), engine_value, write_only)
+            for stored_values, engine_value in zip((record.outputs, record.inputs), engine_values, strict=True)
         )
-        outputs = hidden(outputs, shape.secret_outputs if shape else ())
-        if stuck := self.cloud.stuck(record):
-            raise stuck.of(record.id, outputs)
-        return record.id, outputs, hidden(inputs, shape.secret_inputs if shape else ())
+        outputs = mark_secrets(outputs, shape.secret_outputs if shape else ())
+        if not_ready := self.cloud.not_ready(record):
+            raise not_ready.with_resource(record.id, outputs)
+        return record.id, outputs, mark_secrets(inputs, shape.secret_inputs if shape else ())
 
     def delete(self, res: Resource) -> None:
         """Delete a resource. As with the vendors' providers, a resource that does not exist is not an error."""
         world = self.context.world
         # Outside the transaction, because its rollback would also undo the count of the fault.
-        busy = world.get(res.token, res.id) and world.take("busy", res.token, res.name, **attributes(res))
-        if busy:
-            raise Refused(busy.message or self.cloud.fault_text(busy, res))
-        self.cloud.drain(res)
+        fault = world.get(res.token, res.id) and world.take_fault("busy", res.token, res.name, **fault_attributes(res))
+        if fault:
+            raise Refused(fault.message or self.cloud.fault_text(fault, res))
+        self.cloud.await_deletable(res)
         with world.transaction():
             if world.get(res.token, res.id) is None:
                 return
-            self._refuse(self.cloud.delete_blockers(res))
+            self._raise_first(self.cloud.delete_blockers(res))
             world.delete(res.token, res.id, res.name)
             self.cloud.deleted(res)
 
-    def _settle(self, res: Resource, made: Decoded, old: Decoded | None = None) -> Decoded:
-        if self.context.world.take("crash", res.token, res.name, id=res.id):
+    def _await_ready(self, res: Resource, all_outputs: Decoded, old: Decoded | None = None) -> Decoded:
+        if self.context.world.take_fault("crash", res.token, res.name, id=res.id):
             self.die()
         try:
-            later, unready = self.cloud.await_ready(res), None
-        except NotReady as stuck:
-            later, unready = stuck.outputs, stuck
-        if later:
-            made = self._marked(res, merged(made.values, later), old)
-            self.context.world.update(res.token, res.id, outputs=self._row(res, made).outputs)
-        if unready:
-            raise unready.of(res.id, made)
-        return made
+            changed_outputs, error = self.cloud.await_ready(res), None
+        except NotReady as not_ready:
+            changed_outputs, error = not_ready.outputs, not_ready
+        if changed_outputs:
+            all_outputs = self._with_secrets(res, merge_outputs(all_outputs.values, changed_outputs), old)
+            self.context.world.update(res.token, res.id, outputs=self._record(res, all_outputs).outputs)
+        if error:
+            raise error.with_resource(res.id, all_outputs)
+        return all_outputs
 
-    def _row(self, res: Resource, made: Decoded) -> Record:
+    def _record(self, res: Resource, outputs: Decoded) -> Record:
         key = self.context.world.key
         inputs = hash_secrets(res.inputs, res.secrets, key)
-        return Record(res.token, res.id, res.name, res.urn, inputs, hash_secrets(made.values, made.secrets, key))
+        return Record(res.token, res.id, res.name, res.urn, inputs, hash_secrets(outputs.values, outputs.secrets, key))
 
-    def _marked(self, res: Resource, outputs: dict[str, Any], old: Decoded | None = None) -> Decoded:
+    def _with_secrets(self, res: Resource, outputs: dict[str, Any], old: Decoded | None = None) -> Decoded:
         shape = self.shape(res.token)
-        named = set(shape.secret_outputs) if shape else set()
+        secret_names = set(shape.secret_outputs) if shape else set()
         # A secret output stays secret, unless an input of the same name exists and is not secret.
-        named |= {str(path[0]) for path in (old.secrets if old else NO_SECRETS) if path[0] not in res.inputs}
-        return Decoded(outputs, secret_paths(outputs, res.inputs, res.secrets, named))
+        secret_names |= {str(path[0]) for path in (old.secrets if old else NO_SECRETS) if path[0] not in res.inputs}
+        return Decoded(outputs, secret_paths(outputs, res.inputs, res.secrets, secret_names))
 
-    def _refuse(self, reasons: Iterable[str]) -> None:
+    def _raise_first(self, reasons: Iterable[str]) -> None:
         for reason in reasons:
             raise Refused(reason)
 
-    def _suffer(self, res: Resource) -> None:
+    def _apply_faults(self, res: Resource) -> None:
         """Apply the planted faults that take effect before the resource is created or updated."""
         world = self.context.world
-        slow = world.take("slow", res.token, res.name, id=res.id)
-        if slow:
-            self._wait(slow, res)
+        slow_fault = world.take_fault("slow", res.token, res.name, id=res.id)
+        if slow_fault:
+            self._wait_for_slow_fault(slow_fault, res)
         for kind in ("refuse", *self.cloud.fault_kinds(res.token)):
-            fault = world.take(kind, res.token, res.name, **attributes(res))
+            fault = world.take_fault(kind, res.token, res.name, **fault_attributes(res))
             if fault:
                 raise Refused(fault.message or self.cloud.fault_text(fault, res))
 
-    def _wait(self, slow: Fault, res: Resource) -> None:
-        until = time.monotonic() + slow.seconds
-        while (left := until - time.monotonic()) > 0:
-            res.log(f"slow (a planted fault): {left:.0f} s more", "status")
-            if self.context.cancelled.wait(min(left, 5.0)):
+    def _wait_for_slow_fault(self, fault: Fault, res: Resource) -> None:
+        deadline = time.monotonic() + fault.seconds
+        while (remaining_seconds := deadline - time.monotonic()) > 0:
+            res.log(f"slow (a planted fault): {remaining_seconds:.0f} s more", "status")
+            if self.context.cancelled.wait(min(remaining_seconds, 5.0)):
                 raise Refused(CANCELLED)
 
 
-def attributes(res: Resource) -> dict[str, str]:
-    found = {name: res.inputs[name] for name in ("zone", "region") if isinstance(res.inputs.get(name), str)}
-    return {"id": res.id, **found}
+def fault_attributes(res: Resource) -> dict[str, str]:
+    place = {name: res.inputs[name] for name in ("zone", "region") if isinstance(res.inputs.get(name), str)}
+    return {"id": res.id, **place}
 
 
-def hidden(values: Decoded, named: Iterable[str]) -> Decoded:
+def mark_secrets(values: Decoded, secret_names: Iterable[str]) -> Decoded:
     """Return the values, and mark as secret also those that the SDK names as secret."""
-    paths = {(name,) for name in named if values.values.get(name) is not None}
+    paths = {(name,) for name in secret_names if values.values.get(name) is not None}
     return Decoded(values.values, drop_nested({*values.secrets, *paths}))
 
 
-def remembered(seen: Decoded, engine: Decoded, untold: Collection[str]) -> Decoded:
+def with_engine_values(stored: Decoded, engine_values: Decoded, write_only: Collection[str]) -> Decoded:
     """Return the values read from the world, with the engine's values for inputs that the vendor never returns."""
-    values = {name: value for name, value in seen.values.items() if name not in untold}
-    values |= {name: engine.values[name] for name in untold if name in engine.values}
-    secrets = {path for path in seen.secrets if path[0] not in untold}
-    return Decoded(values, frozenset(secrets | {path for path in engine.secrets if path[0] in untold}))
+    values = {name: value for name, value in stored.values.items() if name not in write_only}
+    values |= {name: engine_values.values[name] for name in write_only if name in engine_values.values}
+    secrets = {path for path in stored.secrets if path[0] not in write_only}
+    return Decoded(values, frozenset(secrets | {path for path in engine_values.secrets if path[0] in write_only}))
 
 
-def visible(inputs: dict[str, Any]) -> dict[str, Any]:
+def without_bridge_keys(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the inputs without the keys of the bridge."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
-def merged(outputs: dict[str, Any], computed: dict[str, Any]) -> dict[str, Any]:
+def merge_outputs(outputs: dict[str, Any], computed: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**outputs, **computed}.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Fill the arguments of a function and the provider's configuration into the results of fixtures."""
+"""Replace the placeholders in answers of lookups, such as `${args.region}`, by arguments and configuration."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def _resolve(expression: str, scope: Mapping[str, Any], subject: str) -> Any:
 
 
 def _follow(path: str, scope: Any) -> Any:
-    here = scope
+    value = scope
     for name, index in STEP.findall(path):
         key: Any = name or (index if INDEX.match(index) else _follow(index, scope))
-        if isinstance(here, str | list) and INDEX.match(str(key)):
-            parts = here.split("/") if isinstance(here, str) else here
-            here = parts[int(key)] if -len(parts) <= int(key) < len(parts) else None
+        if isinstance(value, str | list) and INDEX.match(str(key)):
+            parts = value.split("/") if isinstance(value, str) else value
+            value = parts[int(key)] if -len(parts) <= int(key) < len(parts) else None
         else:
-            here = here.get(key) if isinstance(here, Mapping) else None
-        if here is None:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is None:
             return None
-    return here
+    return value
 
 
-def merged(under: Any, over: Any) -> Any:
+def merge(under: Any, over: Any) -> Any:
     if isinstance(under, Mapping) and isinstance(over, Mapping):
-        return {**under, **{name: merged(under.get(name), value) for name, value in over.items()}}
+        return {**under, **{name: merge(under.get(name), value) for name, value in over.items()}}
     return over

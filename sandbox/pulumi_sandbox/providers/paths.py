@@ -17,34 +17,34 @@ ANY = "*"
 
 def text(path: Path) -> str:
     """Return the text of a path. A key that is not an identifier is put in brackets."""
-    written = ""
+    result = ""
     for step in path:
         if isinstance(step, int):
-            written += f"[{step}]"
+            result += f"[{step}]"
         elif PLAIN_KEY.match(step):
-            written += f".{step}" if written else step
+            result += f".{step}" if result else step
         else:
-            written += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return written
+            result += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return result
 
 
 def texts(paths: Collection[Path]) -> list[str]:
     return sorted(text(path) for path in paths)
 
 
-def parse(written: str) -> Path:
+def parse(path_text: str) -> Path:
     """Parse the text of a path. Raise ValueError with the part that is not valid."""
     steps: list[str | int] = []
     position = 0
-    while position < len(written):
-        found = STEP.match(written, position)
-        if found is None:
-            raise ValueError(f"not a property path at {written[position:]!r}")
-        position = found.end()
-        if found["index"] is not None:
-            steps.append(int(found["index"]))
+    while position < len(path_text):
+        match = STEP.match(path_text, position)
+        if match is None:
+            raise ValueError(f"not a property path at {path_text[position:]!r}")
+        position = match.end()
+        if match["index"] is not None:
+            steps.append(int(match["index"]))
         else:
-            steps.append(found["key"] or (json.loads(found["quoted"]) if found["quoted"] else ANY))
+            steps.append(match["key"] or (json.loads(match["quoted"]) if match["quoted"] else ANY))
     if not steps:
         raise ValueError("an empty property path")
     return tuple(steps)
@@ -54,4 +54,4 @@ def inside(path: Path, pattern: Path) -> bool:
     """Return True if a path is at or below a pattern. In a pattern, `*` matches any single step."""
     if len(path) < len(pattern):
         return False
-    return all(wanted in (ANY, step) for wanted, step in zip(pattern, path, strict=False))
+    return all(pattern_step in (ANY, step) for pattern_step, step in zip(pattern, path, strict=False))

@@ -1,4 +1,7 @@
-"""The gRPC service of a provider. It converts each call of the engine to plain values and a step of the lifecycle."""
+"""The gRPC service of a provider, which the engine calls.
+
+It converts the values of each call to plain Python values, and calls the operation of that name in lifecycle.py.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,32 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
-from pulumi_sandbox.plugins import ASKED
+from pulumi_sandbox.plugins import PROGRAM_SDK_VERSION
 from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
-from pulumi_sandbox.providers.secret_digests import masked, secret_paths
-from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Decoded, Path, Secrets, covered, leaves
-from pulumi_sandbox.providers.wire import decode, encode, sent
+from pulumi_sandbox.providers.secret_digests import mask_secrets, secret_paths
+from pulumi_sandbox.providers.values import (
+    NO_SECRETS,
+    STRIPPED,
+    UNKNOWN,
+    Decoded,
+    Path,
+    Secrets,
+    is_at_or_below,
+    leaves,
+)
+from pulumi_sandbox.providers.wire import decode, encode, request_values
 
 Answer = TypeVar("Answer")
-# A longer value is not repeated in the message about it. In characters.
-LONGEST_SHOWN = 80
+# A longer value is not repeated in the message about it.
+LONGEST_SHOWN_CHARS = 80
 
 
-def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
+def with_grpc_errors(call: Callable[..., Answer]) -> Callable[..., Answer]:
     """Convert the exceptions of a call to gRPC errors: the vendor's message without secrets, or a note about a bug."""
 
     @functools.wraps(call)
@@ -39,19 +51,19 @@ def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
         try:
             answer = call(self, request, context)
             if isinstance(answer, pb.CheckResponse):
-                for failed in answer.failures:
-                    failed.reason = masked(failed.reason, sent(request))
+                for check_failure in answer.failures:
+                    check_failure.reason = mask_secrets(check_failure.reason, request_values(request))
             return answer
-        except Refused as refused:
-            text = masked(str(refused), sent(request))
-        except NotReady as stuck:
-            text = stuck.announce(context, request)
-        except Exception as fault:
+        except Refused as refusal:
+            text = mask_secrets(str(refusal), request_values(request))
+        except NotReady as not_ready:
+            text = not_ready.add_details(context, request)
+        except Exception as bug:
             subject = getattr(request, "urn", "") or getattr(request, "tok", "") or self.cloud.package
             logging.getLogger(__name__).exception("%s of %s", call.__name__, subject)
             text = (
                 # The exception's own text may quote a secret.
-                f"pulumi-sandbox: {call.__name__} failed because of a bug in the sandbox ({type(fault).__name__})\n"
+                f"pulumi-sandbox: {call.__name__} failed because of a bug in the sandbox ({type(bug).__name__})\n"
                 f"  hint: report the bug with {self.log_name}"
             )
         context.abort(grpc.StatusCode.UNKNOWN, text)
@@ -66,13 +78,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, cloud: Cloud, context: Context, log: EngineLog | None = None) -> None:
         self.cloud = cloud
         self.context = context
-        self.life = Lifecycle(cloud, context)
+        self.lifecycle = Lifecycle(cloud, context)
         self.log = log or EngineLog()
         self.log_name = f"logs/{cloud.package}.log in the sandbox's folder"
 
     # -- the plugin itself ------------------------------------------------------------
 
-    @answered
+    @with_grpc_errors
     def Handshake(
         self, request: pb.ProviderHandshakeRequest, context: grpc.ServicerContext
     ) -> pb.ProviderHandshakeResponse:
@@ -80,20 +92,20 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         # Without acceptResources a resource arrives as its id, the form that every property expects.
         return pb.ProviderHandshakeResponse(accept_secrets=True, accept_resources=False, accept_outputs=False)
 
-    @answered
+    @with_grpc_errors
     def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
         self.log.attach(request.address)
         return empty_pb2.Empty()
 
-    @answered
+    @with_grpc_errors
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
         return plugin_pb2.PluginInfo(version=self._version())
 
-    @answered
+    @with_grpc_errors
     def GetSchema(self, request: pb.GetSchemaRequest, context: grpc.ServicerContext) -> pb.GetSchemaResponse:
         return pb.GetSchemaResponse(schema=json.dumps({"name": self.cloud.package, "version": self._version()}))
 
-    @answered
+    @with_grpc_errors
     def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
         self.context.cancelled.set()
         return empty_pb2.Empty()
@@ -101,14 +113,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def _version(self) -> str:
         return metadata.version(f"pulumi_{self.cloud.package}")
 
-    @answered
+    @with_grpc_errors
     def CheckConfig(self, request: pb.CheckRequest, context: grpc.ServicerContext) -> pb.CheckResponse:
         config = decode(request.news)
         checked = self.cloud.shapes.check_config(config.values, config.secrets)
         problems = checked.problems or list(self.cloud.check_config(dict(checked.inputs)))
         return pb.CheckResponse(inputs=request.news, failures=failures(problems, config))
 
-    @answered
+    @with_grpc_errors
     def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
         old, new = decode(request.old_inputs).values, decode(request.news).values
         # In this call the engine does not mark secrets (pulumi v3.259.0, provider_plugin.go, DiffConfig).
@@ -116,19 +128,19 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         changes = diff.compare(old, new, ignored=request.ignoreChanges, old_secrets=secrets, new_secrets=secrets)
         return diff.response(changes, lambda path: self.cloud.config_replaces(old, new, path))
 
-    @answered
+    @with_grpc_errors
     def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:
         config = decode(request.args).values
         checked = self.cloud.shapes.check_config(config)
         # CheckConfig has reported any value that does not fit its type.
-        await_ready = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
+        settings = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
         self.context.config.clear()
-        self.context.config.update(await_ready)
+        self.context.config.update(settings)
         self.cloud.configure(self.context.config)
-        if asked := os.environ.get(ASKED):
+        if program_version := os.environ.get(PROGRAM_SDK_VERSION):
             self.log.say(
-                f"the program uses pulumi_{self.cloud.package} {asked}, but the sandbox checks resources with "
-                f"{self._version()}; results may differ from those of {asked}",
+                f"the program uses pulumi_{self.cloud.package} {program_version}, but the sandbox checks resources "
+                f"with {self._version()}; results may differ from those of {program_version}",
                 "warning",
                 "",
             )
@@ -140,34 +152,34 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def _resource(self, request: Any, inputs: Decoded, **more: Any) -> Resource:
         urn = str(request.urn)
-        return self.life.resource(
+        return self.lifecycle.resource(
             urn, inputs, log=lambda text, severity="info": self.log.say(text, severity, urn), **more
         )
 
-    @answered
+    @with_grpc_errors
     def Check(self, request: pb.CheckRequest, context: grpc.ServicerContext) -> pb.CheckResponse:
-        given = decode(request.news)
+        inputs = decode(request.news)
         old = decode(request.olds).values if request.HasField("olds") else None
-        res = self._resource(request, given, old_inputs=old, seed=request.randomSeed)
-        kept, problems = self.life.check(res)
-        return pb.CheckResponse(inputs=encode(kept.values, kept.secrets), failures=failures(problems, given))
+        res = self._resource(request, inputs, old_inputs=old, seed=request.randomSeed)
+        checked, problems = self.lifecycle.check(res)
+        return pb.CheckResponse(inputs=encode(checked.values, checked.secrets), failures=failures(problems, inputs))
 
-    @answered
+    @with_grpc_errors
     def Diff(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
         old = decode(request.old_inputs)
         res = self._resource(
             request, decode(request.news), old_inputs=old.values, outputs=decode(request.olds).values, id=request.id
         )
-        changes, delete_first = self.life.diff(res, old, request.ignoreChanges)
-        return diff.response(changes, lambda path: self.life.replaces(res, path), delete_first=delete_first)
+        changes, delete_first = self.lifecycle.diff(res, old, request.ignoreChanges)
+        return diff.response(changes, lambda path: self.lifecycle.replaces(res, path), delete_first=delete_first)
 
-    @answered
+    @with_grpc_errors
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
         res = self._resource(request, decode(request.properties), preview=request.preview, timeout=request.timeout)
-        made = self.life.create(res)
-        return pb.CreateResponse(id="" if res.preview else res.id, properties=encode(made.values, made.secrets))
+        outputs = self.lifecycle.create(res)
+        return pb.CreateResponse(id="" if res.preview else res.id, properties=encode(outputs.values, outputs.secrets))
 
-    @answered
+    @with_grpc_errors
     def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:
         old = decode(request.olds)
         res = self._resource(
@@ -179,76 +191,76 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             preview=request.preview,
             timeout=request.timeout,
         )
-        made = self.life.update(res, old)
-        return pb.UpdateResponse(properties=encode(made.values, made.secrets))
+        outputs = self.lifecycle.update(res, old)
+        return pb.UpdateResponse(properties=encode(outputs.values, outputs.secrets))
 
-    @answered
+    @with_grpc_errors
     def Read(self, request: pb.ReadRequest, context: grpc.ServicerContext) -> pb.ReadResponse:
-        known = [decode(request.properties), decode(request.inputs)]
+        engine_values = [decode(request.properties), decode(request.inputs)]
         token = str(request.urn).split("::")[2].rpartition("$")[2]
-        found = self.life.read(token, request.id, known)
+        found = self.lifecycle.read(token, request.id, engine_values)
         if found is None:
             return pb.ReadResponse(id="")  # an empty id tells the engine that the resource does not exist
-        identity, outputs, inputs = found
+        resource_id, outputs, inputs = found
         return pb.ReadResponse(
-            id=identity,
+            id=resource_id,
             properties=encode(outputs.values, outputs.secrets),
             inputs=encode(inputs.values, inputs.secrets),
         )
 
-    @answered
+    @with_grpc_errors
     def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
         inputs = decode(request.old_inputs)
-        self.life.delete(self._resource(request, inputs, outputs=decode(request.properties).values, id=request.id))
+        self.lifecycle.delete(self._resource(request, inputs, outputs=decode(request.properties).values, id=request.id))
         return empty_pb2.Empty()
 
     # -- functions --------------------------------------------------------------------
 
-    @answered
+    @with_grpc_errors
     def Invoke(self, request: pb.InvokeRequest, context: grpc.ServicerContext) -> pb.InvokeResponse:
-        given = decode(request.args)
-        if any(value is UNKNOWN for _, value in leaves(given.values)):
+        arguments = decode(request.args)
+        if any(value is UNKNOWN for _, value in leaves(arguments.values)):
             return pb.InvokeResponse()  # in a preview with unknown arguments the result is unknown
-        result, named = self.cloud.invoke(request.tok, given.values)
-        marked: set[Path] = set(secret_paths(result, given.values, NO_SECRETS, named))
-        marked |= secret_paths(result, given.values, given.secrets, ())
+        result, secret_names = self.cloud.invoke(request.tok, arguments.values)
+        secrets: set[Path] = set(secret_paths(result, arguments.values, NO_SECRETS, secret_names))
+        secrets |= secret_paths(result, arguments.values, arguments.secrets, ())
         answer = pb.InvokeResponse()
-        getattr(answer, "return").CopyFrom(encode(result, marked))
+        getattr(answer, "return").CopyFrom(encode(result, secrets))
         return answer
 
-    @answered
+    @with_grpc_errors
     def Call(self, request: pb.CallRequest, context: grpc.ServicerContext) -> pb.CallResponse:
         raise Refused(f"{request.tok}: the sandbox's {self.cloud.package} provider does not support methods")
 
-    @answered
+    @with_grpc_errors
     def Construct(self, request: pb.ConstructRequest, context: grpc.ServicerContext) -> pb.ConstructResponse:
         raise Refused(f"{request.type}: the sandbox's {self.cloud.package} provider does not support components")
 
-    @answered
+    @with_grpc_errors
     def Parameterize(self, request: pb.ParameterizeRequest, context: grpc.ServicerContext) -> pb.ParameterizeResponse:
         raise Refused(f"the sandbox's {self.cloud.package} provider does not support parameterization")
 
-    @answered
+    @with_grpc_errors
     def GetMapping(self, request: pb.GetMappingRequest, context: grpc.ServicerContext) -> pb.GetMappingResponse:
         return pb.GetMappingResponse()
 
-    @answered
+    @with_grpc_errors
     def GetMappings(self, request: pb.GetMappingsRequest, context: grpc.ServicerContext) -> pb.GetMappingsResponse:
         return pb.GetMappingsResponse()
 
 
-def failures(problems: Sequence[Problem], given: Decoded) -> list[pb.CheckFailure]:
+def failures(problems: Sequence[Problem], inputs: Decoded) -> list[pb.CheckFailure]:
     """Convert problems to the engine's form, which prints `property x value {y} has a problem: …`.
 
     The engine looks up the value by the whole path and prints it. It finds no value for a nested path, and would print
     the value of a secret. For both, the path is put in the text instead.
     """
-    return [failure(problem, given.values, given.secrets) for problem in problems]
+    return [failure(problem, inputs.values, inputs.secrets) for problem in problems]
 
 
 def failure(problem: Problem, values: dict[str, Any], secrets: Secrets) -> pb.CheckFailure:
     value = values.get(problem.path)
-    showable = isinstance(value, str | int | float) and len(str(value)) <= LONGEST_SHOWN
-    if showable and not covered((problem.path,), secrets):
+    is_short = isinstance(value, str | int | float) and len(str(value)) <= LONGEST_SHOWN_CHARS
+    if is_short and not is_at_or_below((problem.path,), secrets):
         return pb.CheckFailure(property=problem.path, reason=str(problem))
     return pb.CheckFailure(reason=f"{problem.path}: {problem}" if problem.path else str(problem))

@@ -38,7 +38,7 @@ class Problem:
         return f"{self.text}\n  hint: {self.hint}" if self.hint else self.text
 
 
-def _silent(_: str, __: str) -> None:
+def _no_log(_: str, __: str) -> None:
     """Log nothing, because there is no engine."""
 
 
@@ -55,7 +55,7 @@ class Context:
     # True if the engine of this provider has exited. The provider and its processes then end within seconds.
     engine_gone: Callable[[], bool] = lambda: False
     # log(text, "debug" | "info" | "warning" | "error" | "status"), without a resource.
-    log: Log = _silent
+    log: Log = _no_log
 
 
 @dataclass
@@ -83,12 +83,12 @@ class Resource:
     # The same at every Check of one deployment. A preview therefore shows the name that the update uses.
     seed: bytes = b""
     # log(text, severity): adds a line under this resource.
-    log: Log = _silent
+    log: Log = _no_log
 
     def suffix(self, length: int = 7, alphabet: str = HEX) -> str:
         """Return a random suffix. The engine's seed determines it."""
-        chosen = random.Random(self.seed) if self.seed else randomness.SystemRandom()
-        return "".join(chosen.choice(alphabet) for _ in range(length))
+        generator = random.Random(self.seed) if self.seed else randomness.SystemRandom()
+        return "".join(generator.choice(alphabet) for _ in range(length))
 
     def autonamed(self, key: str = "name") -> bool:
         """Return True if the provider, not the program, chose this input."""
@@ -99,12 +99,12 @@ class Resource:
         if self.inputs.get(key) is not None:
             return
         old = self.old_inputs or {}
-        kept = key in old.get(DEFAULTS, ()) and old.get(key) is not None
-        self.inputs[key] = old[key] if kept else make()
+        keeps_old = key in old.get(DEFAULTS, ()) and old.get(key) is not None
+        self.inputs[key] = old[key] if keeps_old else make()
         self.inputs[DEFAULTS] = sorted({*self.inputs.get(DEFAULTS, ()), key})
 
     def default_name(
-        self, key: str = "name", *, separator: str = "-", length: int = 7, most: int = 63, lower: bool = True
+        self, key: str = "name", *, separator: str = "-", length: int = 7, max_length: int = 63, lower: bool = True
     ) -> None:
         """Set the usual automatic name: the logical name, cut to fit, a separator and a random suffix.
 
@@ -113,6 +113,6 @@ class Resource:
 
         def make() -> str:
             stem = self.name.lower() if lower else self.name
-            return stem[: most - length - len(separator)] + separator + self.suffix(length)
+            return stem[: max_length - length - len(separator)] + separator + self.suffix(length)
 
         self.set_default(key, make)

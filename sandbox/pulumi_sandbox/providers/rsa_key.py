@@ -16,7 +16,7 @@ PRIVATE_KEY, PRIVATE_KEYS = "rsaPrivateKey", "rsaPrivateKeys"
 
 
 class GeneratedValues(Mapping[str, object]):
-    """The values that results of functions may use as `${made.…}`, because no file should contain them.
+    """The generated values, which results of functions use as `${made.…}`, because no file should contain them.
 
     `rsaPrivateKey` is one key for the whole world; `rsaPrivateKeys.NAME` is a key for each name.
     """

@@ -14,16 +14,16 @@ from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
 # The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
-BELOW = {
+KEYS_BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
     "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
     "restrictions": ("gcp",),
 }
-LONGEST_SHOWN = 80
+LONGEST_SHOWN_CHARS = 80
 # Lower than the default, because names have three letters: one wrong letter is a third of the name.
-LIKENESS = 0.6
+MIN_SIMILARITY = 0.6
 
 
 class SettingsError(ValueError):
@@ -37,37 +37,37 @@ def read(file: Path | None) -> dict[str, Any]:
     try:
         yaml_file.check(file)
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (YamlFileError, yaml.YAMLError) as wrong:
-        raise SettingsError(str(wrong)) from None
+    except (YamlFileError, yaml.YAMLError) as error:
+        raise SettingsError(str(error)) from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        shown = json.dumps(document, default=str)[:LONGEST_SHOWN]
+        shown = json.dumps(document, default=str)[:LONGEST_SHOWN_CHARS]
         raise SettingsError(
             f"{file.name}: the file: wrong form\n  got: {shown}\n  expected: a map of {', '.join(ENTRIES)}"
         )
     refuse_unknown(file.name, "", document, ENTRIES)
-    for entry, names in BELOW.items():
-        if isinstance(below := document.get(entry), dict):
-            refuse_unknown(file.name, f"{entry}.", below, names)
+    for entry, names in KEYS_BELOW.items():
+        if isinstance(keys := document.get(entry), dict):
+            refuse_unknown(file.name, f"{entry}.", keys, names)
     return document
 
 
-def refuse_unknown(file: str, above: str, given: dict[Any, Any], names: tuple[str, ...]) -> None:
-    for name in given:
+def refuse_unknown(file: str, parent: str, entries: dict[Any, Any], names: tuple[str, ...]) -> None:
+    for name in entries:
         if name not in names:
-            meant = did_you_mean(str(name), names, LIKENESS)
-            hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
-            raise SettingsError(f"{file}: {above}{name}: no such entry\n  expected: {', '.join(names)}{hint}")
+            suggestion = did_you_mean(str(name), names, MIN_SIMILARITY)
+            hint = f"\n  hint: did you mean '{suggestion}'?" if suggestion else ""
+            raise SettingsError(f"{file}: {parent}{name}: no such entry\n  expected: {', '.join(names)}{hint}")
 
 
-def existing(file: Path | None, package: str, example: str) -> tuple[str, ...]:
+def existing_patterns(file: Path | None, package: str, example: str) -> tuple[str, ...]:
     """Return the globs under `exists: <package>:`. They match paths such as the example."""
-    given = read(file).get("exists") or {}
-    listed = given.get(package) or [] if isinstance(given, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+    entry = read(file).get("exists") or {}
+    patterns = entry.get(package) or [] if isinstance(entry, dict) else None
+    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
         raise SettingsError(
-            f"{file.name if file else 'sandbox.yaml'}: exists.{package}: wrong type\n  got: {given}\n"
+            f"{file.name if file else 'sandbox.yaml'}: exists.{package}: wrong type\n  got: {entry}\n"
             f"  expected: a list of paths such as {example}"
         )
-    return tuple(listed)
+    return tuple(patterns)

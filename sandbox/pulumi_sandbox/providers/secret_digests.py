@@ -1,4 +1,4 @@
-"""Keep secrets out of the world's file. The file stores a keyed digest, which only shows if two values are equal."""
+"""Keep secrets out of the world's file. The file stores keyed digests, which show only whether two values are equal."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from gpu_common.pulumi_wire import SECRET, SIGNATURE
 
-from pulumi_sandbox.providers.values import UNKNOWN, Decoded, Path, Secrets, at, covered, drop_nested, leaves
+from pulumi_sandbox.providers.values import UNKNOWN, Decoded, Path, Secrets, at, drop_nested, is_at_or_below, leaves
 from pulumi_sandbox.providers.wire import decode_wire, to_wire
 
 MARK = "secret"
 PREFIX = "hmac-sha256:"
 # The value that a refresh returns for a secret that the engine does not know.
 CHANGED = "(a secret that was changed outside of this stack)"
-# Shorter texts occur in other values by chance.
-SHORTEST_HIDDEN = 6
-# An error may quote a shorter secret, too. A secret of one or two characters would redact most of any text.
+# In characters. An output that contains a shorter secret is not marked, because short texts occur by chance.
+SHORTEST_MARKED = 6
+# In characters. In errors, shorter secrets are redacted too. One or two characters would redact most of any text.
 SHORTEST_MASKED = 3
-SHOWN = "[secret]"
+REDACTED = "[secret]"
 # A suggestion with a similar spelling reveals most of a secret.
-NEAR_SPELLING = re.compile(r"\n  hint: did you mean .*")
+SPELLING_HINT = re.compile(r"\n  hint: did you mean .*")
 
 
 def digest(value: Any, key: bytes) -> str:
@@ -56,103 +56,113 @@ def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
 def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
     """Return the values with secrets replaced by digests, in the form that the world stores."""
 
-    def sealed(tree: Any) -> Any:
+    def with_digests(tree: Any) -> Any:
         if isinstance(tree, Mapping):
             if tree.get(SIGNATURE) == SECRET:
                 (value,) = decode_wire({"": tree["value"]}).values.values()
                 return {MARK: digest(value, key)}
-            return {name: sealed(inner) for name, inner in tree.items()}
-        return [sealed(inner) for inner in tree] if isinstance(tree, list) else tree
+            return {name: with_digests(inner) for name, inner in tree.items()}
+        return [with_digests(inner) for inner in tree] if isinstance(tree, list) else tree
 
-    return {name: sealed(value) for name, value in to_wire(values, secrets).items()}
+    return {name: with_digests(value) for name, value in to_wire(values, secrets).items()}
 
 
-def restore_secrets(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
+def restore_secrets(stored: Mapping[str, Any], engine_values: Iterable[Decoded], key: bytes) -> Decoded:
     """Replace the digests in stored values by the engine's secrets. Other digests become a placeholder."""
-    values = {
+    value_of_digest = {
         digest(value, key): value
-        for one in known
-        for path in one.secrets
-        if (value := at(one.values, path, UNKNOWN)) is not UNKNOWN
+        for decoded in engine_values
+        for path in decoded.secrets
+        if (value := at(decoded.values, path, UNKNOWN)) is not UNKNOWN
     }
 
-    def opened(tree: Any) -> Any:
+    def with_secrets(tree: Any) -> Any:
         if isinstance(tree, Mapping):
             if is_digest(tree):
-                value = to_wire({"": values.get(tree[MARK], CHANGED)})[""]
+                value = to_wire({"": value_of_digest.get(tree[MARK], CHANGED)})[""]
                 return {SIGNATURE: SECRET, "value": value}
-            return {name: opened(inner) for name, inner in tree.items()}
-        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+            return {name: with_secrets(inner) for name, inner in tree.items()}
+        return [with_secrets(inner) for inner in tree] if isinstance(tree, list) else tree
 
-    return decode_wire({name: opened(value) for name, value in stored.items()})
+    return decode_wire({name: with_secrets(value) for name, value in stored.items()})
 
 
-def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
-    """Replace the digests in stored values by those known texts that match them."""
+def with_known_texts(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
+    """Replace each digest in stored values by the known text with this digest, if there is one."""
     if not digest_paths(stored):
         return dict(stored)
     texts = {digest(text, key): text for text in known}
 
-    def opened(tree: Any) -> Any:
+    def with_texts(tree: Any) -> Any:
         if isinstance(tree, Mapping):
-            return texts.get(tree[MARK], tree) if is_digest(tree) else {name: opened(one) for name, one in tree.items()}
-        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+            return (
+                texts.get(tree[MARK], tree)
+                if is_digest(tree)
+                else {name: with_texts(one) for name, one in tree.items()}
+            )
+        return [with_texts(inner) for inner in tree] if isinstance(tree, list) else tree
 
-    return {name: opened(value) for name, value in stored.items()}
+    return {name: with_texts(value) for name, value in stored.items()}
 
 
 def redact(stored: Any) -> Any:
     """Replace the digests in stored values by `[secret]`, for display."""
     if isinstance(stored, Mapping):
-        return SHOWN if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
+        return REDACTED if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
     return [redact(inner) for inner in stored] if isinstance(stored, list) else stored
 
 
 def secret_paths(
-    outputs: Mapping[str, Any], inputs: Mapping[str, Any], input_secrets: Secrets, named: Collection[str]
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], input_secrets: Secrets, secret_names: Collection[str]
 ) -> Secrets:
     """Return the paths of the secret outputs.
 
-    An output is secret if the input at its path is, if the SDK names it, or if it contains a secret text.
+    An output is secret if the input at its path is secret, if the SDK marks the output, or if the output contains the
+    text of a secret input.
     """
-    nowhere = object()
-    marked: set[Path] = {path for path in input_secrets if at(outputs, path, nowhere) is not nowhere}
-    marked |= {(name,) for name in named if outputs.get(name) is not None}
+    missing = object()
+    secrets: set[Path] = {path for path in input_secrets if at(outputs, path, missing) is not missing}
+    secrets |= {(name,) for name in secret_names if outputs.get(name) is not None}
     texts = {
         value
         for path in input_secrets
         for _, value in leaves(at(inputs, path))
-        if isinstance(value, str) and len(value) >= SHORTEST_HIDDEN
+        if isinstance(value, str) and len(value) >= SHORTEST_MARKED
     }
     for path, value in leaves(outputs):
-        if isinstance(value, str) and not covered(path, marked) and any(text in value for text in texts):
-            marked.add(path)
-    return drop_nested(marked)
+        if isinstance(value, str) and not is_at_or_below(path, secrets) and any(text in value for text in texts):
+            secrets.add(path)
+    return drop_nested(secrets)
 
 
-def masked(text: str, known: Iterable[Decoded]) -> str:
+def mask_secrets(text: str, decoded_values: Iterable[Decoded]) -> str:
     """Replace every secret in a message by `[secret]`. The message may quote it whole or as the end of a link."""
-    known = tuple(known)
+    decoded_values = tuple(decoded_values)
     # A value that is also in plain text in the same request is not redacted. Example: the SDKs mark effectiveLabels as
     # secret, which repeat all labels of a resource. A label such as `staging` would be redacted in every name.
-    plain = {str(value) for one in known for path, value in leaves(one.values) if not covered(path, one.secrets)}
-    hidden = {
+    plain_texts = {
+        str(value)
+        for decoded in decoded_values
+        for path, value in leaves(decoded.values)
+        if not is_at_or_below(path, decoded.secrets)
+    }
+    secret_texts = {
         spelling
-        for one in known
-        for path in one.secrets
-        for _, value in leaves(at(one.values, path))
-        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value) not in plain
+        for decoded in decoded_values
+        for path in decoded.secrets
+        for _, value in leaves(at(decoded.values, path))
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value) not in plain_texts
         for spelling in spellings(str(value))
         if len(spelling) >= SHORTEST_MASKED
     }
-    if not any(spelling in text for spelling in hidden):
+    if not any(spelling in text for spelling in secret_texts):
         return text
     # The longest first, because a secret may contain another one.
-    pattern = "|".join(re.escape(spelling) for spelling in sorted(hidden, key=len, reverse=True))
-    return NEAR_SPELLING.sub("", re.sub(pattern, SHOWN, text))
+    pattern = "|".join(re.escape(spelling) for spelling in sorted(secret_texts, key=len, reverse=True))
+    return SPELLING_HINT.sub("", re.sub(pattern, REDACTED, text))
 
 
 def spellings(value: str) -> set[str]:
     """Return the forms in which an error may quote a value: unchanged, escaped, or as the last part of a link."""
-    whole = {value, json.dumps(value)[1:-1], repr(value)[1:-1]}
-    return whole | {one.rpartition("/")[2] for one in whole}
+    forms = {value, json.dumps(value)[1:-1], repr(value)[1:-1]}
+    return forms | {form.rpartition("/")[2] for form in forms}

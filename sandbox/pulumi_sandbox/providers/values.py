@@ -1,4 +1,4 @@
-"""The plain values of hooks, and classes for values that JSON does not have: unknowns, assets and references."""
+"""The plain values of hooks. Classes stand for values that JSON does not have: unknowns, assets and references."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class ResourceReference:
     version: str = ""
 
     def wire(self) -> dict[str, Any]:
-        known = {"packageVersion": self.version} if self.version else {}
+        optional_fields = {"packageVersion": self.version} if self.version else {}
         if self.id is not None:
             # On the wire, an empty id is an unknown id.
-            known["id"] = "" if isinstance(self.id, Unknown) else self.id
-        return {SIGNATURE: REFERENCE, "urn": self.urn, **known}
+            optional_fields["id"] = "" if isinstance(self.id, Unknown) else self.id
+        return {SIGNATURE: REFERENCE, "urn": self.urn, **optional_fields}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def drop_nested(paths: Collection[Path]) -> Secrets:
     return frozenset(one for one in paths if not any(one[:length] in paths for length in range(1, len(one))))
 
 
-def covered(path: Path, paths: Collection[Path]) -> bool:
+def is_at_or_below(path: Path, paths: Collection[Path]) -> bool:
     """Return True if a path is one of `paths` or is below one of them."""
     return any(path[:length] in paths for length in range(1, len(path) + 1))
 

@@ -20,7 +20,7 @@ from pulumi_sandbox.providers.values import (
 )
 
 # Numbers are sent as doubles. A whole number of this size or more is not exact and stays a float.
-EXACT = 2**53
+EXACT_BELOW = 2**53
 
 
 def decode(struct: struct_pb2.Struct) -> Decoded:
@@ -46,8 +46,8 @@ def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_
 
 def to_wire(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> dict[str, Any]:
     """Convert plain values to a JSON tree with Pulumi's signatures."""
-    wanted = secrets if isinstance(secrets, frozenset | set) else frozenset(secrets)
-    return {str(name): _wire(value, (name,), wanted) for name, value in values.items()}
+    secret_set = secrets if isinstance(secrets, frozenset | set) else frozenset(secrets)
+    return {str(name): _wire(value, (name,), secret_set) for name, value in values.items()}
 
 
 def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
@@ -93,8 +93,8 @@ def _signed(tree: Mapping[str, Any], path: Path, secrets: set[Path]) -> Any:
             return Asset(dict(tree))
         case signature if signature == REFERENCE:
             identity = tree.get("id")
-            known = UNKNOWN if identity == "" or identity in UNKNOWNS else identity
-            return ResourceReference(str(tree.get("urn", "")), known, str(tree.get("packageVersion", "")))
+            reference_id = UNKNOWN if identity == "" or identity in UNKNOWNS else identity
+            return ResourceReference(str(tree.get("urn", "")), reference_id, str(tree.get("packageVersion", "")))
     return {name: _to_plain(inner, (*path, name), secrets) for name, inner in tree.items()}
 
 
@@ -158,9 +158,9 @@ def struct_to_tree(struct: struct_pb2.Struct) -> dict[str, Any]:
 
 
 def number(value: float) -> int | float:
-    return int(value) if value.is_integer() and abs(value) < EXACT else value
+    return int(value) if value.is_integer() and abs(value) < EXACT_BELOW else value
 
 
-def sent(request: Any) -> list[Decoded]:
+def request_values(request: Any) -> list[Decoded]:
     """Return all values of a request."""
     return [decode(value) for _, value in request.ListFields() if isinstance(value, struct_pb2.Struct)]

@@ -35,7 +35,7 @@ class Fault:
     settings: dict[str, str] = field(default_factory=dict)
     id: int = 0
 
-    def strikes(self, type: str, name: str, attributes: dict[str, str]) -> bool:  # noqa: A002 - Pulumi's own word
+    def applies_to(self, type: str, name: str, attributes: dict[str, str]) -> bool:  # noqa: A002 - Pulumi's own word
         if self.zone and attributes.get("zone", self.zone) != self.zone:
             return False
         wanted = self.on.lower()

@@ -1,4 +1,7 @@
-"""Open the database file of a world, with its tables, write-ahead log and file mode."""
+"""Open the database file of a world: create its tables, and set its write-ahead log and file mode.
+
+The *world* is the emulated cloud state of one sandbox. It holds the resources that the emulated clouds created.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,9 @@ class WorldError(Exception):
     """The world's file cannot be used. The text has a hint."""
 
 
-# BUSY: another process is writing. FOLDER: the folder or disk is the cause, not the content of the file.
-BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-FOLDER = frozenset(
+# BUSY_CODES: another process is writing. FOLDER_CODES: the folder or the disk is the cause, not the file's content.
+BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+FOLDER_CODES = frozenset(
     {
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_READONLY,
@@ -53,26 +56,26 @@ FOLDER = frozenset(
         sqlite3.SQLITE_CANTOPEN,
     }
 )
-ELSEWHERE = "make this folder writable and free disk space, or set PULUMI_SANDBOX_DIR to a writable folder"
+WRITABLE_FOLDER_HINT = "make this folder writable and free disk space, or set PULUMI_SANDBOX_DIR to a writable folder"
 
 
-def unreadable(wrong: sqlite3.DatabaseError, file: Path = Path("world.db")) -> WorldError:
+def database_error(error: sqlite3.DatabaseError, file: Path = Path("world.db")) -> WorldError:
     """Return the error for a failure of SQLite. Only a broken file gets the hint to start with an empty world."""
-    code = code_of(wrong)
-    if code in BUSY:
+    code = primary_code(error)
+    if code in BUSY_CODES:
         hint = "another command is using this sandbox; run this command again when the other one has finished"
-        return WorldError(f"{file.name}: {wrong}\n  hint: {hint}")
-    if code in FOLDER:
-        return WorldError(f"{file}: {wrong}\n  hint: {ELSEWHERE}")
+        return WorldError(f"{file.name}: {error}\n  hint: {hint}")
+    if code in FOLDER_CODES:
+        return WorldError(f"{file}: {error}\n  hint: {WRITABLE_FOLDER_HINT}")
     return WorldError(
-        f"{file.name}: the sandbox's world cannot be read: {wrong}\n  hint: start with an empty world: "
+        f"{file.name}: the sandbox's world cannot be read: {error}\n  hint: start with an empty world: "
         "pulumi-sandbox world reset"
     )
 
 
-def code_of(wrong: sqlite3.DatabaseError) -> int:
+def primary_code(error: sqlite3.DatabaseError) -> int:
     """Return SQLite's primary result code. The higher bits hold the extended result code."""
-    return getattr(wrong, "sqlite_errorcode", 0) & 0xFF
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def open_file(path: Path) -> sqlite3.Connection:
@@ -86,9 +89,9 @@ def open_file(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         prepare(connection, path.name)
-    except sqlite3.DatabaseError as wrong:
+    except sqlite3.DatabaseError as error:
         connection.close()
-        raise unreadable(wrong, path) from None
+        raise database_error(error, path) from None
     except WorldError:
         connection.close()
         raise
@@ -101,8 +104,8 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
         try:  # SQLite does not apply its busy timeout while it changes the journal mode
             connection.execute("PRAGMA journal_mode = WAL")
             break
-        except sqlite3.OperationalError as wrong:
-            if time.monotonic() > deadline or code_of(wrong) not in BUSY:
+        except sqlite3.OperationalError as error:
+            if time.monotonic() > deadline or primary_code(error) not in BUSY_CODES:
                 raise
             time.sleep(0.02)
     connection.execute("PRAGMA synchronous = NORMAL")  # a commit survives a crash of the process, not a power failure

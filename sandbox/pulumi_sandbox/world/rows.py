@@ -18,7 +18,11 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One resource. If no stack created it, `urn` is empty and `origin` is "api" or "controller"."""
+    """One resource of the world, a row of its table.
+
+    `origin` is "stack", "api" (a client of a served API created it) or "controller" (a controller of an emulated
+    cluster created it). Without a stack, `urn` is empty.
+    """
 
     type: str
     id: str
@@ -26,7 +30,7 @@ class Record:
     urn: str = ""
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
-    origin: str = "stack"  # the resources of a controller are deleted with their owner
+    origin: str = "stack"
     created: str = ""
     cluster: str = ""
     """The cluster of a Kubernetes object; empty for all other resources."""

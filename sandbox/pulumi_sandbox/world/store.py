@@ -1,4 +1,4 @@
-"""The store of one sandbox: resources, planted faults and events, in one SQLite file.
+"""The world (emulated cloud state) of one sandbox: resources, planted faults and events, in one SQLite file.
 
 Several provider processes and threads use the file at the same time. Writes are IMMEDIATE transactions over a
 write-ahead log.
@@ -31,17 +31,17 @@ class Exists(Exception):  # noqa: N818 - what happened, not a failure of the wor
     """A resource of this type with this id exists already."""
 
 
-def _nowhere() -> str:
+def _no_cluster() -> str:
     return ""
 
 
 class World:
-    """The rows of one world. Safe for several threads and several processes at the same time."""
+    """One world. Safe for several threads and several processes at the same time. A row is one resource."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
-        self._package, self._cluster = "", _nowhere
+        self._package, self._cluster = "", _no_cluster
         self._connection = open_file(self.path)
         self.key = bytes.fromhex(self._setting("key", secrets.token_hex(32)))
 
@@ -49,14 +49,14 @@ class World:
         with self._lock:
             self._connection.close()
 
-    def within(self, package: str, cluster: Callable[[], str]) -> World:
+    def for_cluster(self, package: str, cluster: Callable[[], str]) -> World:
         """Return a view of the world for a provider of one cluster. The package's rows of other clusters are hidden."""
         view = copy.copy(self)
         view._package, view._cluster = f"{package}:", cluster
         return view
 
-    def _place(self, type: str) -> str:  # noqa: A002
-        """Return the cluster in which a row of this type is looked up."""
+    def _cluster_of(self, type: str) -> str:  # noqa: A002
+        """Return the Kubernetes cluster in which a row of this type is looked up; empty outside of a cluster's view."""
         return self._cluster() if self._package and type.startswith(self._package) else ""
 
     @contextmanager
@@ -97,7 +97,7 @@ class World:
         """Return all settings whose keys have this prefix."""
         return [str(text) for (text,) in self._rows("SELECT value FROM setting WHERE key GLOB ?", f"{prefix}*")]
 
-    def keep(self, key: str, value: str) -> None:
+    def set_setting(self, key: str, value: str) -> None:
         """Set the setting with this key, and replace its old value."""
         self._rows("INSERT OR REPLACE INTO setting VALUES (?, ?)", key, value)
 
@@ -112,7 +112,7 @@ class World:
 
     def insert(self, record: Record) -> Record:
         """Add a row and return it with its time of creation. Raise Exists if the row exists."""
-        cluster = record.cluster or self._place(record.type)
+        cluster = record.cluster or self._cluster_of(record.type)
         record = replace(record, cluster=cluster, created=record.created or now())
         with self.transaction():
             try:
@@ -128,7 +128,7 @@ class World:
         return record
 
     def get(self, type: str, id: str, cluster: str | None = None) -> Record | None:  # noqa: A002 - Pulumi's own words
-        cluster = self._place(type) if cluster is None else cluster
+        cluster = self._cluster_of(type) if cluster is None else cluster
         rows = self._rows("SELECT * FROM resource WHERE (type, id, cluster) = (?, ?, ?)", type, id, cluster)
         return record_of(rows[0]) if rows else None
 
@@ -141,19 +141,21 @@ class World:
         return next(iter(self._find(1, type, outputs)), None)
 
     def _find(self, limit: int, type: str | None, outputs: Mapping[str, Any]) -> list[Record]:  # noqa: A002
-        where: list[str] = ["1"]
+        conditions: list[str] = ["1"]
         values: list[Any] = []
         if self._package:
-            where.append("cluster = iif(type GLOB ?, ?, '')")
+            conditions.append("cluster = iif(type GLOB ?, ?, '')")
             values.extend([f"{self._package}*", self._cluster()])
         if type is not None:
-            where.append("type GLOB ?" if "*" in type else "type = ?")
+            conditions.append("type GLOB ?" if "*" in type else "type = ?")
             values.append(type)
         for key, value in outputs.items():
-            where.append("(type, id, cluster) IN (SELECT type, id, cluster FROM output WHERE key = ? AND value = ?)")
+            conditions.append(
+                "(type, id, cluster) IN (SELECT type, id, cluster FROM output WHERE key = ? AND value = ?)"
+            )
             values.extend([key, indexed(value)])
-        chosen = " AND ".join(where)
-        statement = f"SELECT * FROM resource WHERE {chosen} ORDER BY rowid LIMIT ?"  # noqa: S608 - only placeholders
+        condition = " AND ".join(conditions)
+        statement = f"SELECT * FROM resource WHERE {condition} ORDER BY rowid LIMIT ?"  # noqa: S608 - only placeholders
         return [record_of(row) for row in self._rows(statement, *values, limit)]
 
     def by_id(self, id: str) -> list[Record]:  # noqa: A002
@@ -193,22 +195,22 @@ class World:
                 self.event("update", type, id, note or old.name, old.cluster)
         return new
 
-    def claim(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
+    def assign_to_stack(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
         """Assign the row to the stack that imported it."""
         self._rows(
             "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE (type, id, cluster) = (?, ?, ?)",
-            urn, name, type, id, self._place(type),
+            urn, name, type, id, self._cluster_of(type),
         )  # fmt: skip
 
     def delete(self, type: str, id: str, note: str = "", cluster: str | None = None) -> bool:  # noqa: A002
         """Remove a row. Return True if the row existed."""
-        place = self._place(type) if cluster is None else cluster
+        row_cluster = self._cluster_of(type) if cluster is None else cluster
         with self.transaction():
             statement = "DELETE FROM resource WHERE (type, id, cluster) = (?, ?, ?) RETURNING id"
-            gone = bool(self._rows(statement, type, id, place))
-            if gone:
-                self.event("delete", type, id, note, place)
-        return gone
+            existed = bool(self._rows(statement, type, id, row_cluster))
+            if existed:
+                self.event("delete", type, id, note, row_cluster)
+        return existed
 
     def _index(self, type: str, id: str, cluster: str, outputs: Mapping[str, Any]) -> None:  # noqa: A002
         for key, value in outputs.items():
@@ -223,13 +225,16 @@ class World:
         )  # fmt: skip
         return int(rows[0][0])
 
-    def take(self, kind: str, type: str, name: str, **attributes: str) -> Fault | None:  # noqa: A002
-        """Return the fault that applies here, or None. Count the fault down, and remove it after the last time."""
+    def take_fault(self, kind: str, type: str, name: str, **attributes: str) -> Fault | None:  # noqa: A002
+        """Return a planted fault of this kind for a resource, or None.
+
+        The fault is counted down, and removed after its last time.
+        """
         if not self._rows("SELECT 1 FROM fault WHERE kind = ? LIMIT 1", kind):
             return None
         with self.transaction():
             for fault in self.faults():
-                if fault.kind == kind and fault.strikes(type, name, attributes):
+                if fault.kind == kind and fault.applies_to(type, name, attributes):
                     if fault.times == 1:
                         self.clear_faults(fault.id)
                     elif fault.times > 1:
@@ -253,7 +258,7 @@ class World:
     def event(self, verb: str, type: str, id: str, note: str = "", cluster: str | None = None) -> None:  # noqa: A002
         self._rows(
             "INSERT INTO event (time, verb, type, resource, note, cluster) VALUES (?, ?, ?, ?, ?, ?)",
-            now(), verb, type, id, note, self._place(type) if cluster is None else cluster,
+            now(), verb, type, id, note, self._cluster_of(type) if cluster is None else cluster,
         )  # fmt: skip
 
     def events(self, last: int | None = None) -> list[Event]:

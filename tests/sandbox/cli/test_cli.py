@@ -60,7 +60,7 @@ def test_a_command_line_is_read_as_pulumi_reads_it(words: str, name: str, stack:
     ],
 )
 def test_only_commands_on_an_existing_stack_have_it_made(words: str, stack: str | None) -> None:
-    assert arguments.parse(words.split()).stack_to_make == stack
+    assert arguments.parse(words.split()).stack_to_create == stack
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_orphans_are_looked_for_only_after_what_may_make_them(words: str, change
      ("up", False), ("--help", False)],
 )  # fmt: skip
 def test_pulumis_own_env_commands_are_passed_on(words: str, own: bool) -> None:
-    assert main.is_own(words.split(), arguments.parse(words.split())) is own
+    assert main.is_sandbox_command(words.split(), arguments.parse(words.split())) is own
 
 
 def test_help_explains_the_sandbox_without_an_engine_or_a_project(
@@ -126,7 +126,8 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
     monkeypatch.setattr(orphans, "find", lambda _: ["half made\n  hint: adopt it"])
     assert main.run(words.split()) == code
     notice = (
-        "pulumi-sandbox: the world and the stacks do not agree on these, each with the command that puts it right\n"
+        "pulumi-sandbox: the world (emulated cloud state) and the stacks differ; "
+        "each line has the command that resolves it\n"
         "  half made\n    hint: adopt it\n"
     )
     assert capsys.readouterr().err == (notice if told else "")

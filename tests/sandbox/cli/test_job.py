@@ -46,7 +46,7 @@ def take(world: World, name: str = "vm-1") -> tuple[Actions, dict[str, Any]]:
     """A runner of the server that has the oldest job."""
     actions = Actions(world, Repositories(world, ("acme/*",)))
     runner, credential = actions.register("orgs/acme", name, 1, ["self-hosted", "gpu", "l4"], "_work")
-    assert actions.connected(credential) is not None
+    assert actions.runner_of(credential) is not None
     assert actions.assign(runner["id"], "orgs/acme") is not None
     return actions, actions.runners("orgs/acme")[0].outputs
 
@@ -157,7 +157,7 @@ def test_a_repository_that_no_runner_group_lets_in_is_warned_of(project: World) 
     group(project, "gpu", "docs")
     queue = ("queue", "--repository", "kernels", "--labels", "gpu", "--run", "ls")
     assert run(*queue).stderr == (
-        "warning: job 50003 may wait for ever: no runner group lets its repository in\n"
+        "warning: job 50003 may wait forever: no runner group allows its repository\n"
         "  got: acme/kernels\n"
         "  expected: one of acme/docs (gpu)\n"
     )

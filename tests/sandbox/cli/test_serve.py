@@ -19,7 +19,7 @@ import pytest
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 from pulumi_sandbox.providers.machines.metadata import TOKEN
-from pulumi_sandbox.providers.machines.vm_processes import started
+from pulumi_sandbox.providers.machines.vm_processes import start_time
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
@@ -113,7 +113,7 @@ def test_a_machine_inserted_at_the_server_runs_until_the_server_is_told_to_end(p
         assert call("POST", f"{environment['GITHUB_API_URL']}/app/installations/1/access_tokens")[0] == 401
         server.send_signal(signal.SIGTERM)
         assert server.wait(WAIT_SEC) == 0
-        assert not started(pid)
+        assert not start_time(pid)
         assert not (project / ".sandbox" / "serve.env").exists()
 
 
@@ -127,7 +127,7 @@ def test_a_second_server_of_one_sandbox_is_refused_until_the_first_is_gone_howev
         server.kill()
         server.wait()
     until = time.monotonic() + WAIT_SEC
-    while started(pid) and time.monotonic() < until:
+    while start_time(pid) and time.monotonic() < until:
         time.sleep(0.05)
     with serving(project) as (_, environment):
         assert ask(environment, "GET", "zones/us-central1-a/instances/one")[1]["status"] == "TERMINATED"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi_sandbox.cli.world_commands import world as command
-from pulumi_sandbox.cli.world_edit import put
+from pulumi_sandbox.cli.world_edit import with_value
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.faults import KINDS, Fault
 from pulumi_sandbox.world.store import Record, World
@@ -63,7 +63,7 @@ def test_list_shows_every_row_and_filters(world: World) -> None:
     assert names("--name", "l4-*") == names("--stack", "staging") == names("--stack", "ci/staging") == ["l4-group"]
     assert names("--origin", "api") == ["check"]
     assert names("--stack", "prod") == []
-    assert run("list", "--stack", "prod").output == "nothing here is like that\n"
+    assert run("list", "--stack", "prod").output == "no resource matches these options\n"
 
 
 def test_show_hides_secrets_and_takes_every_way_to_name_a_resource(world: World) -> None:
@@ -125,9 +125,9 @@ def test_an_edited_secret_is_stored_as_a_digest_too(world: World) -> None:
     [
         ("targetSize", 2, "no value"),
         ("a[=1", 2, "not a property path"),
-        ("zones.a=1", 1, f"world: {ID}: zones.a: there is no object there"),
+        ("zones.a=1", 1, f"world: {ID}: zones.a: the value is not an object"),
         ("zones[5]=1", 1, f"world: {ID}: zones[5]: the list has 2 items"),
-        ("targetSize[0]=1", 1, "there is no list there"),
+        ("targetSize[0]=1", 1, "the value is not a list"),
     ],
 )
 def test_an_edit_that_makes_no_sense_changes_nothing(world: World, change: str, code: int, text: str) -> None:
@@ -213,7 +213,7 @@ def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
         "crash",
     ]
     run("mend", "2")
-    assert "there are 1, 3, 4" in run("mend", "2", code=1).output
+    assert "planted faults: 1, 3, 4" in run("mend", "2", code=1).output
     assert run("mend", "--all").output == "mended 3 faults\n"
     assert run("faults").output == "no faults are planted\n"
 
@@ -237,12 +237,12 @@ def test_every_kind_of_fault_can_be_planted_and_is_explained(world: World, kind:
         (["slwo"], "'slwo' is not one of"),
         (
             ["crash", "--seconds", "3"],
-            "--seconds goes with slow and rate-limit and secondary-limit, not with crash",
+            "--seconds applies to slow, rate-limit, secondary-limit, not to crash",
         ),
-        (["slow", "--set", "A=b"], "--set goes with guest, not with slow"),
+        (["slow", "--set", "A=b"], "--set applies to guest, not to slow"),
         (
             ["slow", "--message", "x"],
-            "--message goes with refuse and busy and quota and stockout and image, not with slow",
+            "--message applies to refuse, busy, quota, stockout, image, not to slow",
         ),
         (["guest"], "guest needs --set KEY=VALUE"),
         (["guest", "--set", "A"], "expected: KEY=VALUE"),
@@ -255,8 +255,8 @@ def test_a_fault_that_makes_no_sense_is_not_planted(world: World, words: list[st
 
 
 def test_mend_wants_one_fault_or_all(world: World) -> None:
-    assert "say which fault, or --all" in run("mend", code=2).output
-    assert "say which fault, or --all" in run("mend", "1", "--all", code=2).output
+    assert "expected the number of a fault, or --all" in run("mend", code=2).output
+    assert "expected the number of a fault, or --all" in run("mend", "1", "--all", code=2).output
 
 
 def test_events_are_listed_in_order(world: World) -> None:
@@ -274,7 +274,7 @@ def test_reset_asks_and_then_empties_the_world(world: World) -> None:
     disk = world.path.parent / "disks" / "1234567890123456789"
     disk.mkdir(parents=True)
     run("reset", code=1, answer="n\n")
-    assert "nobody answered; with --yes nobody is asked" in run("reset", code=2, answer="").output
+    assert "no answer to the question; --yes skips the question" in run("reset", code=2, answer="").output
     assert (len(world.find()), disk.exists()) == (2, True)
     assert run("reset", "--yes").output == "the world is empty; 2 resources are gone\n"
     assert (world.find(), world.faults(), disk.exists()) == ([], [], False)
@@ -285,7 +285,7 @@ def test_reset_mends_a_world_that_cannot_be_read(tmp_path: Path, monkeypatch: py
     (tmp_path / "world.db").write_text("not a database, and long enough to be read as the head of one" * 40)
     assert "hint: start with an empty world: pulumi-sandbox world reset" in run("list", code=1).output
     run("reset", "--yes")
-    assert run("list").output == "nothing here\n"
+    assert run("list").output == "the world is empty\n"
 
 
 def test_orphans_end_with_one_for_people_and_zero_for_programs(world: World) -> None:
@@ -324,8 +324,8 @@ def test_what_is_put_at_a_path_is_there_and_nothing_else_changed(tree: Any, data
     while isinstance(inner, dict) and data.draw(st.booleans()):
         step = data.draw(st.sampled_from(sorted(inner)))
         path, inner = (*path, step), inner[step]
-    changed = put(tree, path, "new")
-    assert put(changed, path, inner) == tree
+    changed = with_value(tree, path, "new")
+    assert with_value(changed, path, inner) == tree
     for step in path:
         changed = changed[step]
     assert changed == "new"

@@ -1,4 +1,4 @@
-"""`pulumi-sandbox world edit` beside secrets, of which the world keeps digests only, and with what is no text."""
+"""`pulumi-sandbox world edit` next to secrets, which the world stores as digests, and with bytes that are not text."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def row(world: World) -> Record:
 def test_what_is_below_a_secret_cannot_be_changed(world: World, force: list[str]) -> None:
     before = row(world)
     assert edit("metadata.tok.sub=1", *force, code=1).output == (
-        f"Error: world: {ID}: metadata.tok.sub: metadata.tok is a secret, of which the world keeps a digest only\n"
-        "  hint: give the secret another value as a whole: metadata.tok=VALUE\n"
+        f"Error: world: {ID}: metadata.tok.sub: metadata.tok is a secret; the world stores only its digest\n"
+        "  hint: replace the whole secret: metadata.tok=VALUE\n"
     )
     assert row(world) == before
 
@@ -67,8 +67,8 @@ def test_what_a_secret_is_in_cannot_be_replaced(world: World, change: str, secre
     before = row(world)
     path = change.partition("=")[0]
     assert edit(change, *force, code=1).output == (
-        f"Error: world: {ID}: {path}: there are secrets in it, of which the world keeps digests only: {secret}\n"
-        f"  hint: change a secret by its own path: {secret}=VALUE; and so what is beside it\n"
+        f"Error: world: {ID}: {path}: the value contains secrets, of which the world stores only digests: {secret}\n"
+        f"  hint: change each property by its own path, such as {secret}=VALUE\n"
     )
     assert row(world) == before
 
@@ -88,7 +88,7 @@ def test_a_secret_itself_what_is_beside_it_and_all_of_it_can_be_changed(world: W
 def test_a_secret_that_only_the_inputs_have_is_guarded_too(world: World) -> None:
     world.update(TEMPLATE, ID, outputs={"machineType": "g2-standard-8"})
     before = row(world)
-    assert "there are secrets in it" in edit('metadata={"tok":"new"}', code=1).output
+    assert "the value contains secrets" in edit('metadata={"tok":"new"}', code=1).output
     assert "is a secret" in edit("metadata.tok.sub=1", code=1).output
     assert row(world) == before
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.build import note
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, WayError
+from pulumi_sandbox.engine.build import report_progress
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError
 from pulumi_sandbox.progress import Progress
 
 from tests.sandbox.language_host.hosts import script
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def go_that(tmp_path: Path, build: str) -> None:
-    """A `go` whose list finds two packages to compile and whose build does what it is told; $out is its file."""
+    """A fake `go`: its list prints two packages, and its build runs the given lines. $out is the built file."""
     script(
         tmp_path / "bin" / "go",
         'case "$1 $2" in\n'
@@ -31,7 +31,7 @@ def go_that(tmp_path: Path, build: str) -> None:
         f"    {build};;\n"
         "esac",
     )
-    for companion in engine_build.COMPANIONS:
+    for companion in engine_build.SDK_SCRIPTS:
         script(tmp_path / "sdk" / companion, "exit 0")
 
 
@@ -89,14 +89,14 @@ def test_a_build_killed_half_way_is_made_again(
     assert len(list(own_folder.glob("pulumi.*.partial"))) == 1
     assert locate.installed() is None
     go_that(tmp_path, CLI)
-    assert locate.ensure(lambda _: None).way == "build"
+    assert locate.ensure(lambda _: None).source == "build"
     assert list(own_folder.glob("pulumi.*.partial")) == []
 
 
 def test_two_calls_build_once(own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_that(tmp_path, f"echo built >> '{tmp_path}/builds'; sleep 0.5; {CLI}")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-    call = [sys.executable, "-c", "from pulumi_sandbox.engine import locate; print(locate.ensure(print).way)"]
+    call = [sys.executable, "-c", "from pulumi_sandbox.engine import locate; print(locate.ensure(print).source)"]
     calls = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [process.communicate()[0] for process in calls]
     assert [output.splitlines()[-1] for output in outputs] == ["build"] * 3
@@ -104,7 +104,7 @@ def test_two_calls_build_once(own_folder: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_go_the_build_says_so() -> None:
-    with pytest.raises(WayError) as caught:
+    with pytest.raises(SourceError) as caught:
         engine_build.build(locate.home(), lambda _: None)
     assert caught.value.reason == "there is no `go` on PATH"
 
@@ -129,12 +129,12 @@ def test_progress_counts_packages_and_names_what_is_done() -> None:
     progress = Progress("building", lambda _: None, io.StringIO())
     progress.at("fetching modules")
     assert progress.line() == "building: 0:00, fetching modules"
-    assert note("go: downloading example.com/m v1.2.3", progress)
+    assert report_progress("go: downloading example.com/m v1.2.3", progress)
     assert progress.line() == "building: 0:00, fetching example.com/m v1.2.3"
-    assert not note("a/b", progress)  # before the count is known it is no progress
+    assert not report_progress("a/b", progress)  # before the count is known it is no progress
     progress.total = 2
-    assert note("a/b", progress)
+    assert report_progress("a/b", progress)
     assert progress.line() == "building: 0:00, 1 of 2 packages, compiling a/b"
-    assert not note("x.go:1:2: undefined: y", progress)
-    assert note("c/d", progress)
+    assert not report_progress("x.go:1:2: undefined: y", progress)
+    assert report_progress("c/d", progress)
     assert progress.line() == "building: 0:00, 2 of 2 packages, linking"

@@ -1,4 +1,4 @@
-"""Where the Pulumi CLI comes from, and what is said when none can be had."""
+"""Finding the Pulumi CLI: the order of its sources, and the error if no source has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulumi.automation import PulumiCommand
 from pulumi_sandbox.cli import main
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import download, locate
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, WayError, new_enough, parse_version
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError, new_enough, parse_version
 
 from tests.sandbox.language_host.hosts import script
 
@@ -28,10 +28,10 @@ def fake_cli(folder: Path, version: str = VERSION, host: bool = True) -> Path:
 
 
 def closed(reason: str, hint: str = "do this") -> Callable[..., Engine]:
-    def way(*_: object) -> Engine:
-        raise WayError(reason, hint)
+    def source(*_: object) -> Engine:
+        raise SourceError(reason, hint)
 
-    return way
+    return source
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_link_to_a_program_of_another_name_is_a_version_managers_and_so_may_be
 )
 def test_what_is_wrong_with_a_version_says_what_to_do(tmp_path: Path, version: str, hint: str) -> None:
     fake_cli(tmp_path / "bin", version)
-    with pytest.raises(WayError) as caught:
+    with pytest.raises(SourceError) as caught:
         locate.on_path()
     assert caught.value.hint == hint
 
@@ -121,10 +121,10 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
 ) -> None:
     fake_cli(tmp_path / "bin", "3.258.0")
     fake_cli(own_folder)
-    locate.keep(Engine(own_folder, VERSION, "official"))
+    locate.record_engine(Engine(own_folder, VERSION, "official"))
     said: list[str] = []
     for _ in range(2):
-        assert locate.ensure(said.append).way == "official"
+        assert locate.ensure(said.append).source == "official"
     assert [text.splitlines()[0] for text in said] == [
         f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0"
     ]
@@ -144,11 +144,11 @@ def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_re
     main = fake_cli(tmp_path / "bin", "3.300.0 ")
     os.utime(main, ns=(1, 1))
     assert locate.on_path().version == "3.300.0"
-    with pytest.raises(WayError):
+    with pytest.raises(SourceError):
         locate.in_home()
     fake_cli(tmp_path / "bin", "3.301.0 ")
     assert locate.on_path().version == "3.301.0"
-    with pytest.raises(WayError):
+    with pytest.raises(SourceError):
         locate.in_home()
     assert (old.with_name("asked")).read_text() == "asked\n"
 
@@ -180,7 +180,7 @@ def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
 
 def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", "3.1.0")
-    with pytest.raises(WayError, match=r"pulumi is version 3\.1\.0"):
+    with pytest.raises(SourceError, match=r"pulumi is version 3\.1\.0"):
         locate.on_path()
     fake_cli(tmp_path / "bin", "3.300.0 ")
     assert locate.on_path().version == "3.300.0"
@@ -188,14 +188,14 @@ def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", host=False)
-    with pytest.raises(WayError, match=r"pulumi-language-python is missing from the folder of .*/bin/pulumi"):
+    with pytest.raises(SourceError, match=r"pulumi-language-python is missing from the folder of .*/bin/pulumi"):
         locate.on_path()
 
 
 def test_a_cli_that_does_not_run_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin")
     script(tmp_path / "bin" / "pulumi", "echo 'wrong machine' >&2; exit 3")
-    with pytest.raises(WayError, match="does not run: wrong machine"):
+    with pytest.raises(SourceError, match="does not run: wrong machine"):
         locate.on_path()
 
 
@@ -203,7 +203,7 @@ def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_
     own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(own_folder)
-    locate.keep(Engine(own_folder, VERSION, "build"))
+    locate.record_engine(Engine(own_folder, VERSION, "build"))
     monkeypatch.setenv("PATH", f"{own_folder}:{os.environ['PATH']}")
     assert locate.installed() == Engine(own_folder, VERSION, "build")
     assert locate.search_path("/usr/bin") == f"{own_folder}:/usr/bin"
@@ -212,9 +212,9 @@ def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_
 def test_an_official_cli_is_not_run_with_the_language_host_of_a_built_one_that_a_shell_has_on_path(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine prefers a host on PATH to the one beside it."""
+    """The engine prefers a host on PATH to the host in its own folder."""
     fake_cli(own_folder)
-    locate.keep(Engine(own_folder, VERSION, "build"))
+    locate.record_engine(Engine(own_folder, VERSION, "build"))
     of_a_shell = f"{own_folder}:/usr/bin"
     assert locate.search_path("/usr/bin:/bin") == f"{own_folder}:/usr/bin:/bin"
     assert locate.search_path(of_a_shell) == of_a_shell
@@ -253,15 +253,15 @@ def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(own_folder)
-    locate.keep(Engine(own_folder, VERSION, "build"))
+    locate.record_engine(Engine(own_folder, VERSION, "build"))
     fake_cli(tmp_path / "bin")
     found = locate.installed()
     assert found is not None
-    assert found.way == "path"
+    assert found.source == "path"
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
     found = locate.installed()
     assert found is not None
-    assert found.way == "build"
+    assert found.source == "build"
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
     assert locate.installed() is None
 
@@ -355,12 +355,12 @@ def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folde
 @pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
 def test_half_an_engine_is_never_used(own_folder: Path, damage: str) -> None:
     fake_cli(own_folder)
-    locate.keep(Engine(own_folder, VERSION, "build"))
+    locate.record_engine(Engine(own_folder, VERSION, "build"))
     assert locate.installed() is not None
     if damage == "stamp":
-        (own_folder / locate.STAMP).write_text("{")
+        (own_folder / locate.RECORD_FILE).write_text("{")
     elif damage == "version":
-        (own_folder / locate.STAMP).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
+        (own_folder / locate.RECORD_FILE).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
     else:
         (own_folder / ("pulumi" if damage == "cli" else HOST)).unlink()
     assert locate.installed() is None
@@ -373,7 +373,7 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
 
     def official(*_: object) -> Engine:
         tried.append("official")
-        raise WayError("no way out", "open one")
+        raise SourceError("no way out", "open one")
 
     def build(home: Path, _: object) -> Engine:
         tried.append("build")
@@ -386,7 +386,7 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
     assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
     assert tried == ["official", "build"]
     assert said == ["the official installer: no way out"]
-    assert locate.ensure(said.append).way == "build"
+    assert locate.ensure(said.append).source == "build"
     assert tried == ["official", "build"]
 
 
@@ -419,8 +419,8 @@ def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port: nobody listens
-    with pytest.raises(WayError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
+    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port, unused
+    with pytest.raises(SourceError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
         download.install(locate.home(), lambda _: None)
     assert not locate.home().exists()
 
@@ -454,8 +454,8 @@ def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypa
 
 def test_a_name_that_never_resolves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
-    monkeypatch.setattr(download, "PATIENCE", -0.9)
-    monkeypatch.setattr(download, "ask", lambda: str(never.wait()))
-    with pytest.raises(WayError, match="cannot be reached: no answer within"):
+    monkeypatch.setattr(download, "TIMEOUT_SECONDS", -0.9)
+    monkeypatch.setattr(download, "connection_problem", lambda: str(never.wait()))
+    with pytest.raises(SourceError, match="cannot be reached: no answer within"):
         download.check_reachable()
     never.set()

@@ -1,4 +1,4 @@
-"""A language host that asks a program's environment what Pulumi's own host asks it, in the place of the real one.
+"""A fake language host that runs the same commands in a program's environment as Pulumi's own host.
 
 The commands are those of pulumi/pulumi v3.259.0, sdk/python/cmd/pulumi-language-python/main.go and
 sdk/python/toolchain/*.go. The real host is a Go program that no package registry has, so it cannot run in CI.
@@ -50,7 +50,7 @@ class Program:
         self.python = str(self.environment / "bin" / "python") if self.environment else ambient
 
     def call(self, *arguments: str) -> str:
-        """What the program's Python prints; the call of the engine ends with an error where it fails."""
+        """Return the output of the program's Python. If it fails, the call of the engine fails."""
         done = subprocess.run([self.python, *arguments], capture_output=True, text=True, check=False)
         if done.returncode:
             text = f"calling `{self.python} {' '.join(arguments)}`: exit status {done.returncode}"

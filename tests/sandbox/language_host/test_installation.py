@@ -1,4 +1,4 @@
-"""How the language host installs a program's dependencies."""
+"""The language host installs a program's dependencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sandbox.language_host.hosts import Stub, environment_with, info
 
 @pytest.mark.slow
 def test_dependencies_are_installed_into_a_new_environment(host: Stub, program: Path) -> None:
-    """With a package that lies beside the program, so nothing has to be fetched."""
+    """The package is in a folder next to the program, so nothing is downloaded."""
     package = program / "local package"
     package.mkdir()
     (package / "backend.py").write_text(BACKEND)

@@ -1,4 +1,4 @@
-"""Which Python runs a program: the runtime options of Pulumi.yaml."""
+"""The runtime options of Pulumi.yaml choose the Python of a program."""
 
 from __future__ import annotations
 

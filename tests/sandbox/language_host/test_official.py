@@ -1,4 +1,4 @@
-"""What Pulumi's own Python language host asks of an environment, asked of those that people make and that we make."""
+"""Pulumi's own Python language host needs certain packages and programs in an environment."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_environments_of_the_makefile_answer_all_that_the_official_host_asks
 
 
 def test_the_official_host_fails_in_an_environment_without_pip(official: Stub, program: Path) -> None:
-    """What `make` has to spare its users; this is the message they would get."""
+    """The sandbox checks for pip first, and prints a message with a hint instead of this one."""
     by_uv_venv(program / ".venv")
     with pytest.raises(grpc.RpcError) as caught:
         official.GetRequiredPackages(lp.GetRequiredPackagesRequest(info=info(program, virtualenv=".venv")))
@@ -179,7 +179,7 @@ def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
         f"import os; open({str(seen)!r}, 'a').write(os.environ.get('DIGITALOCEAN_TOKEN', 'hidden') + '\\n')\n"
     )
     workspace = Workspace(project / ".sandbox", project)
-    assert official_host.prepare(workspace, workspace.apply()) == ""
+    assert official_host.prepare(workspace, workspace.child_environment()) == ""
     assert set(seen.read_text().split()) == {"hidden"}
 
 

@@ -37,7 +37,7 @@ def test_a_program_that_raises_shows_its_own_lines_and_fails(project: Project) -
     finished = project("import pulumi\n\ndef broken():\n    raise KeyError('a key')\n\nbroken()\n").run(*UP, ok=False)
     assert finished.has("Program failed with an unhandled exception", "in broken", "KeyError: 'a key'")
     assert "language_host" not in finished.output
-    assert "exited with non-zero exit code" not in finished.output  # the engine is told that the error was shown
+    assert "exited with non-zero exit code" not in finished.output  # the language host reports that the error was shown
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_sdks_are_reported_and_left_out_where_their_plugin_could_only_be_downloa
     (program / "home" / "plugins" / "resource-known-v1.2.3").mkdir(parents=True)
     asked = lp.GetRequiredPackagesRequest(info=info(program, virtualenv="venv"))
     monkeypatch.setenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
-    # The sandbox stands in for any version of the SDKs it knows, and its provider is told which.
+    # The sandbox emulates any version of an installed SDK, and its provider gets the number of the version.
     assert [(found.name, found.version) for found in host.GetRequiredPackages(asked).packages] == [
         ("gcp", "9.37.1"),
         ("known", "1.2.3"),

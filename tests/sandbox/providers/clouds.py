@@ -69,22 +69,22 @@ class Account:
         self.cloud = self.CLOUD()
         self.cloud.__dict__["shapes"] = self.SHAPES  # read once for all tests
         self.cloud.start(Context(self.workspace, self.world, self.config))
-        self.life = Lifecycle(self.cloud, self.cloud.context)
+        self.lifecycle = Lifecycle(self.cloud, self.cloud.context)
 
     def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
         urn = f"urn:pulumi:dev::tests::{token}::{name}"
-        return self.life.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **more})
+        return self.lifecycle.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **more})
 
     def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        _, found = self.life.check(self.resource(token, "one", inputs))
+        _, found = self.lifecycle.check(self.resource(token, "one", inputs))
         return [f"{one.path}: {one}" for one in found]
 
     def make(self, token: str, name: str, inputs: dict[str, Any]) -> Resource:
         res = self.resource(token, name, inputs)
-        _, problems = self.life.check(res)
+        _, problems = self.lifecycle.check(res)
         assert problems == []
-        self.life.create(res)
+        self.lifecycle.create(res)
         return res
 
     def delete(self, res: Resource) -> None:
-        self.life.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))
+        self.lifecycle.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))

@@ -100,7 +100,7 @@ class Toys(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return None if token == SHELF else path == "color"
 
-    def documented(self, token: str, path: str) -> bool | None:
+    def replaces_by_documentation(self, token: str, path: str) -> bool | None:
         return None  # there is no SDK of toys
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
@@ -137,7 +137,7 @@ class Toys(Cloud):
 
 
 class Aborted(Exception):  # noqa: N818 - what gRPC does to a call
-    """What a servicer's `abort` does."""
+    """The exception that a servicer's `abort` raises."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -145,14 +145,14 @@ class Aborted(Exception):  # noqa: N818 - what gRPC does to a call
 
 
 class FakeCall:
-    """The gRPC context, as far as a servicer uses it."""
+    """A fake gRPC context, with the methods that a servicer calls."""
 
     def abort(self, code: grpc.StatusCode, text: str) -> NoReturn:
         raise Aborted(code, text)
 
 
 class Died(BaseException):
-    """In the place of the process's end."""
+    """Raised instead of the end of the process."""
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Bench:
         self.cloud.context = self.context
         self.cloud.start(self.context)
         self.servicer = Servicer(self.cloud, self.context)
-        self.servicer.life.die = self._die
+        self.servicer.lifecycle.die = self._die
         self.servicer.log.say = lambda text, severity="info", urn="": self.said.append((text, severity, urn))  # type: ignore[method-assign]
 
     def _die(self) -> None:

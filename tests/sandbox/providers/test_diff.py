@@ -1,4 +1,4 @@
-"""What a change is, at which path, and whether it makes a new resource."""
+"""Changes between old and new inputs: their paths, and whether they replace the resource."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.cli.world_edit import put
+from pulumi_sandbox.cli.world_edit import with_value
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, is_replacing, response
 from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
 
@@ -24,7 +24,7 @@ trees = st.dictionaries(
 
 
 def found(old: dict[str, Any], new: dict[str, Any], *ignored: str, how: Comparison | None = None) -> dict[str, str]:
-    return {change.text: change.kind for change in compare(old, new, ignored=ignored, how=how)}
+    return {change.text: change.kind for change in compare(old, new, ignored=ignored, comparison=how)}
 
 
 @given(trees)
@@ -44,10 +44,10 @@ def test_applying_every_change_to_the_old_inputs_gives_the_new_ones(old: dict[st
         reverse=True,
     ):
         if change.kind == "DELETE":
-            patched = put(patched, change.path, None)
+            patched = with_value(patched, change.path, None)
     for change in changes:
         if change.kind != "DELETE":
-            patched = put(patched, change.path, change.new)
+            patched = with_value(patched, change.path, change.new)
     assert patched == new
 
 

@@ -76,7 +76,7 @@ def test_a_lookup_of_something_unknown_is_not_answered_yet(bench: Bench) -> None
 def test_the_configuration_reaches_the_resources(bench: Bench) -> None:
     bench.call("Configure", pb.ConfigureRequest(args=struct({("token",)}, project="p", token="t", zone=UNKNOWN)))
     assert bench.context.config == {"project": "p", "token": "t"}
-    res = bench.servicer.life.resource(urn(BOX, "mine"), decode(struct(size=1)))
+    res = bench.servicer.lifecycle.resource(urn(BOX, "mine"), decode(struct(size=1)))
     assert res.config == {"project": "p", "token": "t"}
     assert (res.project, res.stack, res.token, res.name) == ("toys", "dev", BOX, "mine")
 

@@ -1,13 +1,13 @@
-"""The provider as the engine calls it: Check, and what a preview is told."""
+"""The provider as the engine calls it: Check, and the outputs of a preview."""
 
 from __future__ import annotations
 
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.resource import Problem, Resource
-from pulumi_sandbox.providers.secret_digests import masked
+from pulumi_sandbox.providers.secret_digests import mask_secrets
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.providers.wire import decode, sent
+from pulumi_sandbox.providers.wire import decode, request_values
 
 from tests.sandbox.providers.fake_cloud import BOX, SHELF, Aborted, Bench, made, plain, struct, urn
 
@@ -75,7 +75,10 @@ def test_a_word_that_stands_in_plain_elsewhere_is_not_hidden_in_what_a_vendor_sa
     with pytest.raises(Aborted) as refused:
         bench.create(given, SHELF)
     assert refused.value.text.startswith("Error 404: the box [secret] was not found")
-    assert masked("staging-4, boxes/hush", sent(pb.CreateRequest(properties=given))) == "staging-4, [secret]"
+    assert (
+        mask_secrets("staging-4, boxes/hush", request_values(pb.CreateRequest(properties=given)))
+        == "staging-4, [secret]"
+    )
 
 
 def test_a_missing_value_names_its_property(bench: Bench) -> None:
@@ -120,5 +123,5 @@ def test_a_previewed_update_keeps_what_it_does_not_change(bench: Bench) -> None:
 
 
 def test_what_a_cloud_plans_is_known_in_a_preview(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.cloud, "planned", lambda res: {"link": f"planned for {res.inputs['name']}"})
+    monkeypatch.setattr(bench.cloud, "preview_outputs", lambda res: {"link": f"planned for {res.inputs['name']}"})
     assert plain(bench.create(struct(size=1, name="n"), preview=True).properties)["link"] == "planned for n"

@@ -1,4 +1,4 @@
-"""The provider's process: it prints a port, and it ends with whoever started it."""
+"""The provider's process prints a port, and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 from pulumi_sandbox.plugins import PROVIDERS
-from pulumi_sandbox.providers.server import EngineWatch, listens
+from pulumi_sandbox.providers.server import EngineWatch, accepts_connections
 
 PATIENCE = 30.0
 
@@ -72,7 +72,7 @@ def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> N
     ) as process:
         assert process.stdout is not None
         child, port = map(int, process.stdout.readline().split())
-        assert listens(f"127.0.0.1:{port}")
+        assert accepts_connections(f"127.0.0.1:{port}")
         process.kill()
     try:
         assert gone(child)
@@ -100,7 +100,7 @@ def test_a_child_of_process_one_asks_the_engine_whether_it_lives(monkeypatch: py
 
 
 def test_every_cloud_that_gets_a_plugin_can_be_started() -> None:
-    """A new cloud is a new folder, and stands in no list."""
+    """A new cloud is a new folder, without an entry in any list."""
     command = [sys.executable, "-m", "pulumi_sandbox.providers", "azure"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert PROVIDERS == ("aws", "gcp", "github", "kubernetes")

@@ -1,4 +1,4 @@
-"""What the engine sends comes back unchanged: unknowns, secrets, assets and references, at any depth."""
+"""Values of the engine come back unchanged: unknowns, secrets, assets and references, at any depth."""
 
 from __future__ import annotations
 

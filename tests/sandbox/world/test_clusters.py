@@ -62,7 +62,7 @@ def test_a_listing_names_the_cluster_and_an_object_is_named_with_it(
     ]
     for word in ("gpu-ci", "space", f"{SPACE}/gpu-ci"):
         said = run("show", word, code=1).output
-        assert f"there are 2 of that name\n  hint: say which one:\n    {SPACE}/gpu-ci@us-east-1/ci\n" in said
+        assert f"2 resources have this name\n  hint: use one of:\n    {SPACE}/gpu-ci@us-east-1/ci\n" in said
     other = f"{SPACE}/gpu-ci@us-east-1/other"
     run("edit", "--force", other, "status.phase=Terminating")
     assert [row.outputs["status"]["phase"] for row in world.find(SPACE)] == ["Active", "Terminating"]

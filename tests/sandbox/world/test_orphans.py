@@ -1,4 +1,4 @@
-"""What the world and the stacks' states do not agree on."""
+"""Differences between the world and the states of the stacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.cli.serve import alone
+from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.orphans import VM, Orphan, find, states
 from pulumi_sandbox.world.store import Record, World
@@ -229,7 +229,7 @@ def test_a_machine_made_through_the_api_may_belong_to_any_running_update(sandbox
 
 def test_a_machine_of_a_runner_manager_is_no_orphan_while_its_sandbox_is_served(sandbox: Sandbox) -> None:
     sandbox.row("l4-0a1b2c3d", "zones/a/l4-0a1b2c3d", VM, urn="", origin="api")
-    with alone(sandbox.workspace):
+    with serve_lock_held(sandbox.workspace):
         assert sandbox.found() == []
     assert [orphan.name for orphan in sandbox.found()] == ["l4-0a1b2c3d"]
 

@@ -109,13 +109,13 @@ def test_a_transaction_that_fails_leaves_nothing(world: World) -> None:
 
 def test_a_fault_strikes_as_often_as_it_says_where_it_says(world: World) -> None:
     number = world.add_fault(Fault("slow", on="*box:Box", times=2, seconds=5, settings={"A": "b"}))
-    assert world.take("slow", "gcp:toys/shelf:Shelf", "mine") is None
-    assert world.take("crash", BOX, "mine") is None
-    first = world.take("slow", BOX, "mine")
+    assert world.take_fault("slow", "gcp:toys/shelf:Shelf", "mine") is None
+    assert world.take_fault("crash", BOX, "mine") is None
+    first = world.take_fault("slow", BOX, "mine")
     assert first == Fault("slow", "*box:Box", 2, "", 5.0, "", {"A": "b"}, number)
     assert [fault.times for fault in world.faults()] == [1]
-    assert world.take("slow", BOX, "mine") is not None
-    assert world.take("slow", BOX, "mine") is None
+    assert world.take_fault("slow", BOX, "mine") is not None
+    assert world.take_fault("slow", BOX, "mine") is None
     assert world.faults() == []
 
 
@@ -123,12 +123,12 @@ def test_a_fault_may_name_a_resource_an_id_or_a_zone(world: World) -> None:
     world.add_fault(Fault("quota", on="l4-*", times=0))
     world.add_fault(Fault("refuse", on="boxes/7", times=0))
     world.add_fault(Fault("stockout", zone="us-central1-a", times=0))
-    assert world.take("quota", BOX, "l4-template") is not None
-    assert world.take("quota", BOX, "l4-template") is not None
-    assert world.take("quota", BOX, "t4-template") is None
-    assert world.take("refuse", BOX, "x", id="boxes/7") is not None
-    assert world.take("stockout", BOX, "x", zone="us-central1-b") is None
-    assert world.take("stockout", BOX, "x", zone="us-central1-a") is not None
+    assert world.take_fault("quota", BOX, "l4-template") is not None
+    assert world.take_fault("quota", BOX, "l4-template") is not None
+    assert world.take_fault("quota", BOX, "t4-template") is None
+    assert world.take_fault("refuse", BOX, "x", id="boxes/7") is not None
+    assert world.take_fault("stockout", BOX, "x", zone="us-central1-b") is None
+    assert world.take_fault("stockout", BOX, "x", zone="us-central1-a") is not None
 
 
 def test_faults_are_mended_one_by_one_or_all_at_once(world: World) -> None:
@@ -173,7 +173,7 @@ def test_a_world_of_another_version_is_refused(world: World, number: int) -> Non
 
 
 def test_a_provider_of_one_cluster_sees_its_own_objects_and_what_is_in_no_cluster(world: World) -> None:
-    one, other = (world.within("toys", lambda name=name: name) for name in ("one", "other"))
+    one, other = (world.for_cluster("toys", lambda name=name: name) for name in ("one", "other"))
     token = "toys:core:Toy"
     for view, color in ((one, "red"), (other, "blue")):
         view.insert(Record(token, "a", "a", outputs={"color": color}))
@@ -184,7 +184,7 @@ def test_a_provider_of_one_cluster_sees_its_own_objects_and_what_is_in_no_cluste
         (f"{token}/a@other", {"color": "blue"}),
     ]
     one.update(token, "a", outputs={"color": "green"})
-    one.claim(token, "a", "urn", "mine")
+    one.assign_to_stack(token, "a", "urn", "mine")
     assert [row.name for row in world.find(color="green")] == ["mine"]
     assert other.find(color="green") == []
     assert world.get(token, "a") is None
@@ -226,7 +226,7 @@ def test_processes_that_start_at_once_share_one_world(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", script, str(path), str(part)]) for part in range(4)]
     assert [process.wait(120) for process in running] == [0, 0, 0, 0]
     world = World(path)
-    # Each counted the rows inside its transaction: nobody came between the count and the insert.
+    # Each counted the rows inside its transaction. No other process inserted a row between the count and the insert.
     assert sorted(row.outputs["n"] for row in world.find()) == list(range(100))
     world.close()
 
@@ -240,7 +240,7 @@ def test_a_world_that_one_process_opens_twice_is_still_shared_with_others(tmp_pa
     second = World(file)
     look = f"from pathlib import Path; from pulumi_sandbox.world.store import World; w = World(Path({str(file)!r})); "
     subprocess.run([sys.executable, "-c", f"{look}w.close()"], check=True)
-    first.keep("note", "value")
+    first.set_setting("note", "value")
     seen = subprocess.run(
         [sys.executable, "-c", f"{look}print(w.setting('note'))"], check=True, capture_output=True, text=True
     )

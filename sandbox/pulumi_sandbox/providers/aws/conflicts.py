@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import World
 
 
-def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+def name_in_use(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
     """Yield AWS's refusal if the name is in use."""
     name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
     match token:
@@ -44,7 +44,7 @@ def _issuer(inputs: dict[str, Any]) -> str:
     return text_of(inputs, "url").removeprefix("https://").rstrip("/")
 
 
-def users(world: World, token: str, identity: str) -> Iterator[str]:
+def delete_blockers(world: World, token: str, identity: str) -> Iterator[str]:
     """Yield AWS's refusal to delete a resource that is in use."""
     match token:
         case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):

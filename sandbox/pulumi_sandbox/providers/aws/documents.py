@@ -16,7 +16,7 @@ from typing import Any
 
 Node = dict[str, Any]
 # The region whose schemas are used for types that are missing from a region's own table.
-HOME = "us-east-1"
+DEFAULT_REGION = "us-east-1"
 # The names of the bounds by the type of a shape. A service model uses `min` and `max` for lengths, numbers and counts.
 BOUNDS = {
     "string": ("minLength", "maxLength"),
@@ -33,7 +33,7 @@ class Document:
     root: Node
     definitions: Node
 
-    def followed(self, node: Node | None) -> Node | None:
+    def resolved(self, node: Node | None) -> Node | None:
         """Return the node with its references resolved."""
         while node is not None and "$ref" in node:
             target = self.definitions.get(node["$ref"].rsplit("/", 1)[-1])
@@ -67,8 +67,8 @@ def _types(region: str) -> dict[str, str]:
 @cache
 def cloudformation(name: str, region: str) -> Document:
     """Return CloudFormation's schema of a resource type in a region."""
-    known = _types(region) if region in regions() else {}
-    file = known.get(name) or _types(HOME)[name]
+    files = _types(region) if region in regions() else {}
+    file = files.get(name) or _types(DEFAULT_REGION)[name]
     schema = _read(_folder("cfnlint") / "schemas" / "resources" / f"{file}.json")
     return Document(schema, schema.get("definitions", {}))
 
@@ -76,15 +76,15 @@ def cloudformation(name: str, region: str) -> Document:
 @cache
 def create_only(name: str) -> frozenset[str]:
     """Return the properties whose change replaces a resource. Names are CloudFormation's, in lower case."""
-    listed = cloudformation(name, HOME).root.get("createOnlyProperties", ())
-    return frozenset(path.removeprefix("/properties/").replace("/", ".").lower() for path in listed)
+    properties = cloudformation(name, DEFAULT_REGION).root.get("createOnlyProperties", ())
+    return frozenset(path.removeprefix("/properties/").replace("/", ".").lower() for path in properties)
 
 
 @cache
 def type_named(module: str, name: str) -> str:
     """Return CloudFormation's type of this name in a service, or an empty string. Case does not matter."""
-    wanted = f"aws::{module}::{name}".lower()
-    return next((each for each in _types(HOME) if each.lower() == wanted), "")
+    full_name = f"aws::{module}::{name}".lower()
+    return next((each for each in _types(DEFAULT_REGION) if each.lower() == full_name), "")
 
 
 @cache
@@ -92,7 +92,7 @@ def _model(service: str) -> Node:
     # Folders are named after the API's date. Like botocore, use the newest one.
     newest = max((_folder("botocore") / service).glob("*/service-2.json*"))
     shapes: Node = _read(newest)["shapes"]
-    return {name: _converted(shape) for name, shape in shapes.items()}
+    return {name: _as_schema(shape) for name, shape in shapes.items()}
 
 
 @cache
@@ -102,20 +102,20 @@ def api(service: str, shape: str) -> Document:
     return Document(definitions[shape], definitions)
 
 
-def _converted(shape: Node) -> Node:
+def _as_schema(shape: Node) -> Node:
     kind = shape["type"]
     low, high = BOUNDS.get(kind, ("minimum", "maximum") if kind in NUMBERS else ("", ""))
-    found: Node = {name: shape[word] for name, word in ((low, "min"), (high, "max")) if name and word in shape}
-    found |= {name: shape[name] for name in ("enum", "required") if name in shape}
+    node: Node = {name: shape[word] for name, word in ((low, "min"), (high, "max")) if name and word in shape}
+    node |= {name: shape[name] for name in ("enum", "required") if name in shape}
     if "pattern" in shape:  # the services match the whole text, also if the pattern does not end in $
-        found["pattern"] = f"^(?:{shape['pattern'].removeprefix('^').removesuffix('$')})$"
+        node["pattern"] = f"^(?:{shape['pattern'].removeprefix('^').removesuffix('$')})$"
     if kind == "structure":
-        found["properties"] = {name: _ref(member) for name, member in shape["members"].items()}
+        node["properties"] = {name: _ref(member) for name, member in shape["members"].items()}
     elif kind == "list":
-        found["items"] = _ref(shape["member"])
+        node["items"] = _ref(shape["member"])
     elif kind == "map":
-        found |= {"propertyNames": _ref(shape["key"]), "additionalProperties": _ref(shape["value"])}
-    return found
+        node |= {"propertyNames": _ref(shape["key"]), "additionalProperties": _ref(shape["value"])}
+    return node
 
 
 def _ref(member: Node) -> Node:

@@ -10,9 +10,9 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.aws import documents, types
-from pulumi_sandbox.providers.aws.ec2.instance_types import is_in
+from pulumi_sandbox.providers.aws.ec2.instance_types import is_offered_in
 from pulumi_sandbox.providers.aws.references import hint
-from pulumi_sandbox.providers.aws.world import CloudContext
+from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
 
 Json = dict[str, Any]
@@ -41,38 +41,44 @@ PARAMETERS = {
 }
 
 
-def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> str:
+def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any]) -> str:
     """Return the message of the provider for a missing resource, or an empty string.
 
     If sandbox.yaml lists clusters or subnets, all other clusters or subnets are missing.
     """
-    name, identity = str(arguments.get("name") or ""), str(arguments.get("id") or "")
-    if token in (CLUSTER, CLUSTER_AUTH) and around.lists("cluster/") and not around.has_cluster(name):
+    name, subnet_id = str(arguments.get("name") or ""), str(arguments.get("id") or "")
+    if token in (CLUSTER, CLUSTER_AUTH) and existing.has_patterns_of("cluster/") and not existing.has_cluster(name):
         return f"reading EKS Cluster ({name}): couldn't find resource{hint(f'cluster/{name}')}"
-    if token == SUBNET and identity and around.lists("subnet-") and not around.exists(identity):
-        return f"no matching EC2 Subnet found{hint(identity)}"
+    if token == SUBNET and subnet_id and existing.has_patterns_of("subnet-") and not existing.exists(subnet_id):
+        return f"no matching EC2 Subnet found{hint(subnet_id)}"
     if token == PARAMETER:
-        for beginning, (pattern, form) in PARAMETERS.items():
-            if name.startswith(beginning) and not re.fullmatch(pattern, name.removeprefix(beginning)):
+        for prefix, (pattern, expected_form) in PARAMETERS.items():
+            if name.startswith(prefix) and not re.fullmatch(pattern, name.removeprefix(prefix)):
                 return (
                     f"reading SSM Parameter ({name}): operation error SSM: GetParameter, https response error "
-                    f"StatusCode: 400, ParameterNotFound:\n  expected: {beginning}{form}"
+                    f"StatusCode: 400, ParameterNotFound:\n  expected: {prefix}{expected_form}"
                 )
     return ""
 
 
-def made(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> Json:
+def from_world(existing: ExistingResources, token: str, arguments: Mapping[str, Any]) -> Json:
     """Return the results from the world, which override those of the examples."""
-    if token == CLUSTER and (cluster := around.cluster(str(arguments.get("name")))):
-        known = {name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")}
-        known |= {name: cluster.outputs.get(name) for name in ("platformVersion", "status", "version", "vpcConfig")}
-        known["certificateAuthorities"] = [table(cluster.outputs.get("certificateAuthority"))]
+    if token == CLUSTER and (cluster := existing.cluster(str(arguments.get("name")))):
+        attributes = {
+            name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")
+        }
+        attributes |= {
+            name: cluster.outputs.get(name) for name in ("platformVersion", "status", "version", "vpcConfig")
+        }
+        attributes["certificateAuthorities"] = [table(cluster.outputs.get("certificateAuthority"))]
         access = table(cluster.outputs.get("accessConfig"))
-        return {name: value for name, value in known.items() if value} | ({"accessConfigs": [access]} if access else {})
-    if token == SUBNET and (subnet := around.world.get(types.SUBNET, str(arguments.get("id")))):
+        return {name: value for name, value in attributes.items() if value} | (
+            {"accessConfigs": [access]} if access else {}
+        )
+    if token == SUBNET and (subnet := existing.world.get(types.SUBNET, str(arguments.get("id")))):
         zone = subnet.outputs.get("availabilityZone")
-        known = {name: subnet.outputs.get(name) for name in ("arn", "cidrBlock", "vpcId", "tags")}
-        return {name: value for name, value in {**known, "availabilityZone": zone}.items() if value}
+        attributes = {name: subnet.outputs.get(name) for name in ("arn", "cidrBlock", "vpcId", "tags")}
+        return {name: value for name, value in {**attributes, "availabilityZone": zone}.items() if value}
     if token == SUBNETS:
         vpcs = [
             str(value)
@@ -80,12 +86,12 @@ def made(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> Json
             if table(one).get("name") == "vpc-id"
             for value in rows(table(one).get("values"))
         ]
-        there = [one.id for vpc in vpcs for one in around.world.find(types.SUBNET, vpcId=vpc)]
-        return {"ids": there} if any(around.world.get(types.VPC, vpc) for vpc in vpcs) else {}
+        subnet_ids = [one.id for vpc in vpcs for one in existing.world.find(types.SUBNET, vpcId=vpc)]
+        return {"ids": subnet_ids} if any(existing.world.get(types.VPC, vpc) for vpc in vpcs) else {}
     return {}
 
 
-def paths(token: str, result: Mapping[str, Any]) -> set[str]:
+def resource_paths(token: str, result: Mapping[str, Any]) -> set[str]:
     """Return the paths of the resources in an answer. These resources exist."""
     if token == CLUSTER:
         network = table(result.get("vpcConfig"))
@@ -104,21 +110,25 @@ def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, An
     AWS does not publish the zones of a type, so a type is offered in every zone of its region.
     """
     kind = str(arguments.get("locationType") or "region")
-    about = table(table(values.get("regions")).get(region))
-    places = {"region": [region], "availability-zone": about.get("names"), "availability-zone-id": about.get("ids")}
-    known = documents.instance_types(region) | {
-        one.machine_type for one in gpu_catalog.machines(cloud="aws") if is_in(one.machine_type, region)
+    region_values = table(table(values.get("regions")).get(region))
+    places = {
+        "region": [region],
+        "availability-zone": region_values.get("names"),
+        "availability-zone-id": region_values.get("ids"),
     }
-    wanted = {
+    types_of_region = documents.instance_types(region) | {
+        one.machine_type for one in gpu_catalog.machines(cloud="aws") if is_offered_in(one.machine_type, region)
+    }
+    filters = {
         str(table(one).get("name")): [str(value) for value in rows(table(one).get("values"))]
         for one in rows(arguments.get("filters"))
     }
     pairs = [
         (name, place)
-        for name in sorted(known)
-        if any(fnmatchcase(name, one) for one in wanted.get("instance-type", ["*"]))
+        for name in sorted(types_of_region)
+        if any(fnmatchcase(name, one) for one in filters.get("instance-type", ["*"]))
         for place in places.get(kind) or []
-        if any(fnmatchcase(place, one) for one in wanted.get("location", ["*"]))
+        if any(fnmatchcase(place, one) for one in filters.get("location", ["*"]))
     ]
     return {
         **{name: value for name, value in arguments.items() if value is not None},

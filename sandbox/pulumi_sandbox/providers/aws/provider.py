@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.aws.iam import managed_policies
 from pulumi_sandbox.providers.aws.iam import rules as iam_rules
 from pulumi_sandbox.providers.aws.references import References
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
-from pulumi_sandbox.providers.aws.world import CloudContext
+from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
@@ -52,18 +52,18 @@ class Aws(Cloud):
     def configure(self, config: dict[str, Any]) -> None:
         """Start the API that components call. It runs until the provider stops."""
         port = self.context.workspace.aws_port
-        self._profile(config.get("profile"))
+        self._write_profile(config.get("profile"))
         try:
             self._server = self._server or AwsServer(port, EksApi(self.context.world))
-        except OSError as wrong:
+        except OSError as error:
             raise Refused(
                 f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
-                f"  got: {wrong.strerror}\n"
+                f"  got: {error.strerror}\n"
                 f"  hint: another program uses this port; run the command again, or, for plain pulumi, remove "
                 f"{self.context.workspace.root.name}/ports.json to choose another port"
             ) from None
 
-    def _profile(self, name: Any) -> None:
+    def _write_profile(self, name: Any) -> None:
         """Write a profile that the program names, for the AWS SDK. Its keys give no access to AWS."""
         if isinstance(name, str) and name:
             text = f"[profile {name}]\naws_access_key_id = sandbox\naws_secret_access_key = sandbox\n"
@@ -81,23 +81,25 @@ class Aws(Cloud):
         return self._region(res.inputs)
 
     def _region(self, inputs: Mapping[str, Any]) -> str:
-        given = inputs.get("region") or self.context.config.get("region")
-        return given if isinstance(given, str) else str(self.lookups.config({})["region"])
+        region = inputs.get("region") or self.context.config.get("region")
+        return region if isinstance(region, str) else str(self.lookups.config({})["region"])
 
     @cached_property
-    def around(self) -> CloudContext:
+    def existing(self) -> ExistingResources:
         try:
-            listed = sandbox_file.existing(self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci")
-            return CloudContext(self.context.world, listed, self.lookups.values)
-        except (SettingsError, LookupRefusedError) as wrong:
-            raise Refused(str(wrong)) from None
+            patterns = sandbox_file.existing_patterns(
+                self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci"
+            )
+            return ExistingResources(self.context.world, patterns, self.lookups.values)
+        except (SettingsError, LookupRefusedError) as error:
+            raise Refused(str(error)) from None
 
     def autoname(self, res: Resource) -> None:
         shape = self.shapes.shape(res.token)
         naming = NAMING.get(res.token, bridged.Naming())
         bridged.autoname(res, shape, naming)
         if res.autonamed(naming.key):
-            res.inputs[naming.key] = _finished(res, str(res.inputs[naming.key]))
+            res.inputs[naming.key] = _with_required_affix(res, str(res.inputs[naming.key]))
         if res.token in DESCRIBED:
             res.set_default(DESCRIBED[res.token], lambda: "Managed by Pulumi")
         for name, declared in shape.inputs.properties.items():
@@ -117,22 +119,22 @@ class Aws(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
 
-    def documented(self, token: str, path: str) -> bool | None:
-        return schema.replaces_by_name(token, path) or super().documented(token, path)
+    def replaces_by_documentation(self, token: str, path: str) -> bool | None:
+        return schema.replaces_by_name(token, path) or super().replaces_by_documentation(token, path)
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's
         # region for a resource without one. The sandbox does not know a region set in the user's environment.
-        return bridged.elsewhere(res, "region", str(self.context.config.get("region") or ""))
+        return bridged.location_changes(res, "region", str(self.context.config.get("region") or ""))
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 
     def refusals(self, res: Resource) -> Iterable[str]:
         if res.old_inputs is None:
-            yield from conflicts.taken(self.context.world, res.token, res.inputs)
-        yield from References(self.around).missing(res.token, res.inputs)
+            yield from conflicts.name_in_use(self.context.world, res.token, res.inputs)
+        yield from References(self.existing).missing_references(res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is None:
-            yield from faults.node_group(res, self.around, self.identity(res), self.region(res))
+            yield from faults.node_group(res, self.existing, self.identity(res), self.region(res))
         elif res.token == types.NODE_GROUP:
             yield from scaling.refusals(self.context.world, res)
 
@@ -141,7 +143,7 @@ class Aws(Cloud):
             scaling.updated(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
-        return conflicts.users(self.context.world, res.token, res.id)
+        return conflicts.delete_blockers(self.context.world, res.token, res.id)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # For a node group, refusals() applies these faults to the launch of its first machines.
@@ -150,8 +152,8 @@ class Aws(Cloud):
     def fault_text(self, fault: Fault, res: Resource) -> str:
         return faults.text(fault, res) or super().fault_text(fault, res)
 
-    def planned(self, res: Resource) -> dict[str, Any]:
-        return eks_outputs.planned_template(res) if res.token == types.LAUNCH_TEMPLATE else {}
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
+        return eks_outputs.template_preview(res) if res.token == types.LAUNCH_TEMPLATE else {}
 
     def identity(self, res: Resource) -> str:
         if res.token in ARN_IS_ID:
@@ -159,15 +161,15 @@ class Aws(Cloud):
         if res.token in ID_PREFIXES:
             return f"{ID_PREFIXES[res.token]}-0{res.suffix(16)}"
         if res.token in ID_FORMS:
-            return ID_FORMS[res.token].format_map(self._facts(res))
+            return ID_FORMS[res.token].format_map(self._placeholders(res))
         return self._name(res) or f"{_kind(res.token)}-0{res.suffix(16)}"
 
     def _name(self, res: Resource) -> str:
         """Return the name of the resource: from the program, else from its id or outputs, else from the prefix."""
         key = NAMING.get(res.token, bridged.Naming()).key
-        chosen, prefix = res.inputs.get(key) or res.outputs.get(key), res.inputs.get(f"{key}Prefix")
-        if isinstance(chosen, str) and chosen:
-            return chosen
+        name, prefix = res.inputs.get(key) or res.outputs.get(key), res.inputs.get(f"{key}Prefix")
+        if isinstance(name, str) and name:
+            return name
         if not isinstance(prefix, str) or not prefix:
             return ""
         if res.id and (res.token in ID_FORMS or res.token in ARN_IS_ID):
@@ -177,47 +179,47 @@ class Aws(Cloud):
     def computed(self, res: Resource) -> dict[str, Any]:
         outputs = self.shapes.shape(res.token).outputs
         tags = {**(self.context.config.get("defaultTags") or {}).get("tags", {}), **(res.inputs.get("tags") or {})}
-        found: dict[str, Any] = {"region": self.region(res), "tagsAll": tags}
+        outputs_of_type: dict[str, Any] = {"region": self.region(res), "tagsAll": tags}
         arn = str(res.outputs.get("arn") or "")
         if "arn" in outputs and not arn:
-            found["arn"] = arn = res.id if res.token in ARN_IS_ID else self._arn(res)
+            outputs_of_type["arn"] = arn = res.id if res.token in ARN_IS_ID else self._arn(res)
         for name in ("ownerId", "registryId", "accountId"):
-            found[name] = self.account
+            outputs_of_type[name] = self.account
         key = NAMING.get(res.token, bridged.Naming()).key
         if res.inputs.get(f"{key}Prefix"):
-            found[key] = self._name(res)
+            outputs_of_type[key] = self._name(res)
         match res.token:
             case "aws:sqs/queue:Queue":
-                found["url"] = res.id
+                outputs_of_type["url"] = res.id
             case types.ROLE:
-                found["uniqueId"] = res.outputs.get("uniqueId") or "AROA" + res.suffix(17, BASE32)
+                outputs_of_type["uniqueId"] = res.outputs.get("uniqueId") or "AROA" + res.suffix(17, BASE32)
             case types.LAUNCH_TEMPLATE:
-                found |= eks_outputs.launch_template(res)
+                outputs_of_type |= eks_outputs.launch_template(res)
             case types.CLUSTER:
-                found |= eks_outputs.cluster(res, self.around, self.region(res))
+                outputs_of_type |= eks_outputs.cluster(res, self.existing, self.region(res))
             case types.NODE_GROUP:
-                found |= eks_outputs.node_group(res, self.around, arn)
+                outputs_of_type |= eks_outputs.node_group(res, self.existing, arn)
                 if res.old_inputs is not None:
-                    found["scalingConfig"] = scaling.after_update(self.context.world, res)
+                    outputs_of_type["scalingConfig"] = scaling.after_update(self.context.world, res)
             case types.PLACEMENT_GROUP:
-                found["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
+                outputs_of_type["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
             case types.POD_IDENTITY:
-                where = f"{self.region(res)}:{self.account}:podidentityassociation/{res.inputs.get('clusterName')}"
-                found |= {"associationId": res.id, "associationArn": f"arn:aws:eks:{where}/{res.id}"}
-        return {name: value for name, value in found.items() if name in outputs}
+                arn_start = f"{self.region(res)}:{self.account}:podidentityassociation/{res.inputs.get('clusterName')}"
+                outputs_of_type |= {"associationId": res.id, "associationArn": f"arn:aws:eks:{arn_start}/{res.id}"}
+        return {name: value for name, value in outputs_of_type.items() if name in outputs}
 
     def _arn(self, res: Resource) -> str:
         form = ARNS.get(res.token)
         if form:
-            return "arn:aws:" + form.format_map(self._facts(res))
+            return "arn:aws:" + form.format_map(self._placeholders(res))
         service = res.token.split(":")[1].split("/")[0]
         return f"arn:aws:{service}:{self.region(res)}:{self.account}:{_kind(res.token)}/{res.id or res.name}"
 
-    def _facts(self, res: Resource) -> dict[str, Any]:
+    def _placeholders(self, res: Resource) -> dict[str, Any]:
         inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str | dict)}
         inputs[NAMING.get(res.token, bridged.Naming()).key] = self._name(res)
         issuer = str(inputs.get("url") or "").removeprefix("https://").rstrip("/")
-        return _Facts(
+        return _Placeholders(
             {
                 "path": "/",
                 "issuer": issuer,
@@ -232,29 +234,31 @@ class Aws(Cloud):
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         config = self.context.config
-        mine = self.lookups.answered_by_user(token, arguments, config) if self.lookups.known(token) else False
+        answered_by_user = (
+            self.lookups.answered_by_user(token, arguments, config) if self.lookups.can_answer(token) else False
+        )
         region = self._region(arguments)
-        if not mine and (refused := own_lookups.refusal(self.around, token, arguments)):
-            raise Refused(refused)
-        if not mine and token == own_lookups.OFFERINGS:
-            if wrong := self.shapes.check_arguments(token, arguments).problems:
-                raise Refused(f"{token}: {wrong[0].path}: {wrong[0]}")
+        if not answered_by_user and (refusal := own_lookups.refusal(self.existing, token, arguments)):
+            raise Refused(refusal)
+        if not answered_by_user and token == own_lookups.OFFERINGS:
+            if problems := self.shapes.check_arguments(token, arguments).problems:
+                raise Refused(f"{token}: {problems[0].path}: {problems[0]}")
             return own_lookups.offerings(arguments, region, self.lookups.values), ()
         result, secret = super().invoke(token, arguments)
-        if not mine:
-            result |= own_lookups.made(self.around, token, arguments)
-        self.around.found |= own_lookups.paths(token, result)
+        if not answered_by_user:
+            result |= own_lookups.from_world(self.existing, token, arguments)
+        self.existing.looked_up |= own_lookups.resource_paths(token, result)
         return result, secret
 
 
-class _Facts(dict[str, Any]):
+class _Placeholders(dict[str, Any]):
     """The values of the placeholders in ids and ARNs. An input that is not set becomes an empty string."""
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
-def _finished(res: Resource, name: str) -> str:
+def _with_required_affix(res: Resource, name: str) -> str:
     """Add the prefix or suffix that some services require in a name (PostTransform in AutoNameOptions)."""
     match res.token:
         case "aws:sqs/queue:Queue" if res.inputs.get("fifoQueue") is True:

@@ -11,8 +11,8 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.aws.eks import node_group_template
 from pulumi_sandbox.providers.aws.eks.node_group_rules import too_old
-from pulumi_sandbox.providers.aws.iam.managed_policies import OURS
-from pulumi_sandbox.providers.aws.world import CloudContext
+from pulumi_sandbox.providers.aws.iam.managed_policies import AWS_PREFIX
+from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 Inputs = dict[str, Any]
@@ -21,9 +21,9 @@ SCALING_GROUP = "aws:autoscaling/group:Group"
 
 @dataclass(frozen=True)
 class References:
-    around: CloudContext
+    existing: ExistingResources
 
-    def missing(self, token: str, inputs: Inputs) -> Iterator[str]:
+    def missing_references(self, token: str, inputs: Inputs) -> Iterator[str]:
         checks: dict[str, Callable[[Inputs], Iterator[str]]] = {
             types.NODE_GROUP: self._node_group,
             types.CLUSTER: self._cluster,
@@ -49,42 +49,42 @@ class References:
     def _of_node_group(self, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
         """Yield the code, the message and the path for sandbox.yaml of each refusal."""
         cluster, role = text_of(inputs, "clusterName"), text_of(inputs, "nodeRoleArn")
-        if not self.around.has_cluster(cluster):
+        if not self.existing.has_cluster(cluster):
             yield eks_errors.NOT_FOUND, eks_errors.no_cluster(cluster), f"cluster/{cluster}"
         for subnet in rows(inputs.get("subnetIds")):
-            if not self.around.exists(subnet):
+            if not self.existing.exists(subnet):
                 yield eks_errors.INVALID, eks_errors.no_subnet(subnet), subnet
         name = role.rpartition("/")[2]
-        if not self.around.has_role(role):
+        if not self.existing.has_role(role):
             yield eks_errors.INVALID, eks_errors.no_role(name), f"role/{role.partition(':role/')[2] or role}"
-        made = self.around.role_of(role)
-        if made and not trusts(made.inputs.get("assumeRolePolicy"), "ec2.amazonaws.com"):
+        role_row = self.existing.role_of(role)
+        if role_row and not trusts(role_row.inputs.get("assumeRolePolicy"), "ec2.amazonaws.com"):
             yield eks_errors.INVALID, eks_errors.no_trust(role), ""
         for group in rows(table(inputs.get("remoteAccess")).get("sourceSecurityGroupIds")):
-            if not self.around.exists(group):
+            if not self.existing.exists(group):
                 yield eks_errors.INVALID, f"The security group '{group}' does not exist", group
-        version = inputs.get("version") or self.around.version(cluster)
+        version = inputs.get("version") or self.existing.version(cluster)
         if too_old(inputs.get("amiType"), version):
             yield eks_errors.INVALID, eks_errors.too_old(inputs["amiType"]), ""
         yield from self._template(inputs)
 
     def _template(self, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
-        given = table(inputs.get("launchTemplate"))
-        named = text_of(given, "id") or text_of(given, "name")
-        if not named:
+        reference = table(inputs.get("launchTemplate"))
+        template = text_of(reference, "id") or text_of(reference, "name")
+        if not template:
             return
-        made = self.around.template(given)
-        if made is None:
-            if not self.around.exists(named) and not self.around.exists(f"launch-template/{named}"):
-                path = named if named.startswith("lt-") else f"launch-template/{named}"
-                yield eks_errors.INVALID, eks_errors.no_template(named), path
+        row = self.existing.template(reference)
+        if row is None:
+            if not self.existing.exists(template) and not self.existing.exists(f"launch-template/{template}"):
+                path = template if template.startswith("lt-") else f"launch-template/{template}"
+                yield eks_errors.INVALID, eks_errors.no_template(template), path
             return
-        latest, wanted = int(made.outputs.get("latestVersion") or 1), text_of(given, "version")
-        if wanted.isdigit() and not 1 <= int(wanted) <= latest:
-            yield eks_errors.INVALID, eks_errors.no_version(wanted, named), ""
-        elif wanted in ("$Latest", str(latest)) or made.outputs.get("defaultVersion") == latest:
+        latest, version = int(row.outputs.get("latestVersion") or 1), text_of(reference, "version")
+        if version.isdigit() and not 1 <= int(version) <= latest:
+            yield eks_errors.INVALID, eks_errors.no_version(version, template), ""
+        elif version in ("$Latest", str(latest)) or row.outputs.get("defaultVersion") == latest:
             # The world does not store the content of older versions.
-            for code, message in node_group_template.refusals(inputs, made.inputs):
+            for code, message in node_group_template.refusals(inputs, row.inputs):
                 yield code, message, ""
 
     def _cluster(self, inputs: Inputs) -> Iterator[str]:
@@ -92,21 +92,21 @@ class References:
         start = (
             f"creating EKS Cluster ({name}): operation error EKS: CreateCluster, https response error StatusCode: 400"
         )
-        if not self.around.has_role(role):
+        if not self.existing.has_role(role):
             # terraform-provider-aws, internal/service/eks/cluster.go (at 00555dc5)
             message = f"{eks_errors.INVALID}: roleArn, {role}, does not exist"
             yield f"{start}, {message}{hint('role/' + role.partition(':role/')[2])}"
         for subnet in rows(table(inputs.get("vpcConfig")).get("subnetIds")):
-            if not self.around.exists(subnet):
+            if not self.existing.exists(subnet):
                 yield f"{start}, {eks_errors.INVALID}: {eks_errors.no_subnet(subnet)}{hint(subnet)}"
 
-    def _in_cluster(self, what: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
+    def _in_cluster(self, kind: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
         def check(inputs: Inputs) -> Iterator[str]:
             cluster = text_of(inputs, "clusterName")
-            if not self.around.has_cluster(cluster):
-                which = text_of(inputs, "principalArn") or text_of(inputs, "addonName")
+            if not self.existing.has_cluster(cluster):
+                name = text_of(inputs, "principalArn") or text_of(inputs, "addonName")
                 yield (
-                    f"creating EKS {what} ({cluster}:{which}): operation error EKS: {operation}, https response error "
+                    f"creating EKS {kind} ({cluster}:{name}): operation error EKS: {operation}, https response error "
                     f"StatusCode: 404, {eks_errors.NOT_FOUND}: {eks_errors.no_cluster(cluster)}"
                     f"{hint(f'cluster/{cluster}')}"
                 )
@@ -116,7 +116,7 @@ class References:
     def _access_policy(self, inputs: Inputs) -> Iterator[str]:
         yield from self._in_cluster("Access Policy Association", "AssociateAccessPolicy")(inputs)
         cluster, principal = text_of(inputs, "clusterName"), text_of(inputs, "principalArn")
-        if self.around.cluster(cluster) and not self.around.world.get(types.ACCESS_ENTRY, f"{cluster}:{principal}"):
+        if self.existing.cluster(cluster) and not self.existing.world.get(types.ACCESS_ENTRY, f"{cluster}:{principal}"):
             # terraform-provider-aws, internal/service/eks/access_policy_association.go (at 01f43111)
             yield (
                 f"creating EKS Access Policy Association ({cluster}#{principal}#{text_of(inputs, 'policyArn')}): "
@@ -127,7 +127,7 @@ class References:
     def _pod_identity(self, inputs: Inputs) -> Iterator[str]:
         yield from self._in_cluster("Pod Identity Association", "CreatePodIdentityAssociation")(inputs)
         role = text_of(inputs, "roleArn")
-        if not self.around.has_role(role):
+        if not self.existing.has_role(role):
             # terraform-provider-aws, internal/service/eks/pod_identity_association.go (at 00a35305)
             yield (
                 "creating EKS Pod Identity Association: operation error EKS: CreatePodIdentityAssociation, https "
@@ -139,12 +139,12 @@ class References:
         role, policy = text_of(inputs, "role"), text_of(inputs, "policyArn")
         start = f"attaching IAM Policy ({policy}) to IAM Role ({role}): operation error IAM: AttachRolePolicy"
         yield from self._role(role, start)
-        known = self.around.world.get(types.POLICY, policy) or self.around.exists(f"policy/{_end(policy)}")
-        mine = f":{self.around.values.get('account')}:policy/" in policy
-        if mine and not policy.startswith(OURS) and not known:
+        exists = self.existing.world.get(types.POLICY, policy) or self.existing.exists(f"policy/{_policy_path(policy)}")
+        is_of_account = f":{self.existing.values.get('account')}:policy/" in policy
+        if is_of_account and not policy.startswith(AWS_PREFIX) and not exists:
             # https://github.com/pulumi/pulumi/issues/7419
             message = f"NoSuchEntity: Policy {policy} does not exist or is not attachable."
-            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'policy/{_end(policy)}')}"
+            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'policy/{_policy_path(policy)}')}"
 
     def _role_policy(self, inputs: Inputs) -> Iterator[str]:
         role = text_of(inputs, "role")
@@ -158,15 +158,17 @@ class References:
             yield from self._role(role, f"adding IAM Role ({role}) to IAM Instance Profile ({profile})")
 
     def _role(self, name: str, start: str) -> Iterator[str]:
-        if name and not self.around.has_role(name):
+        if name and not self.existing.has_role(name):
             message = f"NoSuchEntity: {eks_errors.no_role(name)}"
             yield f"{start}, https response error StatusCode: 404, {message}{hint(f'role/{name}')}"
 
     def _group_tag(self, inputs: Inputs) -> Iterator[str]:
         name = text_of(inputs, "autoscalingGroupName")
-        groups = [*self.around.world.find(SCALING_GROUP, name=name)]
-        made = [one for group in self.around.world.find(types.NODE_GROUP) for one in scaling_groups(group.outputs)]
-        if not groups and name not in made and not self.around.exists(f"autoScalingGroupName/{name}"):
+        groups = [*self.existing.world.find(SCALING_GROUP, name=name)]
+        node_group_names = [
+            one for group in self.existing.world.find(types.NODE_GROUP) for one in scaling_groups(group.outputs)
+        ]
+        if not groups and name not in node_group_names and not self.existing.exists(f"autoScalingGroupName/{name}"):
             # The message is our own. No source for the message of Auto Scaling was found.
             key = text_of(table(inputs.get("tag")), "key")
             text = (
@@ -174,13 +176,13 @@ class References:
             )
             yield text + hint(f"autoScalingGroupName/{name}")
 
-    def _vpc(self, what: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
+    def _vpc(self, kind: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
         def check(inputs: Inputs) -> Iterator[str]:
             vpc = text_of(inputs, "vpcId")
-            if vpc and not self.around.exists(vpc):
+            if vpc and not self.existing.exists(vpc):
                 message = f"InvalidVpcID.NotFound: The vpc ID '{vpc}' does not exist"
                 yield (
-                    f"creating EC2 {what}: operation error EC2: {operation}, https response error StatusCode: 400, api "
+                    f"creating EC2 {kind}: operation error EC2: {operation}, https response error StatusCode: 400, api "
                     f"error {message}{hint(vpc)}"
                 )
 
@@ -190,16 +192,16 @@ class References:
 def trusts(document: Any, service: str) -> bool:
     """Return True if the trust policy of a role names a service, or if it cannot be read."""
     try:
-        found = json.loads(document) if isinstance(document, str) else document
+        policy = json.loads(document) if isinstance(document, str) else document
     except ValueError:
         return True
-    statements = table(found).get("Statement")
-    if found is None or statements is None:
+    statements = table(policy).get("Statement")
+    if policy is None or statements is None:
         return True
     for one in statements if isinstance(statements, list) else [statements]:
-        who = table(one).get("Principal")
-        named = table(who).get("Service")
-        if who == "*" or service in (named if isinstance(named, list) else [named]):
+        principal = table(one).get("Principal")
+        services = table(principal).get("Service")
+        if principal == "*" or service in (services if isinstance(services, list) else [services]):
             return True
     return False
 
@@ -213,7 +215,7 @@ def scaling_groups(outputs: Inputs) -> list[str]:
     ]
 
 
-def _end(arn: str) -> str:
+def _policy_path(arn: str) -> str:
     return arn.partition(":policy/")[2]
 
 

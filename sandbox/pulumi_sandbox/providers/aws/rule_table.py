@@ -76,10 +76,10 @@ def arn(given: Any, name: str) -> Iterator[Problem]:
     """Check an ARN, as in terraform-provider-aws, internal/verify/validate.go, ValidARN."""
     if not isinstance(given, str) or not given or re.fullmatch(ARN, given):
         return
-    why = (
+    reason = (
         "arn: invalid prefix" if not given.startswith("arn:") else "arn: not enough sections, or one that is malformed"
     )
-    yield Problem(name, f'"{name}" ({given}) is an invalid ARN: {why}')
+    yield Problem(name, f'"{name}" ({given}) is an invalid ARN: {reason}')
 
 
 def placement_group(inputs: Inputs) -> Iterator[Problem]:

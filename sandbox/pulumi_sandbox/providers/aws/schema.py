@@ -9,7 +9,7 @@ from typing import Any
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents
-from pulumi_sandbox.providers.aws.documents import HOME, Document, Node
+from pulumi_sandbox.providers.aws.documents import DEFAULT_REGION, Document, Node
 from pulumi_sandbox.providers.aws.types import TARGETS
 from pulumi_sandbox.providers.paths import parse, text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
@@ -35,27 +35,27 @@ def _roots(token: str, region: str) -> Iterator[Place]:
         yield document, document.root
 
 
-def _inside(place: Place) -> Place | None:
+def _element(place: Place) -> Place | None:
     """Resolve references and lists, and return the place of one element."""
-    document, node = place[0], place[0].followed(place[1])
+    document, node = place[0], place[0].resolved(place[1])
     while node is not None and "items" in node:
-        node = document.followed(node["items"])
+        node = document.resolved(node["items"])
     return None if node is None else (document, node)
 
 
 def _step(place: Place | None, name: str) -> Place | None:
-    here = _inside(place) if place else None
-    if here is None:
+    element = _element(place) if place else None
+    if element is None:
         return None
-    document, node = here
+    document, node = element
     properties = node.get("properties", {})
     named = next((key for key in properties if key.lower() == name.lower()), None)
     if named is not None:
         return document, properties[named]
     if {"Key", "Value"} <= properties.keys():  # a map in pulumi-aws that is a list of pairs in the schema
         return document, properties["Value"]
-    other = node.get("additionalProperties") or next(iter(node.get("patternProperties", {}).values()), None)
-    return (document, other) if isinstance(other, dict) else None
+    value_schema = node.get("additionalProperties") or next(iter(node.get("patternProperties", {}).values()), None)
+    return (document, value_schema) if isinstance(value_schema, dict) else None
 
 
 def _steps(place: Place | None, names: Iterable[str]) -> Place | None:
@@ -66,21 +66,21 @@ def _steps(place: Place | None, names: Iterable[str]) -> Place | None:
 
 def _places(token: str, region: str, names: tuple[str, ...]) -> list[Place]:
     """Return every schema of the property at a path of names."""
-    fields, found = TARGETS[token].fields, []
+    fields, places = TARGETS[token].fields, []
     for root in _roots(token, region):
         place: Place | None = root
         for depth in range(1, len(names) + 1):
             renamed = fields.get(".".join(names[:depth]), names[depth - 1])
-            above = (root[0], root[0].root) if renamed.startswith("/") else place
-            place = _steps(above, renamed.removeprefix("/").split("."))
+            parent = (root[0], root[0].root) if renamed.startswith("/") else place
+            place = _steps(parent, renamed.removeprefix("/").split("."))
         if place:
-            found.append(place)
-    return found
+            places.append(place)
+    return places
 
 
 def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
     """Return the properties without a schema. Only their shape is checked. Each property is a path of names."""
-    return sorted(".".join(names) for names in properties if not _places(token, HOME, names))
+    return sorted(".".join(names) for names in properties if not _places(token, DEFAULT_REGION, names))
 
 
 def replaces(token: str, path: str) -> bool | None:
@@ -128,16 +128,16 @@ class _Check:
         self.token = token
         self.region = region
 
-    def merged(self, names: tuple[str, ...], *, whole: bool = False) -> Node:
+    def merged_schema(self, names: tuple[str, ...], *, whole: bool = False) -> Node:
         """Return the merged schema of a property. The API takes precedence over CloudFormation.
 
         With `whole`, return the schema of a list, not of its elements.
         """
-        found: Node = {}
+        schema: Node = {}
         for place in _places(self.token, self.region, names):
-            inner = (place[0], place[0].followed(place[1])) if whole else _inside(place)
-            found |= (inner[1] if inner else None) or {}
-        return found
+            element = (place[0], place[0].resolved(place[1])) if whole else _element(place)
+            schema |= (element[1] if element else None) or {}
+        return schema
 
     def walk(self, value: Any, path: Path) -> Iterator[Problem]:
         if value is None or value is UNKNOWN:
@@ -147,47 +147,52 @@ class _Check:
             given = {name: inner for name, inner in value.items() if name != DEFAULTS and inner is not None}
             # The bridge treats an empty list or map as missing.
             if names and given:
-                yield from self.together(given, path, names)
+                yield from self.check_object(given, path, names)
             for name, inner in given.items():
                 yield from self.walk(inner, (*path, name))
         elif isinstance(value, list | tuple):
-            node = self.merged(names, whole=True) if value else {}
+            node = self.merged_schema(names, whole=True) if value else {}
             name = f"number of items in {names[-1]}"
             yield from _bounds(node, len(value), path, name, "minItems", "maxItems")
             for index, inner in enumerate(value):
                 yield from self.walk(inner, (*path, index))
         else:
-            yield from _leaf(self.merged(names), value, path, names[-1])
+            yield from _leaf(self.merged_schema(names), value, path, names[-1])
 
-    def together(self, given: dict[str, Any], path: Path, names: tuple[str, ...]) -> Iterator[Problem]:
+    def check_object(self, properties: dict[str, Any], path: Path, names: tuple[str, ...]) -> Iterator[Problem]:
         """Check the required and mutually exclusive properties of an object, and the keys of a map."""
-        node = self.merged(names)
+        node = self.merged_schema(names)
         keys = node.get("propertyNames") or node.get("properties", {}).get("Key")
-        there = {name.lower() for name in given}
-        if keys and ("propertyNames" in node or not {"key", "value"} <= there):
+        set_names = {name.lower() for name in properties}
+        if keys and ("propertyNames" in node or not {"key", "value"} <= set_names):
             name = f"number of items in {names[-1]}"
-            yield from _bounds(node, len(given), path, name, "minProperties", "maxProperties")
-            for key in given:
+            yield from _bounds(node, len(properties), path, name, "minProperties", "maxProperties")
+            for key in properties:
                 for document, _ in _roots(self.token, self.region):
-                    yield from _leaf(document.followed(keys) or {}, key, (*path, key), "the key")
+                    yield from _leaf(document.resolved(keys) or {}, key, (*path, key), "the key")
             return
         if ".".join(names) in TARGETS[self.token].loose:
             return
         for needed in node.get("required", ()):
-            if needed.lower() not in there:
-                yield Problem(text((*path, _small(needed))), "Missing required argument")
+            if needed.lower() not in set_names:
+                yield Problem(text((*path, _pulumi_name(needed))), "Missing required argument")
         choice = node.get("requiredXor", ())
-        chosen = [one for one in choice if one.lower() in there]
-        if choice and len(chosen) != 1:
-            listed, got = ", ".join(map(_small, choice)), ", ".join(map(_small, chosen)) or "none of them"
+        set_choices = [one for one in choice if one.lower() in set_names]
+        if choice and len(set_choices) != 1:
+            listed, got = (
+                ", ".join(map(_pulumi_name, choice)),
+                ", ".join(map(_pulumi_name, set_choices)) or "none of them",
+            )
             yield Problem(text(path), f"expected exactly one of {listed}, got {got}")
         for one, others in node.get("dependentExcluded", {}).items():
             for other in others:
-                if one < other and {one.lower(), other.lower()} <= there:
-                    yield Problem(text((*path, _small(one))), f'"{_small(one)}": conflicts with {_small(other)}')
+                if one < other and {one.lower(), other.lower()} <= set_names:
+                    yield Problem(
+                        text((*path, _pulumi_name(one))), f'"{_pulumi_name(one)}": conflicts with {_pulumi_name(other)}'
+                    )
 
 
-def _small(name: str) -> str:
+def _pulumi_name(name: str) -> str:
     """Return the name of a property in pulumi-aws."""
     return name[:1].lower() + name[1:]
 
@@ -224,10 +229,12 @@ def _bounds(node: Node, value: float, path: Path, name: str, low: str, high: str
 def not_one_of(path: str, name: str, value: Any, allowed: Iterable[str]) -> Problem:
     """Return a problem with the message of the Terraform SDK (validation.StringInSlice)."""
     choices = list(allowed)
-    near = closest(str(value).lower(), [one.lower() for one in choices])
-    meant = next((one for one in choices if one.lower() == near), "")
+    similar = closest(str(value).lower(), [one.lower() for one in choices])
+    suggestion = next((one for one in choices if one.lower() == similar), "")
     quoted = " ".join(f'"{one}"' for one in choices[:CHOICES_SHOWN])
     quoted += f" and {len(choices) - CHOICES_SHOWN} more" if choices[CHOICES_SHOWN:] else ""
     return Problem(
-        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {meant}?" if meant else ""
+        path,
+        f"expected {name} to be one of [{quoted}], got {value}",
+        f"did you mean {suggestion}?" if suggestion else "",
     )

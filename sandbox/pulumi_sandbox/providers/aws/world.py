@@ -1,4 +1,7 @@
-"""The resources of an account: in the world, in sandbox.yaml, in the examples, or found by a lookup of this run."""
+"""The resources that exist in an AWS account of the sandbox.
+
+They are in the world (emulated cloud state), in sandbox.yaml or in the examples, or a lookup of this run returned them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ SERVICE_ROLE = "/aws-service-role/"
 
 
 @dataclass
-class CloudContext:
+class ExistingResources:
     """The resources of an account by path.
 
     A path is an id such as `subnet-0a1b…`, or the end of an ARN: `cluster/ci`, `role/eks-node`.
@@ -34,25 +37,25 @@ class CloudContext:
     world: World
     patterns: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
-    found: set[str] = field(default_factory=set)
+    looked_up: set[str] = field(default_factory=set)
     """The paths of the results of lookups in this run."""
 
-    def listed(self, path: str) -> bool:
+    def is_listed(self, path: str) -> bool:
         return any(fnmatchcase(path, one) for one in self.patterns)
 
-    def lists(self, kind: str) -> bool:
+    def has_patterns_of(self, kind: str) -> bool:
         """Return True if sandbox.yaml lists resources of a kind: `cluster/`, `subnet-`."""
         return any(one.startswith(kind) for one in self.patterns)
 
     def exists(self, path: str) -> bool:
-        if path in self.found or self.listed(path):
+        if path in self.looked_up or self.is_listed(path):
             return True
         kind = next((token for prefix, token in KINDS.items() if path.startswith(prefix)), "")
         return bool(kind and self.world.get(kind, path)) or path in self._examples()
 
     def _examples(self) -> list[str]:
-        given = [self.values.get(name) for name in EXAMPLES]
-        return [str(one) for value in given for one in (value if isinstance(value, list) else [value])]
+        values = [self.values.get(name) for name in EXAMPLES]
+        return [str(one) for value in values for one in (value if isinstance(value, list) else [value])]
 
     # -- EKS and IAM, which go by names -------------------------------------------------------------------------------
 
@@ -64,37 +67,37 @@ class CloudContext:
 
     def version(self, name: str) -> str:
         """Return the Kubernetes version of a cluster."""
-        made = self.cluster(name)
-        known = made.outputs.get("version") if made else None
-        return str(known or self.values.get("kubernetesVersion") or "")
+        cluster = self.cluster(name)
+        version_of_cluster = cluster.outputs.get("version") if cluster else None
+        return str(version_of_cluster or self.values.get("kubernetesVersion") or "")
 
     def role(self, name: str) -> Record | None:
         return self.world.get(types.ROLE, name)
 
-    def has_role(self, given: str) -> bool:
+    def has_role(self, role: str) -> bool:
         """Return True if a role with this name or ARN exists.
 
         Service-linked roles of AWS and roles of other accounts count as existing.
         """
-        if not given.startswith("arn:"):
-            return self.role(given) is not None or self.exists(f"role/{given}")
-        account, path = given.split(":")[4], given.partition(":role/")[2]
-        if account != str(self.values.get("account")) or SERVICE_ROLE in given:
+        if not role.startswith("arn:"):
+            return self.role(role) is not None or self.exists(f"role/{role}")
+        account, path = role.split(":")[4], role.partition(":role/")[2]
+        if account != str(self.values.get("account")) or SERVICE_ROLE in role:
             return True
-        return self.role_of(given) is not None or self.exists(f"role/{path}")
+        return self.role_of(role) is not None or self.exists(f"role/{path}")
 
     def role_of(self, arn: str) -> Record | None:
         return next(iter(self.world.find(types.ROLE, arn=arn)), None)
 
     # -- launch templates ---------------------------------------------------------------------------------------------
 
-    def template(self, given: Any) -> Record | None:
+    def template(self, reference: Any) -> Record | None:
         """Return the launch template of a node group, by its id or its name."""
-        identity, name = table(given).get("id"), table(given).get("name")
-        if isinstance(identity, str) and identity:
-            return self.world.get(types.LAUNCH_TEMPLATE, identity)
-        found = self.world.find(types.LAUNCH_TEMPLATE, name=name) if isinstance(name, str) and name else []
-        return next(iter(found), None)
+        template_id, name = table(reference).get("id"), table(reference).get("name")
+        if isinstance(template_id, str) and template_id:
+            return self.world.get(types.LAUNCH_TEMPLATE, template_id)
+        rows = self.world.find(types.LAUNCH_TEMPLATE, name=name) if isinstance(name, str) and name else []
+        return next(iter(rows), None)
 
     # -- places -------------------------------------------------------------------------------------------------------
 
@@ -103,13 +106,17 @@ class CloudContext:
 
         A subnet in the world has its zone. The example subnets are in the zones of the region in order.
         """
-        known = table(table(self.values.get("regions")).get(region)).get("names") or []
+        zones_of_region = table(table(self.values.get("regions")).get(region)).get("names") or []
         examples, zones = rows(self.values.get("subnetIds")), []
         for subnet in rows(subnets):
-            made = self.world.get(types.SUBNET, subnet) if isinstance(subnet, str) else None
-            zone = (made.outputs.get("availabilityZone") or made.inputs.get("availabilityZone")) if made else None
-            if not zone and known:
-                zone = known[examples.index(subnet) % len(known)] if subnet in examples else known[0]
+            row = self.world.get(types.SUBNET, subnet) if isinstance(subnet, str) else None
+            zone = (row.outputs.get("availabilityZone") or row.inputs.get("availabilityZone")) if row else None
+            if not zone and zones_of_region:
+                zone = (
+                    zones_of_region[examples.index(subnet) % len(zones_of_region)]
+                    if subnet in examples
+                    else zones_of_region[0]
+                )
             if zone and zone not in zones:
                 zones.append(str(zone))
         return zones

@@ -1,4 +1,7 @@
-"""Check inputs against the Google discovery documents that google-api-python-client contains."""
+"""Check inputs against Google's discovery documents, which google-api-python-client contains.
+
+A discovery document is the schema of one Google API. mapping/ says which field of it a Pulumi property becomes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ WHOLE_NUMBERS = {
 }
 # Besides `readOnly`, the documents mark output-only fields with these descriptions.
 OUTPUT_ONLY = ("[Output Only]", "Output only.", "Output Only.")
-CHANGES = ("patch", "update")
+UPDATE_METHODS = ("patch", "update")
 
 
 @cache
@@ -54,30 +57,30 @@ def locations(name: str) -> tuple[str, ...]:
 @cache
 def service(name: str) -> tuple[str, str]:
     """Return the service that a project enables, such as compute.googleapis.com, and the title of its API."""
-    found = document(name)
-    return found["rootUrl"].removeprefix("https://").rstrip("/"), found["title"]
+    description = document(name)
+    return description["rootUrl"].removeprefix("https://").rstrip("/"), description["title"]
 
 
 @cache
 def methods(name: str, collection: str) -> Node:
-    found = document(name)
+    node = document(name)
     for part in collection.split("."):
-        found = found["resources"][part]
-    return dict(found["methods"])
+        node = node["resources"][part]
+    return dict(node["methods"])
 
 
-def immutable(token: str) -> bool:
+def has_no_update_method(token: str) -> bool:
     """Return True if the API has no update method for the type, so every change replaces the resource."""
     target = TARGETS[token]
-    return not any(name in methods(target.document, target.collection) for name in CHANGES)
+    return not any(name in methods(target.document, target.collection) for name in UPDATE_METHODS)
 
 
-def _followed(name: str, node: Node | None) -> Node | None:
+def _resolved(name: str, node: Node | None) -> Node | None:
     """Return the schema of one element: the node with references and lists resolved."""
     while node is not None and ("$ref" in node or node.get("type") == "array"):
         if "$ref" in node:
-            marks = {key: value for key, value in node.items() if key in ("readOnly", "description")}
-            node = {**document(name)["schemas"][node["$ref"]], **marks}
+            kept_keys = {key: value for key, value in node.items() if key in ("readOnly", "description")}
+            node = {**document(name)["schemas"][node["$ref"]], **kept_keys}
         else:
             # The documents put the pattern of a list's strings on the list, not on its items.
             inherited = {"pattern": node["pattern"]} if "pattern" in node else {}
@@ -86,10 +89,10 @@ def _followed(name: str, node: Node | None) -> Node | None:
 
 
 def _step(name: str, node: Node | None, part: str) -> Node | None:
-    inside = _followed(name, node)
-    if inside is None:
+    schema = _resolved(name, node)
+    if schema is None:
         return None
-    child: Node | None = inside.get("properties", {}).get(part) or inside.get("additionalProperties")
+    child: Node | None = schema.get("properties", {}).get(part) or schema.get("additionalProperties")
     return child
 
 
@@ -119,9 +122,9 @@ def field(token: str, names: tuple[str, ...]) -> Node | None:
     return node
 
 
-def leaf(token: str, names: tuple[str, ...]) -> Node | None:
+def value_schema(token: str, names: tuple[str, ...]) -> Node | None:
     """Return the schema that one value is checked against: its field with references and lists resolved."""
-    return _followed(TARGETS[token].document, field(token, names))
+    return _resolved(TARGETS[token].document, field(token, names))
 
 
 def _rename(fields: dict[str, str], path: tuple[str, ...]) -> str | None:
@@ -159,12 +162,12 @@ def _walk(token: str, value: Any, path: ValuePath) -> Iterator[Problem]:
             yield from _walk(token, inner, (*path, index))
     else:
         names = tuple(step for step in path if isinstance(step, str))
-        node = leaf(token, names)
+        node = value_schema(token, names)
         if node is not None:
-            yield from _leaf(node, value, text(path), names[-1])
+            yield from _check_value(node, value, text(path), names[-1])
 
 
-def _leaf(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
+def _check_value(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
     if node.get("readOnly") or node.get("description", "").startswith(OUTPUT_ONLY):
         # This message is that of the Terraform SDK under the bridge.
         yield Problem(path, f'Computed attributes cannot be set, but a value was set for "{name}".')
@@ -181,18 +184,18 @@ def _leaf(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
 def _enum(allowed: list[str], value: Any, path: str, name: str) -> Iterator[Problem]:
     if value in allowed:
         return
-    real = [choice for choice in allowed if not choice.endswith("UNSPECIFIED")]
-    near = closest(str(value).upper(), real)
-    quoted = " ".join(f'"{choice}"' for choice in real)
+    choices = [choice for choice in allowed if not choice.endswith("UNSPECIFIED")]
+    similar = closest(str(value).upper(), choices)
+    quoted = " ".join(f'"{choice}"' for choice in choices)
     yield Problem(
-        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {near}?" if near else ""
+        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {similar}?" if similar else ""
     )
 
 
 def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:
     if kind in WHOLE_NUMBERS:
         low, high = WHOLE_NUMBERS[kind]
-        number = _whole(value)
+        number = _whole_number(value)
         if number is None:
             yield Problem(path, f"expected {name} to be a whole number ({kind}), got {value}")
         elif not low <= number <= high:
@@ -203,7 +206,7 @@ def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:
         yield Problem(path, f"expected {name} to be a duration in seconds, such as 3.5s, got {value}")
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

@@ -40,23 +40,23 @@ class UnauthenticatedError(GoogleError):
     """The request has no bearer token, or a token that Google did not issue."""
 
     def __init__(self, missing: bool) -> None:
-        wrong = "Request is missing required" if missing else "Request had invalid"
+        problem = "Request is missing required" if missing else "Request had invalid"
         super().__init__(
             401,
             "required" if missing else "authError",
-            f"{wrong} authentication credential{'' if missing else 's'}. {CREDENTIALS}",
+            f"{problem} authentication credential{'' if missing else 's'}. {CREDENTIALS}",
         )
         self.missing = missing
 
     def body(self) -> Json:
-        found = super().body()
-        found["error"]["errors"][0] |= {
+        response = super().body()
+        response["error"]["errors"][0] |= {
             "message": "Login Required." if self.missing else "Invalid Credentials",
             "location": "Authorization",
             "locationType": "header",
         }
-        found["error"]["status"] = "UNAUTHENTICATED"
-        found["error"]["details"] = [
+        response["error"]["status"] = "UNAUTHENTICATED"
+        response["error"]["details"] = [
             {
                 "@type": "type.googleapis.com/google.rpc.ErrorInfo",
                 "reason": "CREDENTIALS_MISSING" if self.missing else "ACCESS_TOKEN_TYPE_UNSUPPORTED",
@@ -64,7 +64,7 @@ class UnauthenticatedError(GoogleError):
                 "metadata": {"service": "compute.googleapis.com"},
             }
         ]
-        return found
+        return response
 
 
 class ServiceDisabledError(GoogleError):
@@ -82,9 +82,9 @@ class ServiceDisabledError(GoogleError):
         self._metadata = {"service": service, "consumer": f"projects/{project_number}", "activationUrl": self._link}
 
     def body(self) -> Json:
-        found = super().body()
-        found["error"]["status"] = "PERMISSION_DENIED"
-        found["error"]["details"] = [
+        response = super().body()
+        response["error"]["status"] = "PERMISSION_DENIED"
+        response["error"]["details"] = [
             {
                 "@type": "type.googleapis.com/google.rpc.ErrorInfo",
                 "reason": "SERVICE_DISABLED",
@@ -92,7 +92,7 @@ class ServiceDisabledError(GoogleError):
                 "metadata": self._metadata,
             }
         ]
-        return found
+        return response
 
 
 def condition_not_met(text: str) -> GoogleError:
@@ -143,26 +143,26 @@ def in_use(kind: str, path: str, user: str) -> GoogleError:
     )
 
 
-def invalid(field: str, value: str, why: str) -> GoogleError:
-    return GoogleError(400, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
+def invalid(field: str, value: str, reason: str) -> GoogleError:
+    return GoogleError(400, "invalid", f"Invalid value for field '{field}': '{value}'. {reason}")
 
 
-def stockout(project: str, zone: str, vm_type: str, attachment: str, elsewhere: list[str]) -> Json:
+def stockout(project: str, zone: str, vm_type: str, attachment: str, other_zones: list[str]) -> Json:
     """Return the error of an insert operation in a zone without capacity.
 
     Source: Compute Engine "Resource availability errors"
     (docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability).
     """
-    what = f"A {vm_type} VM instance" + (
+    vm = f"A {vm_type} VM instance" + (
         f" with {' '.join(reversed(attachment.split(':')))} accelerator(s)" if attachment else ""
     )
     advice = (
-        f"Consider trying your request in the {', '.join(elsewhere)} zone(s), which currently has capacity to "
+        f"Consider trying your request in the {', '.join(other_zones)} zone(s), which currently has capacity to "
         "accommodate your request. "
-        if elsewhere
+        if other_zones
         else ""
     )
-    metadatas = {"zone": zone, "vmType": vm_type, "attachment": attachment, "zonesAvailable": ",".join(elsewhere)}
+    metadatas = {"zone": zone, "vmType": vm_type, "attachment": attachment, "zonesAvailable": ",".join(other_zones)}
     return {
         "code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
         "message": f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill "
@@ -181,7 +181,7 @@ def stockout(project: str, zone: str, vm_type: str, attachment: str, elsewhere: 
             {
                 "localizedMessage": {
                     "locale": "en-US",
-                    "message": f"{what} is currently unavailable in the {zone} zone. {advice}"
+                    "message": f"{vm} is currently unavailable in the {zone} zone. {advice}"
                     "Alternatively, you can try your request again with a different VM hardware configuration or at a "
                     "later time. For more information, see the troubleshooting documentation.",
                 }
@@ -240,7 +240,7 @@ def private_pool_quota(project_number: str) -> str:
     )
 
 
-def elsewhere(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
+def other_zones(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
     """Return the other zones of the region that offer the machine, as `zonesAvailable` may name them."""
     region = gpu_catalog.region_of(zone)
     return [one for one in gpu_catalog.zones(offer, region) if one != zone] if offer else []

@@ -18,8 +18,8 @@ from pulumi_sandbox.world.store import World
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:access)?")
 # The roles with secretmanager.versions.access and with logging.logEntries.create (Google Cloud documentation "Secret
 # Manager roles and permissions" and "Logging access control").
-READERS = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
-WRITERS = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
+READER_ROLES = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
+WRITER_ROLES = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
 UNAUTHENTICATED = (
     "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
     "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
@@ -37,23 +37,23 @@ class MachineApis:
 
     def secret_manager(self, call: Call) -> Answer:
         """Answer projects.secrets.versions.access and get (discovery document secretmanager v1)."""
-        found = SECRET.fullmatch(call.path)
-        if found is None or call.method != "GET":
-            return refused(404, "NOT_FOUND", f"The sandbox serves only versions of secrets, not {call.path}.")
-        secret, version, access = found.groups()
+        match = SECRET.fullmatch(call.path)
+        if match is None or call.method != "GET":
+            return error_answer(404, "NOT_FOUND", f"The sandbox serves only versions of secrets, not {call.path}.")
+        secret, version, access = match.groups()
         account = account_of(call.authorization)
         if account is None:
-            return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
-        planted = self.world.take("refuse", "gcp:secretmanager/access", last(secret), id=secret)
-        if planted or not self._may_read(account, secret):
-            text = (
+            return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+        fault = self.world.take_fault("refuse", "gcp:secretmanager/access", last(secret), id=secret)
+        if fault or not self._may_read(account, secret):
+            message = (
                 f"Permission 'secretmanager.versions.access' denied for resource '{secret}/versions/{version}' (or it "
                 "may not exist)."
             )
-            return refused(403, "PERMISSION_DENIED", (planted and planted.message) or text)
+            return error_answer(403, "PERMISSION_DENIED", (fault and fault.message) or message)
         value = self.value_of(secret)
         if value is None:
-            return refused(404, "NOT_FOUND", f"Secret [{secret}] not found or has no versions.")
+            return error_answer(404, "NOT_FOUND", f"Secret [{secret}] not found or has no versions.")
         if not access:
             return as_json(200, {"name": f"{secret}/versions/1", "state": "ENABLED"})
         data = value.encode()
@@ -63,58 +63,60 @@ class MachineApis:
     def logging(self, call: Call) -> Answer:
         """Answer entries.write (discovery document logging v2). Entries are checked but not stored."""
         if call.path != "/v2/entries:write" or call.method != "POST":
-            return refused(404, "NOT_FOUND", f"The sandbox serves only entries:write, not {call.path}.")
+            return error_answer(404, "NOT_FOUND", f"The sandbox serves only entries:write, not {call.path}.")
         account = account_of(call.authorization)
         if account is None:
-            return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+            return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
         entries = call.body.get("entries") if isinstance(call.body, dict) else None
         if not isinstance(entries, list) or not entries:
-            return refused(400, "INVALID_ARGUMENT", "Request must contain at least one log entry.")
-        names = {str(one.get("logName") or call.body.get("logName") or "") for one in entries if isinstance(one, dict)}
-        for project in sorted({part(name, "projects") for name in names}):
-            if not any(self._granted(account, types.PROJECT_MEMBER, WRITERS, project=project)):
+            return error_answer(400, "INVALID_ARGUMENT", "Request must contain at least one log entry.")
+        log_names = {
+            str(entry.get("logName") or call.body.get("logName") or "") for entry in entries if isinstance(entry, dict)
+        }
+        for project in sorted({part(name, "projects") for name in log_names}):
+            if not any(self._granted(account, types.PROJECT_MEMBER, WRITER_ROLES, project=project)):
                 text = "Permission 'logging.logEntries.create' denied on resource (or it may not exist)."
-                return refused(403, "PERMISSION_DENIED", text)
+                return error_answer(403, "PERMISSION_DENIED", text)
         return as_json(200, {})
 
     def _may_read(self, account: str, secret: str) -> bool:
         project = part(secret, "projects")
         if is_operator(account):
             return True
-        on_it = self._granted(account, types.SECRET_MEMBER, READERS)
-        return any(_means(one, secret) for one in on_it) or any(
-            self._granted(account, types.PROJECT_MEMBER, READERS, project=project)
+        secret_grants = self._granted(account, types.SECRET_MEMBER, READER_ROLES)
+        return any(_is_for_secret(grant, secret) for grant in secret_grants) or any(
+            self._granted(account, types.PROJECT_MEMBER, READER_ROLES, project=project)
         )
 
     def _granted(self, account: str, kind: str, roles: tuple[str, ...], project: str = "") -> list[dict[str, Any]]:
         """Return the inputs of the account's grants with one of the roles, in `project` if it is given."""
-        rows = (one.inputs for one in self.world.find(kind))
+        grants = (grant.inputs for grant in self.world.find(kind))
         return [
-            one
-            for one in rows
-            if one.get("member") == f"serviceAccount:{account}"
-            and one.get("role") in roles
-            and (not project or one.get("project") in (None, "", project))
+            grant
+            for grant in grants
+            if grant.get("member") == f"serviceAccount:{account}"
+            and grant.get("role") in roles
+            and (not project or grant.get("project") in (None, "", project))
         ]
 
 
-def _means(grant: dict[str, Any], secret: str) -> bool:
+def _is_for_secret(grant: dict[str, Any], secret: str) -> bool:
     """Return True if the grant is on the secret. A grant may have the secret's name or its path."""
-    given = str(grant.get("secretId") or "")
-    home = part(given, "projects") or str(grant.get("project") or "")
-    return last(given) == last(secret) and home in ("", part(secret, "projects"))
+    reference = str(grant.get("secretId") or "")
+    secret_project = part(reference, "projects") or str(grant.get("project") or "")
+    return last(reference) == last(secret) and secret_project in ("", part(secret, "projects"))
 
 
 def crc32c(data: bytes) -> int:
     """Return the CRC32C checksum that Google sends with a secret."""
-    found = 0xFFFFFFFF
+    checksum = 0xFFFFFFFF
     for byte in data:
-        found ^= byte
+        checksum ^= byte
         for _ in range(8):
-            found = (found >> 1) ^ (CASTAGNOLI if found & 1 else 0)
-    return found ^ 0xFFFFFFFF
+            checksum = (checksum >> 1) ^ (CASTAGNOLI if checksum & 1 else 0)
+    return checksum ^ 0xFFFFFFFF
 
 
-def refused(status: int, code: str, message: str) -> Answer:
+def error_answer(status: int, code: str, message: str) -> Answer:
     """Return an error response in the form of newer Google APIs (google.aip.dev/193)."""
     return as_json(status, {"error": {"code": status, "message": message, "status": code}})

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Refused
 
 
-def of(cloud: Cloud) -> LocalServices:
+def local_services(cloud: Cloud) -> LocalServices:
     """Return the services. Each starts to listen when a VM is first given its address.
 
     Raises:
@@ -26,24 +26,24 @@ def of(cloud: Cloud) -> LocalServices:
     def value_of(secret: str) -> str | None:
         """Return the value that a lookup of the secret returns: the emulated state stores no secret values."""
         try:
-            found, _ = cloud.invoke(secret_lookups.ACCESS, {"secret": secret, "project": part(secret, "projects")})
+            result, _ = cloud.invoke(secret_lookups.ACCESS, {"secret": secret, "project": part(secret, "projects")})
         except Refused:
             return None
-        return str(found["secretData"])
+        return str(result["secretData"])
 
     google = MachineApis(world, value_of)
     file = cloud.context.workspace.settings_file
-    about = ProjectApis(world, Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))))
-    listed = sandbox_file.existing(file, "github", "apps/1234567/installations/*")
-    github = GithubAppApi(world, listed, Organizations.read(file))
+    project_apis = ProjectApis(world, Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))))
+    installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
+    github = GithubAppApi(world, installations, Organizations.read(file))
     return LocalServices(
         {
             "secretmanager": google.secret_manager,
             "logging": google.logging,
             "github": github.answer,
-            "cloudresourcemanager": about.resource_manager,
-            "serviceusage": about.service_usage,
-            "orgpolicy": about.organization_policy,
-            "iam": about.iam,
+            "cloudresourcemanager": project_apis.resource_manager,
+            "serviceusage": project_apis.service_usage,
+            "orgpolicy": project_apis.organization_policy,
+            "iam": project_apis.iam,
         }
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.machine_apis import UNAUTHENTICATED, refused
+from pulumi_sandbox.providers.gcp.machine_apis import UNAUTHENTICATED, error_answer
 from pulumi_sandbox.providers.gcp.restrictions import POLICIES, Restrictions
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
@@ -34,10 +34,10 @@ class ProjectApis:
 
     def resource_manager(self, call: Call) -> Answer:
         """Answer projects.get, getIamPolicy and testIamPermissions."""
-        found = PROJECT.fullmatch(call.path)
-        if found is None or call.method != ("POST" if found[2] else "GET"):
+        match = PROJECT.fullmatch(call.path)
+        if match is None or call.method != ("POST" if match[2] else "GET"):
             return _not_served(call)
-        project, method = found.groups()
+        project, method = match.groups()
         if not is_operator(account_of(call.authorization)):
             return _denied(call)
         if method == "testIamPermissions":
@@ -49,8 +49,8 @@ class ProjectApis:
 
     def service_usage(self, call: Call) -> Answer:
         """Answer services.batchGet."""
-        found = SERVICES.fullmatch(call.path)
-        if found is None or call.method != "GET":
+        match = SERVICES.fullmatch(call.path)
+        if match is None or call.method != "GET":
             return _not_served(call)
         if not is_operator(account_of(call.authorization)):
             return _denied(call)
@@ -62,12 +62,12 @@ class ProjectApis:
 
     def organization_policy(self, call: Call) -> Answer:
         """Answer projects.policies.getEffectivePolicy. By default, a constraint allows everything."""
-        found = POLICY.fullmatch(call.path)
-        if found is None or call.method != "GET":
+        match = POLICY.fullmatch(call.path)
+        if match is None or call.method != "GET":
             return _not_served(call)
         if not is_operator(account_of(call.authorization)):
             return _denied(call)
-        name, constraint = found.groups()
+        name, constraint = match.groups()
         value = self.restrictions.policies.get(constraint)
         rule: dict[str, Any] = {"enforce": bool(value)}
         if POLICIES.get(constraint) is list:
@@ -76,14 +76,14 @@ class ProjectApis:
 
     def iam(self, call: Call) -> Answer:
         """Answer projects.serviceAccounts.testIamPermissions."""
-        found = ACCOUNT.fullmatch(call.path)
-        if found is None or call.method != "POST":
+        match = ACCOUNT.fullmatch(call.path)
+        if match is None or call.method != "POST":
             return _not_served(call)
-        email = found[1]
+        email = match[1]
         if not is_operator(account_of(call.authorization)):
             return _denied(call)
         if not any(row.outputs.get("email") == email for row in self.world.find(types.ACCOUNT)):
-            return refused(404, "NOT_FOUND", f"Unknown service account: {email}")
+            return error_answer(404, "NOT_FOUND", f"Unknown service account: {email}")
         return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
 
     def _bindings(self, project: str) -> list[dict[str, Any]]:
@@ -98,14 +98,14 @@ class ProjectApis:
         for row in self.world.find(types.PROJECT_MEMBER):
             if row.inputs.get("project") in (None, "", project):
                 members[str(row.inputs.get("role"))].append(str(row.inputs.get("member")))
-        return [{"role": role, "members": found} for role, found in members.items()]
+        return [{"role": role, "members": names} for role, names in members.items()]
 
 
 def _denied(call: Call) -> Answer:
     if account_of(call.authorization) is None:
-        return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
-    return refused(403, "PERMISSION_DENIED", "The caller does not have permission")
+        return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+    return error_answer(403, "PERMISSION_DENIED", "The caller does not have permission")
 
 
 def _not_served(call: Call) -> Answer:
-    return refused(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
+    return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")

@@ -32,14 +32,14 @@ from pulumi_sandbox.providers.gcp.outputs.machine import labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import CloudContext, soft_deleted
+from pulumi_sandbox.providers.gcp.world import ExistingResources, soft_deleted
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
-from pulumi_sandbox.providers.sdk.replace import PLACES
+from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import Workspace
@@ -47,12 +47,12 @@ from pulumi_sandbox.world.store import Fault, Record
 
 # pulumi-gcp's autonaming, with the maximum lengths of names, account ids and secret ids (discovery documents).
 AUTONAMED = {types.ACCOUNT: ("accountId", 30), types.SECRET: ("secretId", 255)}
-NAME_MOST = 63
+MAX_NAME_LENGTH = 63
 # A name made from a prefix ends with a timestamp and a counter (terraform-plugin-sdk helper/id).
 PREFIX_DIGITS = 26
 
 
-def _why_not(workspace: Workspace, wrong: OSError, shared: bool) -> str:
+def _listen_failure(workspace: Workspace, error: OSError, shared: bool) -> str:
     """Return the cause of a failed listen and a hint. A shared port belongs to the environment."""
     folder = workspace.root.name
     if shared and (process := serving_process(workspace)) is not None:
@@ -61,13 +61,13 @@ def _why_not(workspace: Workspace, wrong: OSError, shared: bool) -> str:
             f"  hint: {folder}/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in "
             "a shell without these variables"
         )
-    other = f", or for plain pulumi remove {folder}/ports.json to choose another port" if shared else ""
-    return f"  got: {wrong.strerror}\n  hint: another program uses the port; run the command again{other}"
+    other_port = f", or for plain pulumi remove {folder}/ports.json to choose another port" if shared else ""
+    return f"  got: {error.strerror}\n  hint: another program uses the port; run the command again{other_port}"
 
 
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
-    always_new: ClassVar[Collection[str]] = PLACES
+    always_new: ClassVar[Collection[str]] = LOCATION_INPUTS
     pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     def __init__(self) -> None:
@@ -95,24 +95,24 @@ class Gcp(Cloud):
             workspace = self.context.workspace
             try:
                 settings = guest_settings.guest(workspace.settings_file, workspace.project)
-                around, services = self.around, machine_services.of(self)
+                existing, services = self.existing, machine_services.local_services(self)
                 restrictions = self.restrictions
-            except SettingsError as wrong:
-                raise Refused(str(wrong)) from None
+            except SettingsError as error:
+                raise Refused(str(error)) from None
             guests = VmProcesses(settings, services)
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests, operations, workspace.disks, restrictions)
-            instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
-            reads = ProjectReads(self.context.world, around.exists)
+            instances = Instances(self.context.world, machines, operations, existing.account_exists, restrictions)
+            reads = ProjectReads(self.context.world, existing.exists)
             api = ComputeApi(instances, operations, reads, self.context.engine_gone, self.caller)
             shared = port is None
             port = port or workspace.endpoint_port
             try:
                 self._server = ComputeServer(port, api, project or "sandbox-project", shared=shared)
-            except OSError as wrong:
+            except OSError as error:
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
-                    f"{_why_not(workspace, wrong, shared)}"
+                    f"{_listen_failure(workspace, error, shared)}"
                 ) from None
             self._guests, self._services = guests, services
             return services
@@ -125,10 +125,10 @@ class Gcp(Cloud):
                 self._guests.close()
 
     @cached_property
-    def around(self) -> CloudContext:
+    def existing(self) -> ExistingResources:
         file = self.context.workspace.settings_file
-        listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
-        return CloudContext(self.context.world, listed)
+        patterns = sandbox_file.existing_patterns(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
+        return ExistingResources(self.context.world, patterns)
 
     @cached_property
     def restrictions(self) -> Restrictions:
@@ -156,15 +156,15 @@ class Gcp(Cloud):
     def site(self, res: Resource) -> Site:
         try:
             values = self.lookups.values
-        except LookupRefusedError as wrong:
-            raise Refused(str(wrong)) from None
+        except LookupRefusedError as error:
+            raise Refused(str(error)) from None
         return Site.of(res.config, str(values.get("projectNumber", "0")), values.get("zones"))
 
     # -- Check --------------------------------------------------------------------------------------------------------
 
     def autoname(self, res: Resource) -> None:
-        key, most = AUTONAMED.get(res.token, ("name", NAME_MOST))
-        bridged.autoname(res, self.shapes.shape(res.token), Naming(key, most, lower=True))
+        key, max_length = AUTONAMED.get(res.token, ("name", MAX_NAME_LENGTH))
+        bridged.autoname(res, self.shapes.shape(res.token), Naming(key, max_length, lower=True))
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         if res.token not in types.TARGETS:
@@ -198,11 +198,11 @@ class Gcp(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return replacing.replaces(token, path)
 
-    def forced(self, res: Resource) -> Iterable[Change]:
-        return replacing.forced(res, self.site(res))
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
+        return replacing.forced_changes(res, self.site(res))
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
-        return token in types.TARGETS and replacing.same(path, old, new)
+        return token in types.TARGETS and replacing.same_value(path, old, new)
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 
@@ -216,14 +216,14 @@ class Gcp(Cloud):
         site = self.site(res)
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
-            yield from self.around.taken(res.token, path, site, str(res.inputs.get("name") or ""))
-        yield from self.around.missing(res.token, res.inputs, site)
+            yield from self.existing.name_in_use(res.token, path, site, str(res.inputs.get("name") or ""))
+        yield from self.existing.missing_references(res.token, res.inputs, site)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
-        for kind, user in self.around.users(res.token, res.id):
-            what = "instance template" if kind == "instance_template" else kind
-            yield f"Error deleting {what}: {errors.in_use(kind, res.id, user)}"
+        for kind, user in self.existing.users(res.token, res.id):
+            resource_kind = "instance template" if kind == "instance_template" else kind
+            yield f"Error deleting {resource_kind}: {errors.in_use(kind, res.id, user)}"
         # terraform-provider-google e03b7622, resource_secret_manager_secret.go.
         if res.token == types.SECRET and res.outputs.get("deletionProtection") is True:
             yield (
@@ -233,7 +233,7 @@ class Gcp(Cloud):
 
     def deleted(self, res: Resource) -> None:
         if res.token in (types.POOL, types.POOL_PROVIDER):
-            self.context.world.keep(soft_deleted(res.id), "deleted")
+            self.context.world.set_setting(soft_deleted(res.id), "deleted")
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.
@@ -251,7 +251,7 @@ class Gcp(Cloud):
             return f"Error deleting {kind}: {errors.in_use(kind, res.id, 'something (a planted fault)')}"
         return f"Error creating {kind}: {errors.GoogleError(400, 'badRequest', 'Refused (a planted fault).')}"
 
-    def planned(self, res: Resource) -> dict[str, Any]:
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
         """Return the outputs that the upstream plan fills in (CustomizeDiff), such as project, region and labels."""
         if res.token not in types.TARGETS:
             return {}
@@ -279,38 +279,38 @@ class Gcp(Cloud):
         site = self.site(res)
         if res.token == types.SECRET_VERSION:
             secret = f"projects/{site.number}/secrets/{last(str(res.inputs.get('secret')))}"
-            return f"{secret}/versions/{self.around.next_version(secret)}"
+            return f"{secret}/versions/{self.existing.next_version(secret)}"
         prefix = res.inputs.get("namePrefix")
         if prefix and not res.inputs.get("name"):
-            ending = res.suffix(min(PREFIX_DIGITS, NAME_MOST - len(prefix)), "0123456789")
-            return outputs.identity(res.token, {**res.inputs, "name": prefix + ending}, site)
+            suffix = res.suffix(min(PREFIX_DIGITS, MAX_NAME_LENGTH - len(prefix)), "0123456789")
+            return outputs.identity(res.token, {**res.inputs, "name": prefix + suffix}, site)
         return outputs.identity(res.token, res.inputs, site)
 
     def computed(self, res: Resource) -> dict[str, Any]:
         site = self.site(res)
         if res.token not in types.TARGETS:
-            known, shape = outputs.plain(res, site), self.shapes.shape(res.token)
-            return {name: value for name, value in known.items() if name in shape.outputs}
-        made = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
+            plain_outputs, shape = outputs.plain(res, site), self.shapes.shape(res.token)
+            return {name: value for name, value in plain_outputs.items() if name in shape.outputs}
+        outputs_of_type = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):
-            made["name"] = last(res.id)
-        return made
+            outputs_of_type["name"] = last(res.id)
+        return outputs_of_type
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         """Find a resource by any id that upstream imports: a path, a self link, or part of a path.
 
         Examples of parts of a path: project/region/name, region/name, name.
         """
-        found = super().locate(token, given) or super().locate(token, relative(given))
-        if found or token not in types.TARGETS:
-            return found
-        wanted = relative(given).split("/")
-        fitting = [
+        exact = super().locate(token, import_id) or super().locate(token, relative(import_id))
+        if exact or token not in types.TARGETS:
+            return exact
+        parts = relative(import_id).split("/")
+        matching = [
             record
             for record in self.context.world.find(token)
-            if record.id.split("/")[-1:] == wanted[-1:] and set(wanted) <= set(record.id.split("/"))
+            if record.id.split("/")[-1:] == parts[-1:] and set(parts) <= set(record.id.split("/"))
         ]
-        return fitting[0] if len(fitting) == 1 else None
+        return matching[0] if len(matching) == 1 else None
 
     def observed(self, record: Record) -> Record:
         project = str(record.inputs.get("project") or self.context.config.get("project") or "")
@@ -324,12 +324,12 @@ class Gcp(Cloud):
             raise Refused(f"Error calling {token.rpartition(':')[2]}: {error}")
         result, secret = super().invoke(token, arguments)
         config = self.context.config
-        if token in secret_lookups.BEGINNINGS and not self.lookups.answered_by_user(token, arguments, config):
+        if token in secret_lookups.MESSAGE_STARTS and not self.lookups.answered_by_user(token, arguments, config):
             site = Site.of(config, str(self.lookups.values.get("projectNumber", "0")))
-            if refused := secret_lookups.refusal(self.around, token, arguments, site):
-                raise Refused(refused)
+            if refusal := secret_lookups.refusal(self.existing, token, arguments, site):
+                raise Refused(refusal)
         for key in ("id", "selfLink", "name"):
             value = result.get(key)
             if isinstance(value, str) and part(value, "projects"):
-                self.around.looked_up.add(relative(value))
+                self.existing.looked_up.add(relative(value))
         return result, secret

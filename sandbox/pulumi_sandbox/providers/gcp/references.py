@@ -26,7 +26,7 @@ class References:
     exists: Callable[[str], bool]
     account_exists: Callable[[str, str], bool]
 
-    def missing(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
+    def missing_references(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
         """Yield an error for each wrong reference, as the provider prints it with the API's message."""
         checks: dict[str, Callable[[Inputs, Site], Iterator[object]]] = {
             types.ROUTER: self._network,
@@ -53,32 +53,34 @@ class References:
     def _network(self, inputs: Inputs, site: Site) -> Iterator[str]:
         yield from self._link(inputs.get("network"), site.place(inputs)[0], "networks", "resource.network")
 
-    def _link(self, given: Any, project: str, collection: str, where: str, region: str = "") -> Iterator[str]:
+    def _link(self, reference: Any, project: str, collection: str, field: str, region: str = "") -> Iterator[str]:
         """Check a reference to a network, or to a subnetwork of `region`, by name or path."""
-        if not isinstance(given, str) or not given:
+        if not isinstance(reference, str) or not reference:
             return
-        short = in_region(project, region, collection, given) if region else everywhere(project, collection, given)
-        path = absolute(given, project) if "/" in given else short
+        path_of_name = (
+            in_region(project, region, collection, reference) if region else everywhere(project, collection, reference)
+        )
+        path = absolute(reference, project) if "/" in reference else path_of_name
         kind = collection.removesuffix("s")
         if region and part(path, "regions") != region:
-            yield str(errors.invalid(where, path, f"The {kind} is not in region {region}."))
+            yield str(errors.invalid(field, path, f"The {kind} is not in region {region}."))
         elif not self.exists(path):
-            yield f"{errors.invalid(where, path, f'The referenced {kind} resource cannot be found.')}{hint(path)}"
+            yield f"{errors.invalid(field, path, f'The referenced {kind} resource cannot be found.')}{hint(path)}"
 
     def _nat(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project, region, _ = site.place(inputs)
-        given = text_of(inputs, "router")
-        path = absolute(given, project) if "/" in given else in_region(project, region, "routers", given)
-        if given and not self.exists(path):
+        router = text_of(inputs, "router")
+        path = absolute(router, project) if "/" in router else in_region(project, region, "routers", router)
+        if router and not self.exists(path):
             yield f"{errors.not_found(path)}{hint(path)}"
         for index, row in enumerate(rows(inputs.get("subnetworks"))):
-            where = f"resource.nats[0].subnetworks[{index}].name"
-            yield from self._link(table(row).get("name"), project, "subnetworks", where, region)
+            field = f"resource.nats[0].subnetworks[{index}].name"
+            yield from self._link(table(row).get("name"), project, "subnetworks", field, region)
 
     def _attachment(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project, region, _ = site.place(inputs)
-        for index, given in enumerate(rows(inputs.get("subnetworks"))):
-            yield from self._link(given, project, "subnetworks", f"resource.subnetworks[{index}]", region)
+        for index, subnetwork in enumerate(rows(inputs.get("subnetworks"))):
+            yield from self._link(subnetwork, project, "subnetworks", f"resource.subnetworks[{index}]", region)
 
     def _connection(self, inputs: Inputs, site: Site) -> Iterator[str]:
         network = text_of(inputs, "network")
@@ -95,19 +97,22 @@ class References:
             path = with_id(peered, site)
             if not self.exists(path):
                 yield f"{errors.not_found(path)}{hint(path)}"
-            elif self.world.get(types.NETWORK, path) and not self._peers(path, site):
+            elif self.world.get(types.NETWORK, path) and not self._is_peered(path, site):
                 # docs.cloud.google.com/build/docs/private-pools/set-up-private-pool-environment. The message is the
                 # sandbox's. Networks that are listed or looked up are not checked, because their peerings are unknown.
                 yield f"the network '{path}' has no private connection to servicenetworking.googleapis.com"
-        attached = text_of(table(inputs.get("privateServiceConnect")), "networkAttachment")
-        if attached:
-            where, place = "private_pool_v1_config.private_service_connect.network_attachment", inputs.get("location")
-            yield from self._link(attached, site.project, "networkAttachments", where, str(place))
+        attachment = text_of(table(inputs.get("privateServiceConnect")), "networkAttachment")
+        if attachment:
+            field, location = (
+                "private_pool_v1_config.private_service_connect.network_attachment",
+                inputs.get("location"),
+            )
+            yield from self._link(attachment, site.project, "networkAttachments", field, str(location))
 
-    def _peers(self, network: str, site: Site) -> bool:
-        for one in self.world.find(types.CONNECTION):
-            given = text_of(one.inputs, "network")
-            path = absolute(given, site.project) if "/" in given else everywhere(site.project, "networks", given)
+    def _is_peered(self, network: str, site: Site) -> bool:
+        for connection in self.world.find(types.CONNECTION):
+            peered = text_of(connection.inputs, "network")
+            path = absolute(peered, site.project) if "/" in peered else everywhere(site.project, "networks", peered)
             if with_id(path, site) == network:
                 return True
         return False
@@ -116,13 +121,13 @@ class References:
         project = site.place(inputs)[0]
         account = text_of(inputs, "serviceAccount")
         if account and not self.account_exists(part(account, "projects") or project, last(account)):
-            home = part(account, "projects") or project
-            yield f"{errors.no_account(project, last(account))}{account_hint(home, last(account))}"
+            account_project = part(account, "projects") or project
+            yield f"{errors.no_account(project, last(account))}{account_hint(account_project, last(account))}"
         pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
-        place = text_of(inputs, "location") or "global"
-        if part(pool, "locations") not in ("", place):
+        location = text_of(inputs, "location") or "global"
+        if part(pool, "locations") not in ("", location):
             # docs.cloud.google.com/build/docs/locations: a trigger must be in the region of its pool.
-            yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {place}."))
+            yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {location}."))
         elif part(pool, "projects") == project and not self.exists(pool):
             # Google reports this error only when a build starts. No build of this trigger can ever start.
             yield f"{errors.not_found(pool)}{hint(pool)}"
@@ -145,9 +150,9 @@ class References:
             text = text_of(promql, "query") if promql.get("disableMetricValidation") is not True else ""
             for kind in ("conditionThreshold", "conditionAbsent"):
                 text += text_of(table(condition.get(kind)), "filter")
-            if found := re.search(r"logging(?:\.googleapis\.com/user/|_googleapis_com:user_)[^\"{\s]+", text):
+            if match := re.search(r"logging(?:\.googleapis\.com/user/|_googleapis_com:user_)[^\"{\s]+", text):
                 yield (
-                    f'googleapi: Error 404: Cannot find metric(s) that match type = "{found[0]}". If a metric was '
+                    f'googleapi: Error 404: Cannot find metric(s) that match type = "{match[0]}". If a metric was '
                     "created recently, it could take up to 10 minutes to become available. Please try again soon."
                 )
 
@@ -159,25 +164,26 @@ class References:
         if email and not self.account_exists(project, email):
             yield f"{errors.no_account(project, email)}{account_hint(project, email)}"
         for row in rows(template.get("volumes")):
-            given = text_of(table(table(row).get("secret")), "secret")
-            if not given:
+            secret = text_of(table(table(row).get("secret")), "secret")
+            if not secret:
                 continue
-            path = given if "/" in given else f"projects/{project}/secrets/{given}"
+            path = secret if "/" in secret else f"projects/{project}/secrets/{secret}"
             if not self.exists(path):
                 yield f"Secret {path} was not found{hint(path)}"
-            elif email and not self._reads(email, last(given)):
+            elif email and not self._may_read(email, last(secret)):
                 # The message is from the deployment log of a service (github.com/getsentry/eng-pipes/pull/893).
                 yield (
-                    f"Permission denied on secret: projects/{site.number}/secrets/{last(given)}/versions/latest for "
+                    f"Permission denied on secret: projects/{site.number}/secrets/{last(secret)}/versions/latest for "
                     f"Revision service account {email}. The service account used must be granted the 'Secret Manager "
                     "Secret Accessor' role (roles/secretmanager.secretAccessor) at the secret, project or higher level."
                 )
 
-    def _reads(self, email: str, secret: str) -> bool:
+    def _may_read(self, email: str, secret: str) -> bool:
         """Return True if the emulated state has a grant of the secret to the account."""
         return any(
-            one.inputs.get("member") == f"serviceAccount:{email}" and last(text_of(one.inputs, "secretId")) == secret
-            for one in self.world.find(types.SECRET_MEMBER)
+            member.inputs.get("member") == f"serviceAccount:{email}"
+            and last(text_of(member.inputs, "secretId")) == secret
+            for member in self.world.find(types.SECRET_MEMBER)
         )
 
 

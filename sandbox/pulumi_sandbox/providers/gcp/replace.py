@@ -11,7 +11,7 @@ google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
 google/tpgiamresource/resource_iam_member.go). Instance templates need no table, because their API has no update method
-(discovery.immutable).
+(discovery.has_no_update_method).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.bridged import elsewhere
+from pulumi_sandbox.providers.bridged import location_changes
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.gcp import discovery, types
 from pulumi_sandbox.providers.gcp.names import last, relative
@@ -87,7 +87,7 @@ IN_PLACE: dict[str, set[str]] = {
     },
 }
 # Inputs that the provider handles itself and never sends to Google.
-OURS = {"deletionPolicy"}
+PROVIDER_ONLY = {"deletionPolicy"}
 
 # Fields where a name, a partial link and a full link are equal (CompareSelfLinkOrResourceName and
 # CompareSelfLinkRelativePaths upstream).
@@ -104,7 +104,7 @@ SETS = {
 
 # Types for which upstream does not compare the resource's project with the provider's. Their sources do not call
 # DefaultProviderProject; 675 of the 689 sources with a `project` do. IAM types have their own source without the call.
-_STAYS = re.compile(
+_PROJECT_NOT_COMPARED = re.compile(
     r":(?:storage/bucket|container/cluster|dataflow/job|bigtable/gCPolicy|secretmanager/secretVersion|endpoints/service"
     r"|gkehub/featureMembership|oslogin/sshPublicKey|servicenetworking/vpcServiceControls):"
     r"|[iI][aA][mM](?:Member|Binding|Policy|AuditConfig):"
@@ -120,10 +120,10 @@ def replaces(token: str, path: str) -> bool | None:
     if token not in types.TARGETS:
         return None
     steps = names(path)
-    if steps[0] in OURS:
+    if steps[0] in PROVIDER_ONLY:
         return False
     if token in types.TEMPLATES:
-        return discovery.immutable(token)
+        return discovery.has_no_update_method(token)
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
     if prefixes & IN_PLACE.get(token, set()):
         return False
@@ -132,7 +132,7 @@ def replaces(token: str, path: str) -> bool | None:
     return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
 
 
-def forced(res: Resource, site: Site) -> Iterator[Change]:
+def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     """Yield the changes that force a replacement because of their values.
 
     - A subnetwork's IP range that does not grow. A range that grows is an update.
@@ -142,28 +142,28 @@ def forced(res: Resource, site: Site) -> Iterator[Change]:
     resource_compute_subnetwork.go: customdiff.ForceNewIfChange("ip_cidr_range", IsShrinkageIpCidr);
     google/tpgresource/utils.go: DefaultProviderProject, DefaultProviderRegion, DefaultProviderZone.
     """
-    was, wanted = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
-    if res.token == types.SUBNETWORK and was != wanted and not _grows(was, wanted):
-        yield Change(("ipCidrRange",), UPDATE, was, wanted, replacing=True)
+    old_range, new_range = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
+    if res.token == types.SUBNETWORK and old_range != new_range and not _does_not_shrink(old_range, new_range):
+        yield Change(("ipCidrRange",), UPDATE, old_range, new_range, replacing=True)
     project, region, zone = site.place(res.inputs)
-    if not _STAYS.search(res.token):
-        yield from elsewhere(res, "project", project)
+    if not _PROJECT_NOT_COMPARED.search(res.token):
+        yield from location_changes(res, "project", project)
     if res.token in (types.REGION_GROUP, types.REGION_TEMPLATE):
-        yield from elsewhere(res, "region", region)
+        yield from location_changes(res, "region", region)
     if res.token == types.GROUP:
-        yield from elsewhere(res, "zone", zone)
+        yield from location_changes(res, "zone", zone)
 
 
-def _grows(was: Any, wanted: Any) -> bool:
+def _does_not_shrink(old_range: Any, new_range: Any) -> bool:
     """Return True if the range grows, or if a value is not a range; upstream then finds no shrinkage."""
     try:
-        before, after = ipaddress.ip_network(was, strict=False), ipaddress.ip_network(wanted, strict=False)
+        before, after = ipaddress.ip_network(old_range, strict=False), ipaddress.ip_network(new_range, strict=False)
     except ValueError:
         return True
     return before.version == after.version and before.subnet_of(after)  # type: ignore[arg-type]
 
 
-def same(path: str, old: Any, new: Any) -> bool:
+def same_value(path: str, old: Any, new: Any) -> bool:
     """Return True if the provider treats the two values as equal."""
     field = names(path)[-1]
     if isinstance(old, list) and isinstance(new, list) and field in SETS:

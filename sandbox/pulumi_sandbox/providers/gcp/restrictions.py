@@ -25,7 +25,7 @@ SHIELDED, IMAGES, PLACES, ATTRIBUTES = (
 )
 # The type of a constraint's value: on or off, or a list of allowed values.
 POLICIES: dict[str, type] = {SHIELDED: bool, IMAGES: list, PLACES: list, ATTRIBUTES: bool}
-MORE = (
+MORE_INFORMATION = (
     "See https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints for more "
     "information."
 )
@@ -50,18 +50,18 @@ class Restrictions:
             SettingsError: The entry is invalid.
         """
         name = file.name if file else "sandbox.yaml"
-        given = table_of(name, "restrictions", sandbox_file.read(file).get("restrictions"))
-        given = table_of(name, "restrictions.gcp", given.get("gcp"))
-        refuse_unknown(name, "restrictions.gcp.", given, KEYS)
-        services = list_of(name, "restrictions.gcp.disabledServices", given.get("disabledServices") or [])
+        entry = map_at(name, "restrictions", sandbox_file.read(file).get("restrictions"))
+        entry = map_at(name, "restrictions.gcp", entry.get("gcp"))
+        refuse_unknown(name, "restrictions.gcp.", entry, KEYS)
+        services = list_at(name, "restrictions.gcp.disabledServices", entry.get("disabledServices") or [])
         path = "restrictions.gcp.organizationPolicies"
-        policies = table_of(name, path, given.get("organizationPolicies"))
+        policies = map_at(name, path, entry.get("organizationPolicies"))
         refuse_unknown(name, f"{path}.", policies, tuple(POLICIES))
         for constraint, value in policies.items():
             if POLICIES[constraint] is list:
-                list_of(name, f"{path}.{constraint}", value)
+                list_at(name, f"{path}.{constraint}", value)
             elif not isinstance(value, bool):
-                raise wrong(name, f"{path}.{constraint}", value, "true or false")
+                raise wrong_type(name, f"{path}.{constraint}", value, "true or false")
         return cls(frozenset(services), policies, number)
 
     def service(self, token: str) -> Iterator[errors.GoogleError]:
@@ -79,7 +79,7 @@ class Restrictions:
         checks: dict[str, Callable[[str, str, Json], Iterator[str]]] = {
             SHIELDED: self._shielded,
             IMAGES: self._images,
-            PLACES: self._places,
+            PLACES: self._locations,
         }
         for constraint, check in checks.items():
             if self.policies.get(constraint) not in (None, False):
@@ -98,7 +98,7 @@ class Restrictions:
         if not instance.get("shieldedInstanceConfig", {}).get("enableSecureBoot"):
             yield (
                 f"Constraint constraints/{SHIELDED} violated for project projects/{project}. Secure Boot is not "
-                f"enabled in the 'shielded_instance_config' field. {MORE}"
+                f"enabled in the 'shielded_instance_config' field. {MORE_INFORMATION}"
             )
 
     def _images(self, project: str, path: str, instance: Json) -> Iterator[str]:
@@ -106,14 +106,14 @@ class Restrictions:
         # the project itself (cloud.google.com/compute/docs/images/restricting-image-access, Limitations).
         allowed = {str(one).removeprefix("is:").removeprefix("projects/") for one in self.policies[IMAGES]} | {project}
         for disk in instance.get("disks") or []:
-            home = part(str(disk.get("initializeParams", {}).get("sourceImage", "")), "projects")
-            if home and home not in allowed:
+            image_project = part(str(disk.get("initializeParams", {}).get("sourceImage", "")), "projects")
+            if image_project and image_project not in allowed:
                 yield (
                     f"Constraint constraints/{IMAGES} violated for project {project}. Use of images from project "
-                    f"{home} is prohibited."
+                    f"{image_project} is prohibited."
                 )
 
-    def _places(self, project: str, path: str, instance: Json) -> Iterator[str]:
+    def _locations(self, project: str, path: str, instance: Json) -> Iterator[str]:
         # The API's message (github.com/GoogleCloudPlatform/oss-test-infra/pull/2703).
         zone = part(path, "zones")
         if not any(_is_in(zone, str(value).removeprefix("is:")) for value in self.policies[PLACES]):
@@ -133,17 +133,17 @@ def _is_in(zone: str, value: str) -> bool:
     return zone == value
 
 
-def table_of(file: str, path: str, value: Any) -> dict[str, Any]:
+def map_at(file: str, path: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict | None):
-        raise wrong(file, path, value, "a map")
+        raise wrong_type(file, path, value, "a map")
     return value or {}
 
 
-def list_of(file: str, path: str, value: Any) -> list[str]:
+def list_at(file: str, path: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise wrong(file, path, value, "a list of texts")
+        raise wrong_type(file, path, value, "a list of texts")
     return value
 
 
-def wrong(file: str, path: str, value: Any, expected: str) -> SettingsError:
+def wrong_type(file: str, path: str, value: Any, expected: str) -> SettingsError:
     return SettingsError(f"{file}: {path}: wrong type\n  got: {json.dumps(value)}\n  expected: {expected}")

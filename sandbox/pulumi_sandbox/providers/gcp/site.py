@@ -1,4 +1,4 @@
-"""Resolve the project, region and zone of a resource from its inputs or the provider's configuration."""
+"""Find the project, region and zone of a resource: from its inputs, or from the provider's configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Site:
-    """Defaults from the provider's configuration for inputs that a resource leaves out."""
+    """A provider's configured project, region, zone and labels, for inputs that a resource leaves out."""
 
     project: str = ""
     region: str = ""
@@ -31,8 +31,10 @@ class Site:
         region = str(config.get("region") or "") or (last(zone).rpartition("-")[0] if zone else "")
         labels = tuple(sorted((str(k), str(v)) for k, v in table(config.get("defaultLabels")).items()))
         attribution = str(config.get("addPulumiAttributionLabel", True)).lower() != "false"
-        known = tuple((name, tuple(letters)) for name, letters in (zones or {}).items())
-        return cls(str(config.get("project") or ""), last(region), last(zone), labels, attribution, number, known)
+        zones_of_regions = tuple((name, tuple(letters)) for name, letters in (zones or {}).items())
+        return cls(
+            str(config.get("project") or ""), last(region), last(zone), labels, attribution, number, zones_of_regions
+        )
 
     def place(self, inputs: Values) -> tuple[str, str, str]:
         """Return the project, region and zone of one resource, as the provider resolves them."""

@@ -15,7 +15,7 @@ secretmanager}), which pulumi-gcp bridges.
 from __future__ import annotations
 
 from pulumi_sandbox.providers.gcp.mapping import build, federation, network, observe, run
-from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
+from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, PROVIDER_ONLY, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
@@ -149,7 +149,7 @@ TARGETS: dict[str, Target] = (
             "projects.serviceAccounts",
             ("serviceAccount",),
             # `disabled` is output-only at creation; the provider calls the disable method afterwards.
-            OURS | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
+            PROVIDER_ONLY | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
         ),
         ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), MEMBER | {"serviceAccountId": ""}),
         PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), MEMBER | {"project": ""}),
@@ -158,14 +158,15 @@ TARGETS: dict[str, Target] = (
             "Secret",
             "projects.secrets",
             (),
-            OURS | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
+            PROVIDER_ONLY
+            | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
         ),
         SECRET_VERSION: Target(
             "secretmanager.v1",
             "AddSecretVersionRequest",
             "projects.secrets.versions",
             ("payload",),
-            OURS
+            PROVIDER_ONLY
             | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
             # The provider encodes the value itself, so the format `byte` does not apply to the user's value.
             | {"secretData": "", "secretDataWo": ""},

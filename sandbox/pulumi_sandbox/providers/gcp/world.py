@@ -48,8 +48,11 @@ USERS = {
 
 
 @dataclass
-class CloudContext:
-    """The emulated cloud state, and the resources that exist outside of any stack."""
+class ExistingResources:
+    """The resources that references may name: those of the world (emulated cloud state) and those outside of any stack.
+
+    `patterns` are the globs under `exists: gcp:` of sandbox.yaml.
+    """
 
     world: World
     patterns: tuple[str, ...] = ()
@@ -68,13 +71,13 @@ class CloudContext:
             ("@developer.gserviceaccount.com", "@cloudservices.gserviceaccount.com")
         ):
             return True
-        home = part(f"projects/{project}/x", "projects")
+        project_name = part(f"projects/{project}/x", "projects")
         owner = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
-        return any(self.exists(f"projects/{one}/serviceAccounts/{email}") for one in {home, owner})
+        return any(self.exists(f"projects/{each}/serviceAccounts/{email}") for each in {project_name, owner})
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def taken(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
+    def name_in_use(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
         """Yield the error for a name in use. IAM members have no name; adding a member twice is not an error."""
         if token == types.TRIGGER:
             yield from self._trigger_name(path, name)
@@ -107,7 +110,7 @@ class CloudContext:
                 error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
                 yield f"Error creating Trigger: {error}"
 
-    def missing(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
+    def missing_references(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
         """Yield the errors for references to resources that are missing or do not fit."""
         project, region, zone = site.place(inputs)
         if token in types.TEMPLATES:
@@ -117,13 +120,13 @@ class CloudContext:
         elif token in (types.SUBNETWORK, types.FIREWALL):
             yield from self._network(token, inputs, project, "resource.network")
         elif token in types.MEMBERS:
-            yield from self._references.missing(token, inputs, site)
+            yield from self._references.missing_references(token, inputs, site)
             yield from self._member(token, inputs, project, site)
             yield from self._pool_of_member(inputs.get("member"), project, site)
         elif token == types.SECRET_VERSION:
             yield from self._secret(inputs.get("secret"), project, site)
         else:
-            yield from self._references.missing(token, inputs, site)
+            yield from self._references.missing_references(token, inputs, site)
 
     @property
     def _references(self) -> References:
@@ -131,55 +134,63 @@ class CloudContext:
 
     def _template(self, token: str, inputs: dict[str, Any], project: str, region: str) -> Iterator[str]:
         for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
-            place = f"resource.properties.networkInterfaces[{index}]"
-            yield from self._network(token, table(row), project, f"{place}.network")
-            given = table(row).get("subnetwork")
-            if isinstance(given, str) and given:
+            interface_path = f"resource.properties.networkInterfaces[{index}]"
+            yield from self._network(token, table(row), project, f"{interface_path}.network")
+            subnetwork = table(row).get("subnetwork")
+            if isinstance(subnetwork, str) and subnetwork:
                 home = str(table(row).get("subnetworkProject") or project)
-                where = region or str(inputs.get("region") or "")
-                path = absolute(given, home) if "/" in given else in_region(home, where, "subnetworks", given)
+                subnetwork_region = region or str(inputs.get("region") or "")
+                path = (
+                    absolute(subnetwork, home)
+                    if "/" in subnetwork
+                    else in_region(home, subnetwork_region, "subnetworks", subnetwork)
+                )
                 if region and part(path, "regions") not in ("", region):
-                    wrong = errors.invalid(f"{place}.subnetwork", given, f"The subnetwork is not in region {region}.")
-                    yield f"Error creating {_kind(token)}: {wrong}"
+                    error = errors.invalid(
+                        f"{interface_path}.subnetwork", subnetwork, f"The subnetwork is not in region {region}."
+                    )
+                    yield f"Error creating {_kind(token)}: {error}"
                 elif not self.exists(path):
-                    yield self._unreferenced(token, f"{place}.subnetwork", path, "subnetwork")
+                    yield self._not_found(token, f"{interface_path}.subnetwork", path, "subnetwork")
         email = table(inputs.get("serviceAccount")).get("email")
         if isinstance(email, str) and email and not self.account_exists(project, email):
             yield f"Error creating {_kind(token)}: {errors.no_account(project, email)}{account_hint(project, email)}"
 
-    def _network(self, token: str, inputs: dict[str, Any], project: str, where: str) -> Iterator[str]:
-        given = inputs.get("network")
-        if not isinstance(given, str) or not given:
+    def _network(self, token: str, inputs: dict[str, Any], project: str, field: str) -> Iterator[str]:
+        network = inputs.get("network")
+        if not isinstance(network, str) or not network:
             return
-        path = absolute(given, project) if "/" in given else everywhere(project, "networks", given)
+        path = absolute(network, project) if "/" in network else everywhere(project, "networks", network)
         if not self.exists(path):
-            yield self._unreferenced(token, where, path, "network")
+            yield self._not_found(token, field, path, "network")
 
-    def _unreferenced(self, token: str, where: str, path: str, kind: str) -> str:
-        error = errors.invalid(where, path, f"The referenced {kind} resource cannot be found.")
+    def _not_found(self, token: str, field: str, path: str, kind: str) -> str:
+        error = errors.invalid(field, path, f"The referenced {kind} resource cannot be found.")
         return f"Error creating {_kind(token)}: {error}{hint(path)}"
 
     def _group(self, token: str, inputs: dict[str, Any], project: str, region: str, zone: str) -> Iterator[str]:
         for row in rows(inputs.get("versions")):
-            given = table(row).get("instanceTemplate")
-            if not isinstance(given, str) or not given:
+            link = table(row).get("instanceTemplate")
+            if not isinstance(link, str) or not link:
                 continue
-            path = absolute(given, project) if "/" in given else everywhere(project, "instanceTemplates", given)
-            home = part(path, "regions")
-            record = self.world.get(types.REGION_TEMPLATE if home else types.TEMPLATE, path)
+            path = absolute(link, project) if "/" in link else everywhere(project, "instanceTemplates", link)
+            template_region = part(path, "regions")
+            record = self.world.get(types.REGION_TEMPLATE if template_region else types.TEMPLATE, path)
             if record is None:
                 yield f"Error creating {_kind(token)}: {errors.not_found(path)}"
                 continue
-            where = region if token == types.REGION_GROUP else region_of(zone)
-            if home and home != where:
-                wrong = errors.invalid(
-                    "resource.versions[0].instanceTemplate", path, f"The template is not in region {where}."
+            group_region = region if token == types.REGION_GROUP else region_of(zone)
+            if template_region and template_region != group_region:
+                error = errors.invalid(
+                    "resource.versions[0].instanceTemplate", path, f"The template is not in region {group_region}."
                 )
-                yield f"Error creating {_kind(token)}: {wrong}"
+                yield f"Error creating {_kind(token)}: {error}"
                 continue
-            outside = group_rules.without_gpu(inputs, record.inputs, where, "" if token == types.REGION_GROUP else zone)
-            if outside:
-                yield f"Error creating {_kind(token)}: {errors.GoogleError(400, 'invalid', outside)}"
+            problem = group_rules.unavailable_machine(
+                inputs, record.inputs, group_region, "" if token == types.REGION_GROUP else zone
+            )
+            if problem:
+                yield f"Error creating {_kind(token)}: {errors.GoogleError(400, 'invalid', problem)}"
 
     def _member(self, token: str, inputs: dict[str, Any], project: str, site: Site) -> Iterator[str]:
         if token == types.SECRET_MEMBER:
@@ -205,27 +216,27 @@ class CloudContext:
 
         The message is that of github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916.
         """
-        found = POOL_MEMBER.match(member) if isinstance(member, str) else None
-        if found and found["number"] == site.number and not self.exists(f"projects/{project}/{found['pool']}"):
+        pool = POOL_MEMBER.match(member) if isinstance(member, str) else None
+        if pool and pool["number"] == site.number and not self.exists(f"projects/{project}/{pool['pool']}"):
             text = (
-                f"Identity Pool does not exist ({found['pool']}). Please check that you specified a valid resource name"
+                f"Identity Pool does not exist ({pool['pool']}). Please check that you specified a valid resource name"
             )
             yield f"Error applying IAM policy: {errors.GoogleError(400, 'badRequest', text)}"
 
-    def _secret(self, given: Any, project: str, site: Site) -> Iterator[str]:
-        if not isinstance(given, str) or not given:
+    def _secret(self, reference: Any, project: str, site: Site) -> Iterator[str]:
+        if not isinstance(reference, str) or not reference:
             return
-        home, name, there = self.secret(given, project, site)
-        if not there:
+        home, name, exists = self.secret(reference, project, site)
+        if not exists:
             error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
             yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
 
-    def secret(self, given: str, project: str, site: Site) -> tuple[str, str, bool]:
+    def secret(self, reference: str, project: str, site: Site) -> tuple[str, str, bool]:
         """Return the project and the name of a secret, and True if the secret exists."""
-        home = part(given, "projects") or project
-        name = part(given, "secrets") or last(given)
-        known = {home, project} if home == site.number else {home}
-        return home, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in known)
+        home = part(reference, "projects") or project
+        name = part(reference, "secrets") or last(reference)
+        projects = {home, project} if home == site.number else {home}
+        return home, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in projects)
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
@@ -235,30 +246,34 @@ class CloudContext:
             for kind in types.GROUPS:
                 for group in self.world.find(kind):
                     for row in rows(group.inputs.get("versions")):
-                        given = table(row).get("instanceTemplate")
-                        if isinstance(given, str) and absolute(given, part(group.id, "projects")) == path:
+                        reference = table(row).get("instanceTemplate")
+                        if isinstance(reference, str) and absolute(reference, part(group.id, "projects")) == path:
                             yield "instance_template", group.id
         for kind, field_name in USERS.get(token, ()):
             for user in self.world.find(kind):
-                given = user.inputs.get(field_name)
-                links = given if isinstance(given, list) else [given]
-                if any(isinstance(link, str) and _is(link, path, user.id) for link in links):
+                reference = user.inputs.get(field_name)
+                links = reference if isinstance(reference, list) else [reference]
+                if any(isinstance(link, str) and _refers_to(link, path, user.id) for link in links):
                     yield _kind(token).lower(), user.id
 
     def next_version(self, secret: str) -> int:
         """Return the next version id of a secret. Ids count up from 1 (discovery document secretmanager v1)."""
-        taken = [
-            int(last(one.id))
-            for one in self.world.find(types.SECRET_VERSION)
-            if one.id.startswith(f"{secret}/versions/")
+        versions = [
+            int(last(row.id))
+            for row in self.world.find(types.SECRET_VERSION)
+            if row.id.startswith(f"{secret}/versions/")
         ]
-        return max(taken, default=0) + 1
+        return max(versions, default=0) + 1
 
 
-def _is(given: str, path: str, user: str) -> bool:
+def _refers_to(reference: str, path: str, user: str) -> bool:
     """Return True if the reference means the path; a bare name is in the referring resource's own project."""
-    mine = part(path, "projects") == part(user, "projects")
-    return absolute(given, part(user, "projects")) == path if "/" in given else mine and given == last(path)
+    same_project = part(path, "projects") == part(user, "projects")
+    return (
+        absolute(reference, part(user, "projects")) == path
+        if "/" in reference
+        else same_project and reference == last(path)
+    )
 
 
 def soft_deleted(path: str) -> str:

@@ -60,53 +60,55 @@ class GithubAppApi:
 
     @cached_property
     def _routes(self) -> list[Route]:
-        every = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
-        return [every, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
+        repositories_route = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
+        return [repositories_route, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
 
     def answer(self, call: Call) -> Answer:
         """Answer one request. Refusals have the form of GitHub."""
         try:
             if call.headers and not call.headers.get("user-agent"):
                 raise Refused(403, NO_USER_AGENT)
-            if call.method == "POST" and (found := re.fullmatch(TOKENS, call.path)):
-                self._strike("token", call)
-                answer = self._installations.token(call, found["number"])
+            if call.method == "POST" and (match := re.fullmatch(TOKENS, call.path)):
+                self._apply_fault("token", call)
+                answer = self._installations.token(call, match["number"])
             else:
-                self.actions.settle()
-                of_runner = call.path.startswith(PREFIX)
-                answer = RunnerProtocol(self.actions).answer(call) if of_runner else self._of_installation(call)
-        except Refused as refused:
-            answer = refused.answer()
-        return _with(answer, {"Date": formatdate(self.now(), usegmt=True)})
+                self.actions.apply_time()
+                is_runner_call = call.path.startswith(PREFIX)
+                answer = (
+                    RunnerProtocol(self.actions).answer(call) if is_runner_call else self._answer_installation(call)
+                )
+        except Refused as refusal:
+            answer = refusal.answer()
+        return _with_headers(answer, {"Date": formatdate(self.now(), usegmt=True)})
 
-    def _of_installation(self, call: Call) -> Answer:
+    def _answer_installation(self, call: Call) -> Answer:
         caller = self._installations.caller(call)
         try:
-            self.limits.admit(caller.installation, call.method)
+            self.limits.check(caller.installation, call.method)
         except Refused as refused:
-            return _with(refused.answer(), self.limits.headers(caller.installation))
+            return _with_headers(refused.answer(), self.limits.headers(caller.installation))
         try:
-            answer = self._routed(call, caller)
+            answer = self._answer_route(call, caller)
         except Refused as refused:
             answer = refused.answer()
         if call.method == "GET" and answer.status == 200:
             # An ETag belongs to one token: github.com/github/docs/issues/34689.
             tag = f'W/"{hashlib.sha256((caller.token + answer.body).encode()).hexdigest()}"'
             same = call.headers.get("if-none-match") == tag
-            answer = _with(Answer(304, "", answer.kind, answer.headers) if same else answer, {"ETag": tag})
+            answer = _with_headers(Answer(304, "", answer.kind, answer.headers) if same else answer, {"ETag": tag})
         if answer.status != 304:
-            self.limits.charge(caller.installation)
-        return _with(answer, {**self.limits.headers(caller.installation), **answer.headers})
+            self.limits.count_request(caller.installation)
+        return _with_headers(answer, {**self.limits.headers(caller.installation), **answer.headers})
 
-    def _routed(self, call: Call, caller: Caller) -> Answer:
+    def _answer_route(self, call: Call, caller: Caller) -> Answer:
         for route in self._routes:
-            if route.method == call.method and (found := re.fullmatch(route.pattern, call.path)):
-                parts = found.groupdict()
+            if route.method == call.method and (match := re.fullmatch(route.pattern, call.path)):
+                parts = match.groupdict()
                 repository = self._repository(parts, caller)
                 if route.permission and not caller.may(route.permission, route.level):
                     needed = {"X-Accepted-GitHub-Permissions": f"{route.permission}={route.level}"}
                     raise Refused(403, NO_ACCESS, needed)
-                self._strike(route.name, call, caller.installation)
+                self._apply_fault(route.name, call, caller.installation)
                 request = Request(call, caller, repository)
                 return route.answer(request, **({**parts, "repository": repository} if repository else parts))
         raise Refused(404, "Not Found")
@@ -117,26 +119,26 @@ class GithubAppApi:
         full_name = f"{parts.pop('owner')}/{name}" if name else parts.get("owner", "").removeprefix("repos/")
         if "/" not in full_name or full_name.startswith("orgs/"):
             return None
-        found = self.repositories.get(full_name)
-        if found is None or (caller.repositories is not None and found.id not in caller.repositories):
+        repository = self.repositories.get(full_name)
+        if repository is None or (caller.repositories is not None and repository.id not in caller.repositories):
             raise Refused(404, "Not Found")
-        return found
+        return repository
 
     def _installation_repositories(self, request: Request) -> Answer:
-        chosen = request.caller.repositories
-        rows = [one for one in self.repositories.every() if chosen is None or one.id in chosen]
-        selection = "all" if chosen is None else "selected"
-        shown = partial(document, request.base)
-        return paged(request, "repositories", rows, shown, repository_selection=selection)
+        allowed = request.caller.repositories
+        rows = [one for one in self.repositories.all() if allowed is None or one.id in allowed]
+        selection = "all" if allowed is None else "selected"
+        to_document = partial(document, request.base)
+        return paged(request, "repositories", rows, to_document, repository_selection=selection)
 
-    def _strike(self, name: str, call: Call, installation: str = "") -> None:
+    def _apply_fault(self, name: str, call: Call, installation: str = "") -> None:
         """Refuse the call if a planted fault applies."""
         for kind in LIMITS if installation else ():
-            if fault := self.world.take(kind, f"github:rest/{name}", call.path):
-                raise self.limits.planted(fault, installation)
-        if fault := self.world.take("refuse", f"github:rest/{name}", call.path):
+            if fault := self.world.take_fault(kind, f"github:rest/{name}", call.path):
+                raise self.limits.refusal_of(fault, installation)
+        if fault := self.world.take_fault("refuse", f"github:rest/{name}", call.path):
             raise Refused(403, fault.message or f"{NO_ACCESS} (a planted fault)")
 
 
-def _with(answer: Answer, headers: dict[str, str]) -> Answer:
+def _with_headers(answer: Answer, headers: dict[str, str]) -> Answer:
     return Answer(answer.status, answer.body, answer.kind, {**answer.headers, **headers})

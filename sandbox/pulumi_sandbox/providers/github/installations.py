@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.organizations import UNLISTED, Organizations
+from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Organizations
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import Caller, Refused
 from pulumi_sandbox.providers.github.world import API
@@ -46,24 +46,24 @@ class Installations:
         if not self._listed(f"apps/{app}/installations/{number}"):
             raise Refused(404, "Not Found")
         body = call.body if isinstance(call.body, dict) else {}
-        granted = self.organizations.apps.get(app, UNLISTED)
-        asked = body.get("permissions") or granted
-        for name, level in asked.items():
+        granted = self.organizations.apps.get(app, DEFAULT_PERMISSIONS)
+        permissions = body.get("permissions") or granted
+        for name, level in permissions.items():
             if granted.get(name) not in (level, "write"):
                 raise Refused(422, "The permissions requested are not granted to this installation.")
-        named = self._named(body.get("repositories"))
-        token, until = f"ghs_{secrets.token_hex(18)}", self.now() + TOKEN_SEC
-        numbers = None if named is None else frozenset(one.id for one in named)
+        repositories = self._requested_repositories(body.get("repositories"))
+        token, expires_at = f"ghs_{secrets.token_hex(18)}", self.now() + TOKEN_SEC
+        numbers = None if repositories is None else frozenset(one.id for one in repositories)
         with self._lock:
-            self._tokens[token] = Caller(number, token, dict(asked), numbers, until)
+            self._tokens[token] = Caller(number, token, dict(permissions), numbers, expires_at)
         answer = {
             "token": token,
-            "expires_at": documents.instant(until),
-            "permissions": asked,
-            "repository_selection": "all" if named is None else "selected",
+            "expires_at": documents.instant(expires_at),
+            "permissions": permissions,
+            "repository_selection": "all" if repositories is None else "selected",
         }
-        if named is not None:
-            answer["repositories"] = [documents.repository(call.address or API, one) for one in named]
+        if repositories is not None:
+            answer["repositories"] = [documents.repository(call.address or API, one) for one in repositories]
         return as_json(201, answer)
 
     def caller(self, call: Call) -> Caller:
@@ -75,15 +75,15 @@ class Installations:
             raise Refused(401, "Bad credentials")
         return known
 
-    def _named(self, names: object) -> list[Repository] | None:
+    def _requested_repositories(self, names: object) -> list[Repository] | None:
         """Return the repositories requested for a token; None for all."""
         if names is None:
             return None
-        found = [self._of_name(str(name)) for name in names] if isinstance(names, list) else []
-        known = [one for one in found if one]
-        if not known or len(known) != len(found):
+        repositories = [self._of_name(str(name)) for name in names] if isinstance(names, list) else []
+        existing = [one for one in repositories if one]
+        if not existing or len(existing) != len(repositories):
             raise Refused(422, "There is at least one repository that does not exist or is not accessible.")
-        return known
+        return existing
 
     def _of_name(self, name: str) -> Repository | None:
         """Return the repository of this name, of any owner in sandbox.yaml or a stack.
@@ -97,16 +97,18 @@ class Installations:
         token = authorization.removeprefix("Bearer ")
         try:
             head, claims, signature = token.split(".")
-            header, claimed = json.loads(_decoded(head)), json.loads(_decoded(claims))
-            app, issued, expires = str(claimed["iss"]), float(claimed["iat"]), float(claimed["exp"])
+            header, claim_values = json.loads(_decode(head)), json.loads(_decode(claims))
+            app, issued, expires = str(claim_values["iss"]), float(claim_values["iat"]), float(claim_values["exp"])
             key = app if app in self.organizations.apps else ""
-            text = f"{head}.{claims}".encode()
-            own = header.get("alg") == "RS256" and signed(self.repositories.world, text, _decoded(signature), key)
+            signed_text = f"{head}.{claims}".encode()
+            has_valid_signature = header.get("alg") == "RS256" and signed(
+                self.repositories.world, signed_text, _decode(signature), key
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Refused(401, "A JSON web token could not be decoded") from None
         if not self._listed(f"apps/{app}/installations/*"):
             raise Refused(404, "Integration not found")
-        if not own:
+        if not has_valid_signature:
             raise Refused(401, "A JSON web token could not be decoded")
         if issued > self.now() + SKEW_SEC:
             claim = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
@@ -123,15 +125,17 @@ class Installations:
 
         A path that ends in * matches any installation of an App.
         """
-        of_apps = [one for one in self.repositories.patterns if one.startswith("apps/")]
-        first = path.removesuffix("*")
-        return not of_apps or any(fnmatchcase(path, one) or (first != path and _of_app(one, first)) for one in of_apps)
+        app_patterns = [one for one in self.repositories.patterns if one.startswith("apps/")]
+        prefix = path.removesuffix("*")
+        return not app_patterns or any(
+            fnmatchcase(path, one) or (prefix != path and _matches_app(one, prefix)) for one in app_patterns
+        )
 
 
-def _of_app(pattern: str, first: str) -> bool:
+def _matches_app(pattern: str, first: str) -> bool:
     """Return True if a listed installation belongs to the App with this path prefix."""
     return fnmatchcase(first, pattern.rpartition("/")[0] + "/")
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -24,7 +24,7 @@ SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes
 
 @dataclass
 class _Usage:
-    began: float
+    started_at: float
     used: int = 0
     points: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -39,40 +39,40 @@ class RateLimits:
     _usage: dict[str, _Usage] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def admit(self, installation: str, method: str) -> None:
+    def check(self, installation: str, method: str) -> None:
         """Raise Refused if the installation has reached a limit."""
         with self._lock:
-            usage, at = self._of(installation), self.now()
-            while usage.points and usage.points[0][0] <= at - MINUTE_SEC:
+            usage, now = self._usage_of(installation), self.now()
+            while usage.points and usage.points[0][0] <= now - MINUTE_SEC:
                 usage.points.popleft()
             points = POINTS.get(method, POINTS_OF_A_CHANGE)
             if sum(each for _, each in usage.points) + points > self.points_per_minute:
-                wait = int(usage.points[0][0] + MINUTE_SEC - at) + 1 if usage.points else MINUTE_SEC
+                wait = int(usage.points[0][0] + MINUTE_SEC - now) + 1 if usage.points else MINUTE_SEC
                 raise Refused(403, SECONDARY, {"Retry-After": str(wait)})
             if usage.used >= self.requests_per_hour:
                 raise Refused(403, EXCEEDED.format(installation))
-            usage.points.append((at, points))
+            usage.points.append((now, points))
 
-    def charge(self, installation: str) -> None:
+    def count_request(self, installation: str) -> None:
         """Count a request whose answer is not a 304."""
         with self._lock:
-            self._of(installation).used += 1
+            self._usage_of(installation).used += 1
 
     def headers(self, installation: str) -> dict[str, str]:
         with self._lock:
-            usage = self._of(installation)
-            return _headers(self.requests_per_hour, usage.used, usage.began + HOUR_SEC)
+            usage = self._usage_of(installation)
+            return _headers(self.requests_per_hour, usage.used, usage.started_at + HOUR_SEC)
 
-    def planted(self, fault: Fault, installation: str) -> Refused:
+    def refusal_of(self, fault: Fault, installation: str) -> Refused:
         """Return the refusal of a planted fault: `secondary-limit`, or `rate-limit` for the requests of the hour."""
         if fault.kind == "secondary-limit":
             return Refused(403, SECONDARY, {"Retry-After": str(int(fault.seconds))})
-        used = _headers(self.requests_per_hour, self.requests_per_hour, self.now() + fault.seconds)
-        return Refused(403, EXCEEDED.format(installation), used)
+        headers = _headers(self.requests_per_hour, self.requests_per_hour, self.now() + fault.seconds)
+        return Refused(403, EXCEEDED.format(installation), headers)
 
-    def _of(self, installation: str) -> _Usage:
+    def _usage_of(self, installation: str) -> _Usage:
         usage = self._usage.get(installation)
-        if usage is None or self.now() >= usage.began + HOUR_SEC:
+        if usage is None or self.now() >= usage.started_at + HOUR_SEC:
             usage = self._usage[installation] = _Usage(self.now(), points=usage.points if usage else deque())
         return usage
 

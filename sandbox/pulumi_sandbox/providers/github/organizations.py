@@ -16,7 +16,7 @@ FREE, TEAM, ENTERPRISE = PLANS = ("free", "team", "enterprise")
 DEFAULT_PLAN = TEAM
 LEVELS = ("read", "write")
 # The permissions of an App that sandbox.yaml does not list.
-UNLISTED = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
+DEFAULT_PERMISSIONS = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Organizations:
     @classmethod
     def read(cls, file: Path | None) -> Organizations:
         """Read the file. Raise SettingsError if an entry is not valid."""
-        given = sandbox_file.read(file).get("github") or {}
+        entry = sandbox_file.read(file).get("github") or {}
         name = file.name if file else "sandbox.yaml"
-        plans, apps = (_map(name, f"github.{key}", given.get(key)) for key in ("plans", "apps"))
+        plans, apps = (_map(name, f"github.{key}", entry.get(key)) for key in ("plans", "apps"))
         for owner, plan in plans.items():
             _one_of(name, f"github.plans.{owner}", plan, PLANS)
         for app, permissions in apps.items():
@@ -51,10 +51,10 @@ class Organizations:
 
 def acting_app(config: Mapping[str, Any]) -> str:
     """Return the id of the App that a provider acts as, or an empty string if it acts as the owner of a token."""
-    given = config.get("appAuth")
-    if isinstance(given, str) and given:
-        given = json.loads(given)
-    return str(given.get("id") or "") if isinstance(given, Mapping) else ""
+    app_auth = config.get("appAuth")
+    if isinstance(app_auth, str) and app_auth:
+        app_auth = json.loads(app_auth)
+    return str(app_auth.get("id") or "") if isinstance(app_auth, Mapping) else ""
 
 
 def _map(file: str, path: str, value: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.types import text_of
-from pulumi_sandbox.providers.github.world import answer
+from pulumi_sandbox.providers.github.world import refusal_text
 
 # "Resource not accessible by integration": docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api.
 NO_ACCESS = "Resource not accessible by integration"
@@ -45,11 +45,13 @@ NEEDED = {
 }
 
 
-def missing(token: str, inputs: dict[str, object], owner: str, app: str, known: Organizations) -> Iterator[str]:
+def missing_permission(
+    token: str, inputs: dict[str, object], owner: str, app: str, organizations: Organizations
+) -> Iterator[str]:
     """Yield GitHub's refusal if the App does not have the permission for the resource."""
     needed = NEEDED.get(token)
-    if needed and known.lacks(app, needed.permission):
+    if needed and organizations.lacks(app, needed.permission):
         path = needed.path.format(
             owner=owner, repository=text_of(inputs, "repository"), environment=text_of(inputs, "environment")
         )
-        yield answer(needed.method, path, 403, NO_ACCESS)
+        yield refusal_text(needed.method, path, 403, NO_ACCESS)

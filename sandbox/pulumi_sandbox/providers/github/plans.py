@@ -18,7 +18,7 @@ from typing import Any
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.organizations import ENTERPRISE, FREE
 from pulumi_sandbox.providers.github.types import text_of
-from pulumi_sandbox.providers.github.world import answer
+from pulumi_sandbox.providers.github.world import refusal_text
 
 # Quoted in github.com/SoftEtherApp/SoftEther-Web/issues/37, for rulesets of a private repository.
 UPGRADE = "Upgrade to GitHub Pro or make this repository public to enable this feature."
@@ -28,8 +28,8 @@ REVIEWERS = (
     "protection rule."
 )
 RESTRICTIONS = ("restrictedToWorkflows", "selectedWorkflows")
-OF_ENVIRONMENTS = (types.ENVIRONMENT, types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
-OF_ORGANIZATIONS = (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE)
+ENVIRONMENT_TYPES = (types.ENVIRONMENT, types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
+ORGANIZATION_TYPES = (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE)
 
 
 def refusals(token: str, inputs: dict[str, Any], owner: str, plan: str, *, public: bool) -> Iterator[str]:
@@ -37,19 +37,19 @@ def refusals(token: str, inputs: dict[str, Any], owner: str, plan: str, *, publi
     repository = f"repos/{owner}/{text_of(inputs, 'repository')}"
     environment = f"{repository}/environments/{text_of(inputs, 'environment')}"
     if token == types.RULESET and plan == FREE and not public:
-        yield answer("POST", f"{repository}/rulesets", 403, UPGRADE)
+        yield refusal_text("POST", f"{repository}/rulesets", 403, UPGRADE)
     if token == types.RULESET and inputs.get("enforcement") == "evaluate" and plan != ENTERPRISE:
-        yield answer(
+        yield refusal_text(
             "POST", f"{repository}/rulesets", 422, "Validation Failed", "Enforcement evaluate is not available"
         )
-    if token in OF_ENVIRONMENTS and plan == FREE and not public:
-        yield answer("PUT" if token == types.ENVIRONMENT else "GET", environment, 403, UPGRADE)
+    if token in ENVIRONMENT_TYPES and plan == FREE and not public:
+        yield refusal_text("PUT" if token == types.ENVIRONMENT else "GET", environment, 403, UPGRADE)
     protected = inputs.get("reviewers") or inputs.get("waitTimer")
     if token == types.ENVIRONMENT and protected and plan != ENTERPRISE and not public:
-        yield answer("PUT", environment, 422, REVIEWERS)
+        yield refusal_text("PUT", environment, 422, REVIEWERS)
 
 
-def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
+def ignored_settings(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
     """Return the outputs that GitHub sets to other values than requested, without an error.
 
     GitHub does not document whether it refuses or ignores workflows of a runner group. The sandbox ignores them, the
@@ -60,8 +60,8 @@ def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
     return {}
 
 
-def without_effect(token: str, inputs: dict[str, Any], plan: str) -> str:
+def no_effect_warning(token: str, inputs: dict[str, Any], plan: str) -> str:
     """Return a warning about a resource that cannot be used: github.com/orgs/community/discussions/33712."""
-    if token in OF_ORGANIZATIONS and plan == FREE and text_of(inputs, "visibility") in ("private", "selected"):
+    if token in ORGANIZATION_TYPES and plan == FREE and text_of(inputs, "visibility") in ("private", "selected"):
         return "no private repository of an organization on GitHub Free can use it"
     return ""

@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.github import rules as github_rules
 from pulumi_sandbox.providers.github.organizations import Organizations, acting_app
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
 from pulumi_sandbox.providers.github.types import same_name, text_of
-from pulumi_sandbox.providers.github.world import CloudContext
+from pulumi_sandbox.providers.github.world import ExistingResources
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -55,14 +55,14 @@ class Github(Cloud):
 
     def configure(self, config: dict[str, Any]) -> None:
         try:
-            _ = self.around, self.organizations
-        except SettingsError as wrong:
-            raise Refused(str(wrong)) from None
+            _ = self.existing, self.organizations
+        except SettingsError as error:
+            raise Refused(str(error)) from None
 
     @cached_property
-    def around(self) -> CloudContext:
-        listed = sandbox_file.existing(self.context.workspace.settings_file, "github", f"{self.owner}/web")
-        return CloudContext(self.context.world, self.owner, listed)
+    def existing(self) -> ExistingResources:
+        patterns = sandbox_file.existing_patterns(self.context.workspace.settings_file, "github", f"{self.owner}/web")
+        return ExistingResources(self.context.world, self.owner, patterns)
 
     @cached_property
     def organizations(self) -> Organizations:
@@ -82,10 +82,10 @@ class Github(Cloud):
         yield from github_rules.check(res.token, res.inputs, is_new=res.old_inputs is None)
         if res.token == types.RULESET:
             yield from ruleset_rules.ruleset(res.inputs)
-        if useless := plans.without_effect(res.token, res.inputs, self.plan):
-            res.log(f"{res.name}: {useless}", "warning")
+        if note := plans.no_effect_warning(res.token, res.inputs, self.plan):
+            res.log(f"{res.name}: {note}", "warning")
         if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
-            for name in self.around.public(res.inputs):
+            for name in self.existing.public(res.inputs):
                 # GitHub accepts the group, and the jobs wait forever: github.com/google/go-github/issues/1996.
                 res.log(
                     f"{name} is public, but the group allows no public repositories: its jobs stay in the queue",
@@ -103,34 +103,34 @@ class Github(Cloud):
             return False
         return all(isinstance(one, int | float) for one in (*old, *new)) and sorted(old) == sorted(new)
 
-    def keeps_name(self, res: Resource) -> bool:
-        return res.token in DELETED_FIRST or super().keeps_name(res)
+    def deletes_old_first(self, res: Resource) -> bool:
+        return res.token in DELETED_FIRST or super().deletes_old_first(res)
 
     # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         # The bridge compares the inputs with the state, which has the values that GitHub set.
         for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
-            made, wanted = res.outputs.get(name), res.inputs.get(name)
+            actual, requested = res.outputs.get(name), res.inputs.get(name)
             if (
-                wanted is not UNKNOWN
-                and wanted == (res.old_inputs or {}).get(name)
-                and (made or wanted)
-                and made != wanted
+                requested is not UNKNOWN
+                and requested == (res.old_inputs or {}).get(name)
+                and (actual or requested)
+                and actual != requested
             ):
-                yield Change((name,), UPDATE, made, wanted)
+                yield Change((name,), UPDATE, actual, requested)
 
     def refusals(self, res: Resource) -> Iterable[str]:
         app = acting_app(self.context.config)
-        yield from permissions.missing(res.token, res.inputs, self.owner, app, self.organizations)
-        public = self.around.is_public(text_of(res.inputs, "repository"))
+        yield from permissions.missing_permission(res.token, res.inputs, self.owner, app, self.organizations)
+        public = self.existing.is_public(text_of(res.inputs, "repository"))
         yield from plans.refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
-            yield from self.around.taken(res.token, res.inputs)
+            yield from self.existing.name_in_use(res.token, res.inputs)
             if res.token == types.REPOSITORY and text_of(res.inputs, "defaultBranch") not in ("", "main"):
                 # github/resource_github_repository.go, Create.
                 yield "cannot set the default branch on a new repository to something other than 'main'"
-        yield from self.around.missing(res.token, res.inputs, res.old_inputs, res.id)
+        yield from self.existing.missing_references(res.token, res.inputs, res.old_inputs, res.id)
 
     def overwrites(self, token: str) -> bool:
         # PUT requests: docs.github.com/en/rest/actions/secrets ("Create or update a repository secret"). The same
@@ -140,65 +140,68 @@ class Github(Cloud):
     def identity(self, res: Resource) -> str:
         number = _number(res)
         if res.token in ID_FORMS:
-            known = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
-            if "environment" in known:
-                known["environment"] = known["environment"].replace(":", "??")
-            return ID_FORMS[res.token].format_map({**known, "owner": self.owner, "number": number})
+            values = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
+            if "environment" in values:
+                values["environment"] = values["environment"].replace(":", "??")
+            return ID_FORMS[res.token].format_map({**values, "owner": self.owner, "number": number})
         return _node(res) if res.token in NODE_IS_ID else number
 
     def computed(self, res: Resource) -> dict[str, Any]:
         outputs = self.shapes.shape(res.token).outputs
-        before, time = res.outputs, _go_time(now()) if res.token in TIMED else now()
-        found: dict[str, Any] = {
+        old_outputs, time = res.outputs, _go_time(now()) if res.token in TIMED else now()
+        outputs_of_type: dict[str, Any] = {
             "etag": f'W/"{res.suffix(64)}"',
-            "nodeId": before.get("nodeId") or _node(res),
-            "createdAt": before.get("createdAt") or time,
+            "nodeId": old_outputs.get("nodeId") or _node(res),
+            "createdAt": old_outputs.get("createdAt") or time,
             "updatedAt": time,
             "remoteUpdatedAt": time,
-            "repositoryId": before.get("repositoryId") or self._repository_id(res),
+            "repositoryId": old_outputs.get("repositoryId") or self._repository_id(res),
         }
         match res.token:
             case types.REPOSITORY:
-                found |= self._repository(res)
+                outputs_of_type |= self._repository(res)
             case types.RULESET:
-                found["rulesetId"] = int(res.id)
+                outputs_of_type["rulesetId"] = int(res.id)
             case "github:index/team:Team":
                 name = res.inputs.get("name") or ""
-                found |= {"slug": str(name).lower().replace(" ", "-"), "membersCount": before.get("membersCount") or 0}
+                outputs_of_type |= {
+                    "slug": str(name).lower().replace(" ", "-"),
+                    "membersCount": old_outputs.get("membersCount") or 0,
+                }
             case types.RUNNER_GROUP:
                 address = f"https://api.github.com/orgs/{self.owner}/actions/runner-groups/{res.id}"
-                found |= {
+                outputs_of_type |= {
                     "default": False,
                     "inherited": False,
                     "runnersUrl": f"{address}/runners",
                     "selectedRepositoriesUrl": f"{address}/repositories",
                 }
             case token if token in types.SECRETS:
-                found["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
-        found |= plans.left_out(res.token, res.inputs, self.plan)
-        return {name: value for name, value in found.items() if name in outputs and value is not None}
+                outputs_of_type["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
+        outputs_of_type |= plans.ignored_settings(res.token, res.inputs, self.plan)
+        return {name: value for name, value in outputs_of_type.items() if name in outputs and value is not None}
 
     def deleted(self, res: Resource) -> None:
         if res.token in (types.REPOSITORY, types.ENVIRONMENT):
-            gone = text_of(res.outputs, "name") or res.id
-            for one in list(self.around.goes_with(res.token, res.inputs, gone)):
+            name = text_of(res.outputs, "name") or res.id
+            for one in list(self.existing.deleted_together(res.token, res.inputs, name)):
                 res.world.delete(one.type, one.id, f"with {res.name}")
         if res.token == types.REPOSITORY and res.inputs.get("archiveOnDestroy") is True:
             # github/resource_github_repository.go, Delete: the repository is archived, not deleted.
-            left = Record(res.token, res.id, outputs={**res.outputs, "archived": True}, origin="api")
-            res.world.insert(left)
+            archived = Record(res.token, res.id, outputs={**res.outputs, "archived": True}, origin="api")
+            res.world.insert(archived)
         if res.token in types.SECRETS:
             # GitHub treats `token` and `TOKEN` as the same secret.
             for one in [one for one in res.world.find(res.token) if same_name(one.id, res.id)]:
                 res.world.delete(one.type, one.id, f"with {res.name}")
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         # github/resource_github_repository_ruleset.go, Import: <repository>:<number>.
-        home, _, number = given.rpartition(":")
-        if token == types.RULESET and home:
-            found = super().locate(token, number)
-            return found if found and same_name(text_of(found.inputs, "repository"), home) else None
-        return super().locate(token, given)
+        repository, _, number = import_id.rpartition(":")
+        if token == types.RULESET and repository:
+            ruleset = super().locate(token, number)
+            return ruleset if ruleset and same_name(text_of(ruleset.inputs, "repository"), repository) else None
+        return super().locate(token, import_id)
 
     def write_only(self, token: str) -> Collection[str]:
         # Read in every resource_github_*_secret.go sets only the times.
@@ -208,10 +211,10 @@ class Github(Cloud):
         """Return a secret with the time of its last manual change. GitHub reports nothing else about the change."""
         if record.type not in types.SECRETS:
             return record
-        mine = [one for one in self.context.world.events() if (one.type, one.id) == (record.type, record.id)]
-        if not mine or mine[-1].note != EDITED:
+        events = [one for one in self.context.world.events() if (one.type, one.id) == (record.type, record.id)]
+        if not events or events[-1].note != EDITED:
             return record
-        return replace(record, outputs={**record.outputs, "remoteUpdatedAt": _go_time(mine[-1].time)})
+        return replace(record, outputs={**record.outputs, "remoteUpdatedAt": _go_time(events[-1].time)})
 
     # -- Lookups ------------------------------------------------------------------------------------------------------
 
@@ -219,25 +222,27 @@ class Github(Cloud):
         result, secret = super().invoke(token, arguments)
         if token == GET_REPOSITORY and result.get("fullName"):
             owner, _, name = str(result["fullName"]).rpartition("/")
-            made = self.around.made(name) if same_name(owner, self.owner) else None
-            if not made and self._unlisted(token, arguments, f"{owner}/{name}"):
+            repository = self.existing.created(name) if same_name(owner, self.owner) else None
+            if not repository and self._unlisted(token, arguments, f"{owner}/{name}"):
                 # terraform-provider-github v6.13.0, github/data_source_github_repository.go: an empty result, no error.
                 return {}, ()
-            if made:
+            if repository:
                 function = self.shapes.function(token)
-                known = function.outputs if function else {}
-                result |= {key: value for key, value in made.outputs.items() if key in known and key != "id"}
-            if not made and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
+                function_outputs = function.outputs if function else {}
+                result |= {
+                    key: value for key, value in repository.outputs.items() if key in function_outputs and key != "id"
+                }
+            if not repository and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
                 # The number depends on the name alone, so it is the same in every run.
                 result["repoId"] = repositories.number(str(result["fullName"]), result["repoId"])
-            self.around.look(result)
-            if result.get("repoId") is not None and not made:
+            self.existing.store_lookup(result)
+            if result.get("repoId") is not None and not repository:
                 repositories.remember(self.context.world, result)
         return result, secret
 
     def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:
         """Return True if sandbox.yaml lists the repositories on GitHub, and this one is not in the list."""
-        if not self.around.patterns or self.around.exists(path):
+        if not self.existing.patterns or self.existing.exists(path):
             return False
         return not self.lookups.answered_by_user(token, arguments, self.context.config)
 
@@ -262,8 +267,10 @@ class Github(Cloud):
     def _repository_id(self, res: Resource) -> int | None:
         """Return the number of the repository of a secret or variable, or None if it is not known."""
         name = text_of(res.inputs, "repository")
-        made = self.around.made(name) if name else None
-        attributes = made.outputs if made else self.around.found.get(f"{self.owner}/{name}".lower(), {})
+        repository = self.existing.created(name) if name else None
+        attributes = (
+            repository.outputs if repository else self.existing.looked_up.get(f"{self.owner}/{name}".lower(), {})
+        )
         return attributes.get("repoId")
 
 

@@ -38,18 +38,18 @@ def number(full_name: str, first: int = FIRST_NUMBER) -> int:
     return first + int(hashlib.sha256(full_name.lower().encode()).hexdigest(), 16) % NUMBERS
 
 
-def remember(world: World, found: Mapping[str, Any]) -> None:
+def remember(world: World, result: Mapping[str, Any]) -> None:
     """Store the result of a lookup. A runner group uses it to find the name of a repository's number."""
-    owner, _, name = str(found["fullName"]).rpartition("/")
-    one = Repository(int(found["repoId"]), owner, name, found.get("visibility") != "public")
-    _keep(world, one)
+    owner, _, name = str(result["fullName"]).rpartition("/")
+    repository = Repository(int(result["repoId"]), owner, name, result.get("visibility") != "public")
+    _store(world, repository)
 
 
-def _keep(world: World, one: Repository) -> None:
-    text = json.dumps(asdict(one))
-    for key in (f"{_BY_NAME}/{one.full_name.lower()}", f"{_BY_NUMBER}/{one.id}"):
+def _store(world: World, repository: Repository) -> None:
+    text = json.dumps(asdict(repository))
+    for key in (f"{_BY_NAME}/{repository.full_name.lower()}", f"{_BY_NUMBER}/{repository.id}"):
         if world.setting(key) != text:
-            world.keep(key, text)
+            world.set_setting(key, text)
 
 
 @dataclass(frozen=True)
@@ -60,45 +60,47 @@ class Repositories:
     patterns: tuple[str, ...] = ()
 
     def get(self, full_name: str) -> Repository | None:
-        for made in self._made():
-            if same_name(made.full_name, full_name):
-                return made
-        wanted = full_name.lower()
-        if wanted.count("/") != 1 or not any(fnmatchcase(wanted, one.lower()) for one in self.patterns):
+        for created in self._created():
+            if same_name(created.full_name, full_name):
+                return created
+        lower_name = full_name.lower()
+        if lower_name.count("/") != 1 or not any(
+            fnmatchcase(lower_name, repository.lower()) for repository in self.patterns
+        ):
             return None
-        if known := self.world.setting(f"{_BY_NAME}/{wanted}"):
-            return Repository(**json.loads(known))
+        if stored := self.world.setting(f"{_BY_NAME}/{lower_name}"):
+            return Repository(**json.loads(stored))
         owner, _, name = full_name.partition("/")
-        one = Repository(number(full_name), owner, name)
-        _keep(self.world, one)
-        return one
+        repository = Repository(number(full_name), owner, name)
+        _store(self.world, repository)
+        return repository
 
-    def by_number(self, wanted: int) -> Repository | None:
-        if known := self.world.setting(f"{_BY_NUMBER}/{wanted}"):
-            return Repository(**json.loads(known))
-        return next((one for one in self._made() if one.id == wanted), None)
+    def by_number(self, number: int) -> Repository | None:
+        if stored := self.world.setting(f"{_BY_NUMBER}/{number}"):
+            return Repository(**json.loads(stored))
+        return next((one for one in self._created() if one.id == number), None)
 
-    def every(self) -> list[Repository]:
+    def all(self) -> list[Repository]:
         """Return the repositories with a known name: created, looked up, used, or listed without a wildcard."""
-        named = [self.get(one) for one in self.patterns if one.count("/") == 1 and not WILDCARDS & set(one)]
-        kept = [Repository(**json.loads(text)) for text in self.world.settings(f"{_BY_NAME}/")]
-        found = {one.id: one for one in [*self._made(), *named, *kept] if one}
-        return sorted(found.values(), key=lambda one: one.id)
+        listed = [self.get(one) for one in self.patterns if one.count("/") == 1 and not WILDCARDS & set(one)]
+        stored = [Repository(**json.loads(text)) for text in self.world.settings(f"{_BY_NAME}/")]
+        by_id = {one.id: one for one in [*self._created(), *listed, *stored] if one}
+        return sorted(by_id.values(), key=lambda one: one.id)
 
     def of(self, owner: str) -> list[Repository]:
-        return [one for one in self.every() if same_name(one.owner, owner)]
+        return [one for one in self.all() if same_name(one.owner, owner)]
 
     def named(self, name: str) -> list[str]:
         """Return the possible full names of a repository with this name."""
         listed = {one.partition("/")[0] for one in self.patterns if one.count("/") == 1}
         owners = {one for one in listed if not WILDCARDS & set(one)}
-        return [f"{owner}/{name}" for owner in sorted(owners | {one.owner for one in self._made()})]
+        return [f"{owner}/{name}" for owner in sorted(owners | {one.owner for one in self._created()})]
 
-    def _made(self) -> Iterator[Repository]:
+    def _created(self) -> Iterator[Repository]:
         for one in self.world.find(types.REPOSITORY):
-            yield _of_record(one)
+            yield _from_record(one)
 
 
-def _of_record(record: Record) -> Repository:
+def _from_record(record: Record) -> Repository:
     owner, _, name = text_of(record.outputs, "fullName").rpartition("/")
     return Repository(int(record.outputs["repoId"]), owner, name, record.outputs.get("visibility") != "public")

@@ -86,20 +86,25 @@ class Route(NamedTuple):
         return self.answer.__name__.strip("_")
 
 
-def paged(request: Request, key: str, rows: Sequence[Row], form: Callable[[Row], Any], **more: Any) -> Answer:
-    """Return one page of rows with the Link header to the others. `form` converts a row; `more` adds fields."""
+def paged(request: Request, key: str, rows: Sequence[Row], to_document: Callable[[Row], Any], **fields: Any) -> Answer:
+    """Return one page of rows with the Link header to the others. `to_document` converts a row."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
-    shown = [one for one, at in pages.items() if (0 < at < page if one in ("prev", "first") else page < at <= last)]
-    given = {name: values[-1] for name, values in request.call.query.items()}
-    links = [
-        f'<{request.base}{request.call.path}?{urlencode({**given, "page": pages[one]})}>; rel="{one}"' for one in shown
+    relations = [
+        one
+        for one, number in pages.items()
+        if (0 < number < page if one in ("prev", "first") else page < number <= last)
     ]
-    body = {"total_count": len(rows), key: [form(one) for one in rows[(page - 1) * size : page * size]]} | more
-    plain = as_json(200, body)
-    return Answer(plain.status, plain.body, plain.kind, {"Link": ", ".join(links)} if links else {})
+    query = {name: values[-1] for name, values in request.call.query.items()}
+    links = [
+        f'<{request.base}{request.call.path}?{urlencode({**query, "page": pages[one]})}>; rel="{one}"'
+        for one in relations
+    ]
+    body = {"total_count": len(rows), key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
+    answer = as_json(200, body)
+    return Answer(answer.status, answer.body, answer.kind, {"Link": ", ".join(links)} if links else {})
 
 
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isdecimal() else otherwise
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isdecimal() else default

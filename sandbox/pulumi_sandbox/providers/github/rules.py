@@ -70,14 +70,15 @@ def setting_name(inputs: Values, key: str) -> Iterator[Problem]:
 
 def secret_value(inputs: Values) -> Iterator[Problem]:
     """Check ExactlyOneOf, RequiredWith and StringIsBase64 of the four inputs for a secret's value."""
-    given = [name for name in types.VALUES if inputs.get(name) is not None]
-    every = "`encrypted_value,plaintext_value,value,value_encrypted`"
-    if not given:
-        yield Problem("value", f'"value": one of {every} must be specified')
-    elif len(given) > 1:
-        found = ",".join(_snake(name) for name in given)
+    set_inputs = [name for name in types.VALUES if inputs.get(name) is not None]
+    all_inputs = "`encrypted_value,plaintext_value,value,value_encrypted`"
+    if not set_inputs:
+        yield Problem("value", f'"value": one of {all_inputs} must be specified')
+    elif len(set_inputs) > 1:
+        set_names = ",".join(_snake(name) for name in set_inputs)
         yield Problem(
-            given[0], f'"{_snake(given[0])}": only one of {every} can be specified, but `{found}` were specified.'
+            set_inputs[0],
+            f'"{_snake(set_inputs[0])}": only one of {all_inputs} can be specified, but `{set_names}` were specified.',
         )
     if inputs.get("keyId") is not None and inputs.get("valueEncrypted") is None:
         yield Problem("keyId", '"key_id": all of `key_id,value_encrypted` must be specified')
@@ -103,9 +104,9 @@ def repository_name(inputs: Values, key: str) -> Iterator[Problem]:
 def environment(inputs: Values) -> Iterator[Problem]:
     yield from between(inputs, "waitTimer", "waitTimer", 0, LONGEST_WAIT)
     for row in rows(inputs.get("reviewers")):
-        for who in ("teams", "users"):
-            if isinstance(row.get(who), list) and len(row[who]) > MOST_REVIEWERS:
-                yield Problem(f"reviewers[0].{who}", f"Too many {who}: no more than {MOST_REVIEWERS} are taken")
+        for kind in ("teams", "users"):
+            if isinstance(row.get(kind), list) and len(row[kind]) > MOST_REVIEWERS:
+                yield Problem(f"reviewers[0].{kind}", f"Too many {kind}: no more than {MOST_REVIEWERS} are taken")
 
 
 def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: str = "") -> Iterator[Problem]:

@@ -45,7 +45,7 @@ def ruleset(inputs: Values) -> Iterator[Problem]:
     rules = table(inputs.get("rules"))
     yield from rule_values(rules)
     yield from conditions(text_of(inputs, "target"), inputs.get("conditions"))
-    yield from fitting(text_of(inputs, "target"), rules)
+    yield from rules_of_target(text_of(inputs, "target"), rules)
 
 
 def rule_values(rules: Mapping[str, Any]) -> Iterator[Problem]:
@@ -70,18 +70,18 @@ def rule_values(rules: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def conditions(target: str, given: Any) -> Iterator[Problem]:
+def conditions(target: str, condition_input: Any) -> Iterator[Problem]:
     """Check the conditions, as in validateRulesetConditions."""
-    if not isinstance(given, Mapping) or not target:
+    if not isinstance(condition_input, Mapping) or not target:
         return
-    named = given.get("refName")
-    if target == "push" and named:
+    ref_name = condition_input.get("refName")
+    if target == "push" and ref_name:
         yield Problem("conditions", "ref_name must not be set for push target")
-    elif target in ("branch", "tag") and named is None:
+    elif target in ("branch", "tag") and ref_name is None:
         yield Problem("conditions", f"ref_name must be set for {target} target")
 
 
-def fitting(target: str, rules: Mapping[str, Any]) -> Iterator[Problem]:
+def rules_of_target(target: str, rules: Mapping[str, Any]) -> Iterator[Problem]:
     """Check that the rules fit the target, as in validateRules. A value that is false or empty is ignored (GetOk)."""
     for name, value in rules.items():
         if not value or name.startswith("__") or not target:

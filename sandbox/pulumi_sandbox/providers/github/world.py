@@ -18,7 +18,7 @@ API = "https://api.github.com"
 DEFAULT_GROUP = "Default"
 
 
-def answer(method: str, path: str, status: int, message: str, errors: str = "") -> str:
+def refusal_text(method: str, path: str, status: int, message: str, errors: str = "") -> str:
     """Format an error of GitHub's API in the form of the provider's client.
 
     Source: google/go-github v88, github/github.go, ErrorResponse.Error.
@@ -27,8 +27,8 @@ def answer(method: str, path: str, status: int, message: str, errors: str = "") 
 
 
 @dataclass
-class CloudContext:
-    """The world, and the resources that exist outside of it.
+class ExistingResources:
+    """The resources that references may name: those of the world (emulated cloud state) and those outside of any stack.
 
     Paths are `owner/repository`, paths below it, and `repositories/<number>`.
     """
@@ -36,53 +36,61 @@ class CloudContext:
     world: World
     owner: str
     patterns: tuple[str, ...] = ()
-    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looked_up: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The results of lookups in this run, by path. A stack may use a repository that it has looked up."""
 
-    def made(self, name: str) -> Record | None:
+    def created(self, name: str) -> Record | None:
         """Return the repository of this name that a stack created, or None."""
         records = self.world.find(types.REPOSITORY)
         return next((one for one in records if same_name(text_of(one.outputs, "name") or one.id, name)), None)
 
     def exists(self, path: str) -> bool:
         """Return True if sandbox.yaml lists the path or a lookup returned it."""
-        wanted = path.lower()
-        return wanted in self.found or any(fnmatchcase(wanted, one.lower()) for one in self.patterns)
+        lower_path = path.lower()
+        return lower_path in self.looked_up or any(fnmatchcase(lower_path, one.lower()) for one in self.patterns)
 
-    def look(self, result: dict[str, Any]) -> None:
+    def store_lookup(self, result: dict[str, Any]) -> None:
         """Store the result of a lookup of a repository."""
         if result.get("fullName"):
-            self.found[str(result["fullName"]).lower()] = result
+            self.looked_up[str(result["fullName"]).lower()] = result
         if result.get("repoId") is not None:
-            self.found[f"repositories/{int(result['repoId'])}"] = result
+            self.looked_up[f"repositories/{int(result['repoId'])}"] = result
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def taken(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+    def name_in_use(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
         """Yield GitHub's refusal if the name is in use.
 
         Names of secrets and environments are never in use: a PUT creates or overwrites them.
         """
         match token:
-            case types.REPOSITORY if self.made(text_of(inputs, "name")):
+            case types.REPOSITORY if self.created(text_of(inputs, "name")):
                 # The errors of this call are quoted in github.com/rundel/ghclass/issues/14 and many other issues.
                 errors = "{Resource:Repository Field:name Code:custom Message:name already exists on this account}"
-                yield answer("POST", f"orgs/{self.owner}/repos", 422, "Repository creation failed.", errors)
+                yield refusal_text("POST", f"orgs/{self.owner}/repos", 422, "Repository creation failed.", errors)
             case types.RUNNER_GROUP if self._group(text_of(inputs, "name")):
                 # Source of the status 409: lindluni/actions-runner-manager. The message is that for a runner's name
                 # (github.com/runs-on/runs-on/issues/33), because no source quotes the message for a group.
                 text = f"Already exists - A runner group with the name {text_of(inputs, 'name')} already exists."
-                yield answer("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
-            case types.RULESET if self._siblings(token, inputs, "name"):
+                yield refusal_text("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
+            case types.RULESET if self._name_exists(token, inputs, "name"):
                 # "Name must be unique", with 422: github.com/github-community-projects/safe-settings/pull/1047.
                 path = f"repos/{self.owner}/{text_of(inputs, 'repository')}/rulesets"
-                yield answer("POST", path, 422, "Validation Failed", "Name must be unique")
-            case token if token in types.VARIABLES and self._siblings(token, inputs, "variableName"):
+                yield refusal_text("POST", path, 422, "Validation Failed", "Name must be unique")
+            case token if token in types.VARIABLES and self._name_exists(token, inputs, "variableName"):
                 # terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go: "Variable already
                 # exists".
-                yield answer("POST", self._variables(token, inputs), 409, "Already exists - Variable already exists")
+                yield refusal_text(
+                    "POST", self._variables(token, inputs), 409, "Already exists - Variable already exists"
+                )
 
-    def missing(self, token: str, inputs: dict[str, Any], old: dict[str, Any] | None, id: str) -> Iterator[str]:  # noqa: A002
+    def missing_references(
+        self,
+        token: str,
+        inputs: dict[str, Any],
+        old: dict[str, Any] | None,
+        id: str,  # noqa: A002 - Pulumi's own word
+    ) -> Iterator[str]:
         """Yield GitHub's refusals of references to missing resources.
 
         `old` and `id` are the old inputs and the id at an update.
@@ -95,14 +103,14 @@ class CloudContext:
         if token == types.RULESET:
             yield from self._ruleset(name, old, id)
         if token in (types.RUNNER_GROUP, types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
-            yield from self._numbers(inputs)
+            yield from self._selected_repositories(inputs)
         selects = text_of(inputs, "visibility") == "selected" or not inputs.get("selectedRepositoryIds")
         if token == types.RUNNER_GROUP and old is None and not selects:
             # github/resource_github_actions_runner_group.go, Create alone.
             yield "cannot use selected_repository_ids without visibility being set to selected"
 
     def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
-        if self.made(name) or self.exists(f"{self.owner}/{name}"):
+        if self.created(name) or self.exists(f"{self.owner}/{name}"):
             return
         # For secrets and rulesets, the provider reads the repository first. For others, it sends the resource directly.
         call = ("GET", f"repos/{self.owner}/{name}")
@@ -110,51 +118,53 @@ class CloudContext:
             call = ("POST", self._variables(token, inputs))
         elif token == types.ENVIRONMENT:
             call = ("PUT", self._environment_path(inputs))
-        yield answer(*call, 404, "Not Found") + self._hint(f"{self.owner}/{name}")
+        yield refusal_text(*call, 404, "Not Found") + self._hint(f"{self.owner}/{name}")
 
     def _environment(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
         repository, environment = text_of(inputs, "repository"), text_of(inputs, "environment")
         rows = self.world.find(types.ENVIRONMENT)
-        there = any(
+        exists = any(
             same_name(text_of(one.inputs, "repository"), repository)
             and same_name(text_of(one.inputs, "environment"), environment)
             for one in rows
         )
         path = f"{self.owner}/{repository}/environments/{environment}"
-        if not there and not self.exists(path):
+        if not exists and not self.exists(path):
             secret = token == types.ENVIRONMENT_SECRET
             method, last = ("GET", "secrets/public-key") if secret else ("POST", "variables")
             call = (method, f"{self._environment_path(inputs)}/{last}")
-            yield answer(*call, 404, "Not Found") + self._hint(path)
+            yield refusal_text(*call, 404, "Not Found") + self._hint(path)
 
     def _ruleset(self, name: str, old: dict[str, Any] | None, number: str) -> Iterator[str]:
-        before = text_of(old or {}, "repository")
-        if before and not same_name(before, name):
+        old_repository = text_of(old or {}, "repository")
+        if old_repository and not same_name(old_repository, name):
             # No ForceNew: the update requests the ruleset of the old repository from the new repository.
-            yield answer("PUT", f"repos/{self.owner}/{name}/rulesets/{number}", 404, "Not Found")
-        home = self.made(name)
-        if old is None and home and home.outputs.get("archived") is True:
+            yield refusal_text("PUT", f"repos/{self.owner}/{name}/rulesets/{number}", 404, "Not Found")
+        repository = self.created(name)
+        if old is None and repository and repository.outputs.get("archived") is True:
             yield f"cannot create ruleset on archived repository {self.owner}/{name}"
 
-    def _numbers(self, inputs: dict[str, Any]) -> Iterator[str]:
-        known = {int(one.outputs["repoId"]) for one in self.world.find(types.REPOSITORY) if one.outputs.get("repoId")}
+    def _selected_repositories(self, inputs: dict[str, Any]) -> Iterator[str]:
+        created_numbers = {
+            int(one.outputs["repoId"]) for one in self.world.find(types.REPOSITORY) if one.outputs.get("repoId")
+        }
         for number in numbers(inputs, "selectedRepositoryIds"):
             path = f"repositories/{number}"
-            if number not in known and not self.exists(path):
+            if number not in created_numbers and not self.exists(path):
                 # GitHub's answer to a number without a repository is not documented.
-                yield answer("GET", path, 404, "Not Found") + self._hint(path)
+                yield refusal_text("GET", path, 404, "Not Found") + self._hint(path)
 
     def is_public(self, name: str) -> bool:
         """Return True if the repository of this name is public. A repository without a lookup counts as private."""
-        made = self.made(name)
-        found = made.outputs if made else self.found.get(f"{self.owner}/{name}".lower(), {})
-        return found.get("visibility") == "public"
+        repository = self.created(name)
+        attributes = repository.outputs if repository else self.looked_up.get(f"{self.owner}/{name}".lower(), {})
+        return attributes.get("visibility") == "public"
 
     def public(self, inputs: dict[str, Any]) -> Iterator[str]:
         """Yield the names of the selected repositories that are public."""
         for number in numbers(inputs, "selectedRepositoryIds"):
-            made = self.world.find(types.REPOSITORY, repoId=number)
-            attributes = made[0].outputs if made else self.found.get(f"repositories/{number}", {})
+            rows = self.world.find(types.REPOSITORY, repoId=number)
+            attributes = rows[0].outputs if rows else self.looked_up.get(f"repositories/{number}", {})
             if attributes.get("visibility") == "public":
                 yield str(attributes.get("name") or attributes.get("fullName"))
 
@@ -162,11 +172,11 @@ class CloudContext:
         groups = self.world.find(types.RUNNER_GROUP)
         return same_name(name, DEFAULT_GROUP) or any(same_name(text_of(one.inputs, "name"), name) for one in groups)
 
-    def _siblings(self, token: str, inputs: dict[str, Any], key: str) -> bool:
+    def _name_exists(self, token: str, inputs: dict[str, Any], key: str) -> bool:
         """Return True if the same repository, environment or organization has a resource of this name."""
-        places = [name for name in ("repository", "environment", key) if name in inputs]
+        key_inputs = [name for name in ("repository", "environment", key) if name in inputs]
         return any(
-            all(same_name(text_of(one.inputs, name), text_of(inputs, name)) for name in places)
+            all(same_name(text_of(one.inputs, name), text_of(inputs, name)) for name in key_inputs)
             for one in self.world.find(token)
         )
 
@@ -186,16 +196,16 @@ class CloudContext:
 
     # -- after Delete -------------------------------------------------------------------------------------------------
 
-    def goes_with(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Record]:
+    def deleted_together(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Record]:
         """Yield the resources that GitHub deletes together with a resource."""
         for kind in types.BELONGINGS:
-            for one in self.world.find(kind):
-                of_it = same_name(text_of(one.inputs, "repository"), name)
+            for row in self.world.find(kind):
+                belongs = same_name(text_of(row.inputs, "repository"), name)
                 if token == types.ENVIRONMENT:
-                    of_it = (
+                    belongs = (
                         kind in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
-                        and same_name(text_of(one.inputs, "repository"), text_of(inputs, "repository"))
-                        and same_name(text_of(one.inputs, "environment"), text_of(inputs, "environment"))
+                        and same_name(text_of(row.inputs, "repository"), text_of(inputs, "repository"))
+                        and same_name(text_of(row.inputs, "environment"), text_of(inputs, "environment"))
                     )
-                if of_it:
-                    yield one
+                if belongs:
+                    yield row

@@ -32,7 +32,7 @@ SETTINGS = ("kubeconfig", "context", "cluster")
 
 
 @dataclass(frozen=True)
-class Active:
+class CurrentCluster:
     """The cluster of the current context, and the arguments of the command that gets its credentials."""
 
     name: str = ""
@@ -43,27 +43,29 @@ class Active:
         return next((value for flag, value in pairwise(self.arguments) if flag in flags), "")
 
 
-def active(config: Mapping[str, Any]) -> Active:
+def current_cluster(config: Mapping[str, Any]) -> CurrentCluster:
     """Return the cluster of the current context; empty if there is no kubeconfig or its value is unknown yet."""
-    given, context, cluster = (str(config.get(name) or "") for name in SETTINGS)
+    kubeconfig, context, cluster = (str(config.get(name) or "") for name in SETTINGS)
     try:
         # The provider accepts the contents or the path of a kubeconfig.
-        return _read(given if "\n" in given or "{" in given else Path(given).read_text(), context, cluster)
+        return _read(
+            kubeconfig if "\n" in kubeconfig or "{" in kubeconfig else Path(kubeconfig).read_text(), context, cluster
+        )
     except (OSError, ValueError, yaml.YAMLError):
-        return Active()
+        return CurrentCluster()
 
 
 @lru_cache(maxsize=16)
-def _read(text: str, context: str, cluster: str) -> Active:
+def _read(text: str, context: str, cluster: str) -> CurrentCluster:
     document = yaml.safe_load(text)
-    wanted = context or inner(document, "current-context")
-    chosen = _entry(document, "context", wanted)
-    if wanted and chosen is None:
-        return Active()
-    user = _entry(document, "user", inner(chosen, "user"))
-    name = str(cluster or inner(chosen, "cluster") or "")
+    context_name = context or inner(document, "current-context")
+    context_entry = _entry(document, "context", context_name)
+    if context_name and context_entry is None:
+        return CurrentCluster()
+    user = _entry(document, "user", inner(context_entry, "user"))
+    name = str(cluster or inner(context_entry, "cluster") or "")
     arguments = tuple(str(one) for one in inner(user, "exec", "args") or ())
-    return Active(name, _entry(document, "cluster", name or None), arguments)
+    return CurrentCluster(name, _entry(document, "cluster", name or None), arguments)
 
 
 def _entry(document: Any, kind: str, name: Any) -> Any:
@@ -74,23 +76,23 @@ def _entry(document: Any, kind: str, name: Any) -> Any:
 
 def identity(config: Mapping[str, Any], world: World) -> str:
     """Return the cluster's identity: `us-east-1/ci` on EKS, else the server's address; empty if unknown."""
-    found = active(config)
-    server = str(inner(found.entry, "server") or "").rstrip("/")
-    arn, endpoint = ARN.fullmatch(found.name), ENDPOINT.match(server)
-    name = found.option(NAME) or (arn[2] if arn else "")
-    region = found.option(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")
+    current = current_cluster(config)
+    server = str(inner(current.entry, "server") or "").rstrip("/")
+    arn, endpoint = ARN.fullmatch(current.name), ENDPOINT.match(server)
+    name = current.option(NAME) or (arn[2] if arn else "")
+    region = current.option(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")
     if not name and server:
-        made = next(iter(world.find(EKS, endpoint=server)), None)
-        if made is None:
+        row = next(iter(world.find(EKS, endpoint=server)), None)
+        if row is None:
             return server
-        name = made.id
+        name = row.id
     return f"{region}/{name}" if region and name else name
 
 
-def is_of(cluster: str, name: Any, region: Any) -> bool:
+def is_cluster(cluster: str, name: Any, region: Any) -> bool:
     """Return True if the identity is that of the EKS cluster. If either has no region, only the names count."""
-    there, _, called = cluster.rpartition("/")
-    return called == name and (not there or not region or there == region)
+    own_region, _, own_name = cluster.rpartition("/")
+    return own_name == name and (not own_region or not region or own_region == region)
 
 
 def replaces(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
@@ -98,6 +100,6 @@ def replaces(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
 
     Source: pulumi-kubernetes at 94977969, provider.go, DiffConfig.
     """
-    before, after = active(old).entry, active(new).entry
+    before, after = current_cluster(old).entry, current_cluster(new).entry
     changed = new.get(name) is UNKNOWN or (before is not None and after is not None and before != after)
     return name in SETTINGS and changed

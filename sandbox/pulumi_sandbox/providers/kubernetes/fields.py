@@ -63,15 +63,15 @@ def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
     )
 
 
-def is_open(value: Any) -> bool:
+def has_unknown(value: Any) -> bool:
     """Return True if a part of the value is unknown during a preview."""
     return any(isinstance(one, Unknown) for _, one in leaves(value))
 
 
 def _pattern(message: str, pattern: str, *examples: str) -> str:
     """Return the message of a pattern that does not match (content/errors.go, RegexError)."""
-    given = "".join(f"{' or ' if at else ''}'{one}', " for at, one in enumerate(examples))
-    return f"{message} (e.g. {given}regex used for validation is '{pattern}')"
+    quoted = "".join(f"{' or ' if at else ''}'{one}', " for at, one in enumerate(examples))
+    return f"{message} (e.g. {quoted}regex used for validation is '{pattern}')"
 
 
 def too_long(most: int) -> str:
@@ -172,10 +172,10 @@ def data_key(value: str) -> Iterator[str]:
 
 def quantity(value: Any) -> Fraction | None:
     """Parse a quantity such as `500m`, `2Gi`, `1e3` or a plain number; return None for an invalid one."""
-    found = re.fullmatch(QUANTITY, str(value)) if not isinstance(value, bool) else None
-    if found is None:
+    match = re.fullmatch(QUANTITY, str(value)) if not isinstance(value, bool) else None
+    if match is None:
         return None
-    number, suffix = found.groups()
+    number, suffix = match.groups()
     try:
         if suffix[:1] in ("e", "E") and suffix[1:]:
             return Fraction(f"{number}e{int(suffix[1:])}")
@@ -192,10 +192,10 @@ def canonical(value: Any) -> str:
     if suffix[:1] in ("e", "E") and suffix[1:]:
         power = next(power for power in range(18, -10, -3) if (amount / Fraction(10) ** power).denominator == 1)
         return f"{amount / Fraction(10) ** power}{f'e{power}' if power else ''}"
-    return printed(amount, binary=suffix.endswith("i"))
+    return format_quantity(amount, binary=suffix.endswith("i"))
 
 
-def printed(amount: Fraction, *, binary: bool) -> str:
+def format_quantity(amount: Fraction, *, binary: bool) -> str:
     """Print an amount (pkg/api/resource/quantity.go, CanonicalizeBytes).
 
     Amounts below 1024 and fractions have no binary form.

@@ -16,19 +16,19 @@ def kind(token: str) -> str:
 
 def group(token: str) -> str:
     """Return the API group of a token: `kubernetes:apps/v1:Deployment` has `apps`; the default is `core`."""
-    found, slash, _ = token.split(":")[1].partition("/")
-    return found if slash else "core"
+    name, slash, _ = token.split(":")[1].partition("/")
+    return name if slash else "core"
 
 
 def resource(token: str) -> str:
     """Return the resource name of a kind, such as `jobs.batch` (apimachinery, UnsafeGuessKindToResource)."""
-    word, of = kind(token).lower(), group(token)
+    word, api_group = kind(token).lower(), group(token)
     plural = {"s": f"{word}es", "y": f"{word[:-1]}ies"}.get(word[-1], f"{word}s")
     plural = word if word.endswith("endpoints") else plural
-    return plural if of == "core" else f"{plural}.{of}"
+    return plural if api_group == "core" else f"{plural}.{api_group}"
 
 
-def taken(res: Resource, stack: str) -> str:
+def already_exists(res: Resource, stack: str) -> str:
     """Return the error for a name that the cluster already has.
 
     Sources: helm.sh/helm/v3, pkg/action/install.go, availableName; k8s.io/apimachinery, NewAlreadyExists.
@@ -54,7 +54,7 @@ def _byte(res: Resource) -> int:
     return int(res.suffix(2), 16)
 
 
-def filled(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
+def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the API server and its controllers fill in, for kinds whose fields programs read."""
     match kind(res.token):
         case "Namespace":

@@ -48,9 +48,9 @@ class Kubernetes(Cloud):
 
     def start(self, context: Context) -> None:
         super().start(context)
-        self._all = context.world
+        self._whole_world = context.world
         # A provider handles the objects of one cluster only.
-        context.world = context.world.within(self.package, self.cluster)
+        context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
         self.workloads = Workloads(
@@ -66,25 +66,25 @@ class Kubernetes(Cloud):
         return kubernetes_cluster.replaces(old, new, name)
 
     def cluster(self) -> str:
-        return kubernetes_cluster.identity(self.context.config, self._all)
+        return kubernetes_cluster.identity(self.context.config, self._whole_world)
 
     def autoname(self, res: Resource) -> None:
         """Set a missing name and a missing namespace, as Check in provider.go does."""
-        given = res.inputs.get("metadata")
+        metadata_input = res.inputs.get("metadata")
         if res.token == RELEASE:
             self._name_release(res)
             return
-        if not isinstance(given, Mapping | None):
+        if not isinstance(metadata_input, Mapping | None):
             return
-        metadata = dict(given or {})
+        metadata = dict(metadata_input or {})
         if (
             not metadata.get("name")
             and not metadata.get("generateName")
             and not objects.kind(res.token).endswith("Patch")
         ):
             old = (res.old_inputs or {}).get("metadata") or {}
-            kept = old.get("name") if objects.is_autonamed(old) else None
-            metadata["name"] = kept or f"{res.name}-{res.suffix(8)}"
+            old_name = old.get("name") if objects.is_autonamed(old) else None
+            metadata["name"] = old_name or f"{res.name}-{res.suffix(8)}"
             annotations = metadata.get("annotations")
             metadata["annotations"] = {
                 **(annotations if isinstance(annotations, Mapping) else {}),
@@ -120,7 +120,7 @@ class Kubernetes(Cloud):
             return
         if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
             yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        if metadata.get("generateName") and not metadata.get("name") and not self._turned_off("enableServerSideApply"):
+        if metadata.get("generateName") and not metadata.get("name") and not self._is_disabled("enableServerSideApply"):
             yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
         yield from self._object_rules(res)
 
@@ -146,11 +146,11 @@ class Kubernetes(Cloud):
             patterns += data
         return bridged.replaces({token: patterns}, token, path)
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         if res.token == JOB and self.gate.is_replaced(res):
             yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
 
-    def keeps_name(self, res: Resource) -> bool:
+    def deletes_old_first(self, res: Resource) -> bool:
         new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
         if not isinstance(new, Mapping) or not isinstance(old, Mapping) or objects.is_autonamed(new):
             return False
@@ -170,26 +170,28 @@ class Kubernetes(Cloud):
             yield from self.gate.refusals(res)
         if res.old_inputs is not None:
             group, kind = objects.group(res.token), objects.kind(res.token)
-            if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
-                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), refused)
+            if problems := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
+                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), problems)
 
-    def taken(self, res: Resource) -> str:
-        there = self.context.world.get(res.token, res.id)
-        return objects.taken(res, there.stack if there else "")
+    def already_exists(self, res: Resource) -> str:
+        row = self.context.world.get(res.token, res.id)
+        return objects.already_exists(res, row.stack if row else "")
 
-    def planned(self, res: Resource) -> dict[str, Any]:
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
         """Return the planned outputs; the fields that the API server fills in are unknown."""
         if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
             return {}
         before = res.outputs.get("metadata")
-        known = dict(before) if isinstance(before, Mapping) else dict.fromkeys(("uid", "creationTimestamp"), UNKNOWN)
-        counted = dict.fromkeys(("generation", "resourceVersion"), UNKNOWN)
-        plan: dict[str, Any] = {"metadata": {**known, **objects.metadata(res), **counted}}
+        metadata_known = (
+            dict(before) if isinstance(before, Mapping) else dict.fromkeys(("uid", "creationTimestamp"), UNKNOWN)
+        )
+        unknown_counters = dict.fromkeys(("generation", "resourceVersion"), UNKNOWN)
+        outputs: dict[str, Any] = {"metadata": {**metadata_known, **objects.metadata(res), **unknown_counters}}
         spec, old = res.inputs.get("spec"), res.outputs.get("spec")
         if objects.kind(res.token) == "Service" and isinstance(spec, Mapping):
             address = (old.get("clusterIP") if isinstance(old, Mapping) else None) or UNKNOWN
-            plan["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
-        return plan
+            outputs["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
+        return outputs
 
     def identity(self, res: Resource) -> str:
         if res.token == RELEASE:
@@ -202,28 +204,28 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             return {}
         before = res.outputs.get("metadata") if isinstance(res.outputs.get("metadata"), Mapping) else None
-        known = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
+        generated = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
         metadata = {
             **objects.metadata(res),
             "name": res.id.rsplit("/", 1)[-1],
-            "uid": known["uid"],
-            "creationTimestamp": known["creationTimestamp"],
-            "generation": int(known["generation"]) + 1,
+            "uid": generated["uid"],
+            "creationTimestamp": generated["creationTimestamp"],
+            "generation": int(generated["generation"]) + 1,
             # An API server counts its writes. Here, the time gives every write a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
-        return {"metadata": metadata, **objects.filled(res, metadata)}
+        return {"metadata": metadata, **objects.server_fields(res, metadata)}
 
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
         elif res.token == definitions.PATCH:
-            definitions.patch(res)
+            definitions.apply_patch(res)
         elif objects.kind(res.token) == "ResourceQuota":
-            for name in quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
+            for name in quota.keys_without_effect((res.inputs.get("spec") or {}).get("hard")):
                 res.log(f"spec.hard[{name}] has no effect; use requests.{name} to limit this resource", "warning")
         elif objects.kind(res.token) == "DaemonSet":
-            self.workloads.settle(Record(res.token, res.id, res.name, "", res.inputs), res.log)
+            self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
     def updated(self, res: Resource) -> None:
         self.created(res)
@@ -232,10 +234,10 @@ class Kubernetes(Cloud):
         if res.token == JOB:
             return self.gate.await_ready(res)
         if wait_for.expressions(res.inputs):
-            self._wait(res)
+            self._check_wait_for(res)
         return {}
 
-    def _wait(self, res: Resource) -> None:
+    def _check_wait_for(self, res: Resource) -> None:
         """Check the conditions of an object, or of the object that a patch changes."""
         token = res.token.removesuffix("Patch")
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
@@ -243,14 +245,14 @@ class Kubernetes(Cloud):
         row = self.context.world.get(token, res.id)
         wait_for.check(res, row.outputs if row else res.outputs)
 
-    def stuck(self, record: Record) -> NotReady | None:
-        return self.gate.stuck(record) if record.type == JOB else None
+    def not_ready(self, record: Record) -> NotReady | None:
+        return self.gate.not_ready(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
         return token == definitions.PATCH
 
-    def drain(self, res: Resource) -> None:
+    def await_deletable(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.drain(res)
 
@@ -260,9 +262,9 @@ class Kubernetes(Cloud):
         elif res.token == JOB:
             self.gate.forget(res)
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         # For `kubectl` and the provider, a bare name is in the namespace `default`.
-        return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
+        return self.context.world.get(token, import_id) or self.context.world.get(token, f"default/{import_id}")
 
     def _exists(self, namespace: str) -> bool:
         if namespace in self.lookups.values.get("namespaces", ()):
@@ -280,5 +282,5 @@ class Kubernetes(Cloud):
                 return bool(spec.get("scope") == "Namespaced")
         return True
 
-    def _turned_off(self, setting: str) -> bool:
+    def _is_disabled(self, setting: str) -> bool:
         return self.context.config.get(setting) is False

@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.kubernetes.helm import chart_objects, chart_rules,
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.schema import definitions
-from pulumi_sandbox.providers.kubernetes.schema.definitions import minor
+from pulumi_sandbox.providers.kubernetes.schema.definitions import minor_version
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
@@ -19,26 +19,28 @@ from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
 SCALE_SET_ID = "runner-scale-set-id"
-CHART_MADE = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
-BOTH = (
+CHART_TYPES = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
+BOTH_KINDS = (
     "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
     "supported."
 )
-NONE = "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
-MANY = "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
-ELSEWHERE = (
+NO_CONTROLLER = "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+SEVERAL_CONTROLLERS = (
+    "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+)
+NOT_WATCHED = (
     "No gha-rs-controller deployment that watch this namespace found using label "
     "(actions.github.com/controller-watch-single-namespace)."
 )
-CONSIDER = (
+NAME_THE_ACCOUNT = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
 )
 # Helm deletes its record of a release even if the removal took too long. pulumi-kubernetes prints Helm's message.
 # Sources: helm/helm v3.20.2, pkg/action/uninstall.go, pkg/storage/driver/driver.go; helm_release.go at 94977969.
-FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
+NO_RECORD = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
-ONLY_SHAPE = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
+UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Releases:
     runners: Runners
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        chart = charts.named(res.inputs)
+        chart = charts.chart_of(res.inputs)
         if chart is None:
             return
         if charts.version(chart, res.inputs) == chart.version:
@@ -59,41 +61,41 @@ class Releases:
 
     def refusals(self, res: Resource) -> Iterable[str]:
         """Yield the errors that depend on other objects: failed lookups of a chart, and refusals of its controller."""
-        chart = charts.named(res.inputs)
+        chart = charts.chart_of(res.inputs)
         if chart is not None and chart.name == CONTROLLER:
             yield from definitions.refusals(self.world, res)
         if chart is None or chart.name != SCALE_SET:
             return
-        yield from chart_rules.absent(chart.name, res.inputs)
+        yield from chart_rules.missing_values(chart.name, res.inputs)
         values = res.inputs.get("values") or {}
-        number, space = charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
-        space = str(values.get("namespaceOverride") or space)
+        chart_version, namespace = charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
+        namespace = str(values.get("namespaceOverride") or namespace)
         controllers = list(self.controllers())
         if not inner(values, "controllerServiceAccount", "name"):
-            yield from _discovered(controllers, space)
+            yield from _discovery_errors(controllers, namespace)
         # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
-        for one in _watching(controllers, space):
-            built = str(inner(one.inputs, "metadata", "labels", chart_objects.VERSION))
-            if minor(built) != minor(number):
+        for controller in _controllers_watching(controllers, namespace):
+            controller_version = str(inner(controller.inputs, "metadata", "labels", chart_objects.VERSION))
+            if minor_version(controller_version) != minor_version(chart_version):
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
-                    f"  got: autoscalingRunnerSetVersion {number}, buildVersion {built}\n"
+                    f"  got: autoscalingRunnerSetVersion {chart_version}, buildVersion {controller_version}\n"
                     "  hint: a cluster accepts the release, and the controller then deletes the runner set; install "
                     "both charts in the same minor version"
                 )
-        yield from self._still_there(res)
+        yield from self._ending_runner_set(res)
         secret = values.get("githubConfigSecret")
-        if isinstance(secret, str) and not self._has_secret(f"{space}/{secret}"):
+        if isinstance(secret, str) and not self._has_secret(f"{namespace}/{secret}"):
             yield (
                 f'secrets "{secret}" not found\n'
-                f"  hint: a cluster accepts the release but starts no runner; create the Secret in {space} first, in "
-                "the stack, or, if it exists in the cluster, list it in sandbox.yaml: "
+                f"  hint: a cluster accepts the release but starts no runner; create the Secret in {namespace} first, "
+                "in the stack, or, if it exists in the cluster, list it in sandbox.yaml: "
                 "values: {kubernetes: {secrets: [namespace/name]}}"
             )
 
-    def _still_there(self, res: Resource) -> Iterator[str]:
+    def _ending_runner_set(self, res: Resource) -> Iterator[str]:
         """Yield an error if the runner set of an earlier release with this name still waits for its jobs."""
-        for row in self._made(res, chart_objects.RUNNER_SET):
+        for row in self._objects_of(res, chart_objects.RUNNER_SET):
             if is_ending(row) and not self.runners.end(row, res.name):
                 yield (
                     f"the runner set {row.id} is being deleted\n"
@@ -111,88 +113,95 @@ class Releases:
 
     def install(self, res: Resource) -> None:
         """Replace the objects of the chart after a create or an update of the release."""
-        chart = charts.named(res.inputs)
+        chart = charts.chart_of(res.inputs)
         if chart is None:
-            res.log(ONLY_SHAPE.format(res.inputs.get("chart")), "info")
+            res.log(UNKNOWN_CHART.format(res.inputs.get("chart")), "info")
             return
-        number = charts.version(chart, res.inputs)
-        if number != chart.version:
+        chart_version = charts.version(chart, res.inputs)
+        if chart_version != chart.version:
             res.log(
-                f"the sandbox does not check the values of {chart.name} {number}; it knows version {chart.version}",
+                f"the sandbox does not check the values of {chart.name} {chart_version}; "
+                f"it knows version {chart.version}",
                 "info",
             )
         if res.inputs.get("valueYamlFiles"):
             res.log("the sandbox neither checks nor uses the contents of valueYamlFiles", "info")
         if chart.name == CONTROLLER:
             if res.old_inputs is None and not res.inputs.get("skipCrds"):
-                definitions.bring(self.world, number)
-            for text in definitions.old(self.world, number):
+                definitions.install_missing(self.world, chart_version)
+            for text in definitions.version_warnings(self.world, chart_version):
                 res.log(text, "warning")
-        known = {row.id: _annotations(row).get(SCALE_SET_ID) for row in self._made(res, chart_objects.RUNNER_SET)}
-        self._clear(res)
+        scale_set_ids = {
+            row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, chart_objects.RUNNER_SET)
+        }
+        self._delete_objects(res)
         inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
-        for token, given in chart_objects.objects(chart, inputs):
-            meta = given["metadata"]
+        for token, object_inputs in chart_objects.objects(chart, inputs):
+            meta = object_inputs["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"
             self.world.delete(token, identity, res.name)
-            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
-            self.workloads.settle(row, res.log)
+            row = self.world.insert(
+                Record(token, identity, meta["name"], "", object_inputs, object_inputs, "controller")
+            )
+            self.workloads.place_pods(row, res.log)
             if token == chart_objects.RUNNER_SET:
                 # Helm does not change annotations that are not in its chart.
-                self.register(row, known.get(identity))
+                self.register(row, scale_set_ids.get(identity))
         if chart.name == CONTROLLER:
-            self._outlive(res, number)
+            self._delete_outdated_runner_sets(res, chart_version)
 
-    def register(self, row: Record, known: str | None = None, *, retry: bool = False) -> None:
+    def register(self, row: Record, known_id: str | None = None, *, retry: bool = False) -> None:
         """Register a runner set with GitHub, and write the id of its scale set to an annotation of the runner set.
 
         The controller does this. If GitHub refuses, or a controller or the Secret is missing, it retries forever and
         reports only to its log (controllers/actions.github.com/autoscalingrunnerset_controller.go,
         createRunnerScaleSet). `retry` counts down a planted fault: each `up` that waits for the id is one attempt.
         """
-        given = known or _annotations(row).get(SCALE_SET_ID)
-        if given is None and (self._is_refused(row, retry=retry) or not any(self.controllers())):
+        scale_set_id = known_id or _annotations(row).get(SCALE_SET_ID)
+        if scale_set_id is None and (self._is_refused(row, retry=retry) or not any(self.controllers())):
             return
-        number = given or str(1 + sum(_annotations(one).get(SCALE_SET_ID) is not None for one in self._runner_sets()))
+        number = scale_set_id or str(
+            1 + sum(_annotations(one).get(SCALE_SET_ID) is not None for one in self._runner_sets())
+        )
         meta = inner(row.outputs, "metadata") or {}
-        marks = {**_annotations(row), SCALE_SET_ID: number}
-        self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": marks}})
+        annotations = {**_annotations(row), SCALE_SET_ID: number}
+        self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": annotations}})
 
     def _is_refused(self, row: Record, *, retry: bool) -> bool:
         if retry:
-            return self.world.take("unregistered", row.type, row.name, id=row.id) is not None
+            return self.world.take_fault("unregistered", row.type, row.name, id=row.id) is not None
         faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
-        return any(fault.strikes(row.type, row.name, {"id": row.id}) for fault in faults)
+        return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
     def _runner_sets(self) -> list[Record]:
         return self.world.find(chart_objects.RUNNER_SET)
 
-    def _outlive(self, res: Resource, number: str) -> None:
+    def _delete_outdated_runner_sets(self, res: Resource, number: str) -> None:
         """Delete the runner sets of another minor version than the controller's, as the controller does."""
         for row in self.world.find(chart_objects.RUNNER_SET):
-            if minor(str(inner(row.inputs, "metadata", "labels", chart_objects.VERSION))) == minor(number) or is_ending(
-                row
-            ):
+            if minor_version(str(inner(row.inputs, "metadata", "labels", chart_objects.VERSION))) == minor_version(
+                number
+            ) or is_ending(row):
                 continue
             busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
-            waits = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""
+            waiting = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""
             res.log(
-                f"the controller {number} deletes the runner set {row.id}, which has another minor version{waits}",
+                f"the controller {number} deletes the runner set {row.id}, which has another minor version{waiting}",
                 "warning",
             )
 
-    def _clear(self, res: Resource) -> None:
-        for token in CHART_MADE:
-            for row in self._made(res, token):
+    def _delete_objects(self, res: Resource) -> None:
+        for token in CHART_TYPES:
+            for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
                 self.workloads.forget(row)
 
     def remove(self, res: Resource) -> None:
         """Delete the objects of the release; a runner set ends once its jobs have ended."""
-        for row in self._made(res, chart_objects.RUNNER_SET):
+        for row in self._objects_of(res, chart_objects.RUNNER_SET):
             self.runners.end(row, res.name)
         for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
-            for row in self._made(res, token):
+            for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
                 self.workloads.forget(row)
 
@@ -201,51 +210,51 @@ class Releases:
 
         Helm then deletes its record of the release, even if the wait timed out.
         """
-        if charts.named(res.inputs) is None or res.inputs.get("skipAwait"):
+        if charts.chart_of(res.inputs) is None or res.inputs.get("skipAwait"):
             return
         if self.world.get(res.token, res.id) is None:
-            raise Refused(FORGOTTEN.format(res.inputs.get("name")))
-        for row in self._made(res, chart_objects.RUNNER_SET):
+            raise Refused(NO_RECORD.format(res.inputs.get("name")))
+        for row in self._objects_of(res, chart_objects.RUNNER_SET):
             try:
                 self.runners.drain(row, res.name, float(res.inputs.get("timeout") or TIMEOUT_SEC), res.log)
             except Refused:
                 self.world.delete(res.token, res.id, "forgotten by Helm")
                 raise
 
-    def _made(self, res: Resource, token: str) -> list[Record]:
-        given = (res.inputs.get("name"), res.inputs.get("namespace"))
-        return [row for row in self.world.find(token) if _release(row) == given]
+    def _objects_of(self, res: Resource, token: str) -> list[Record]:
+        release = (res.inputs.get("name"), res.inputs.get("namespace"))
+        return [row for row in self.world.find(token) if _release(row) == release]
 
 
 def _release(row: Record) -> tuple[Any, ...]:
-    marks = inner(row.inputs, "metadata", "annotations")
-    return tuple(inner(marks, f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
+    annotations = inner(row.inputs, "metadata", "annotations")
+    return tuple(inner(annotations, f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
 
 
 def _annotations(row: Record) -> dict[str, str]:
     return dict(inner(row.outputs, "metadata", "annotations") or {})
 
 
-def _watched(row: Record) -> Any:
+def _watched_namespace(row: Record) -> Any:
     return inner(row.inputs, "metadata", "labels", chart_objects.WATCHES)
 
 
-def _watching(controllers: list[Record], space: str) -> list[Record]:
-    return [row for row in controllers if _watched(row) in (None, space)]
+def _controllers_watching(controllers: list[Record], namespace: str) -> list[Record]:
+    return [row for row in controllers if _watched_namespace(row) in (None, namespace)]
 
 
-def _discovered(controllers: list[Record], space: str) -> Iterator[str]:
+def _discovery_errors(controllers: list[Record], namespace: str) -> Iterator[str]:
     """Yield the chart's errors if its lookup finds no single controller.
 
     Source: templates/_helpers.tpl, managerServiceAccountName.
     """
-    single = [row for row in controllers if _watched(row)]
-    several = [row for row in controllers if not _watched(row)]
+    watching_one = [row for row in controllers if _watched_namespace(row)]
+    watching_all = [row for row in controllers if not _watched_namespace(row)]
     if not controllers:
-        yield f"{NONE} {CONSIDER}"
-    elif single and several:
-        yield f"{BOTH} {CONSIDER}"
-    elif len(several) > 1:
-        yield f"{MANY} {CONSIDER}"
-    elif single and space not in [_watched(row) for row in single]:
-        yield f"{ELSEWHERE} {CONSIDER}"
+        yield f"{NO_CONTROLLER} {NAME_THE_ACCOUNT}"
+    elif watching_one and watching_all:
+        yield f"{BOTH_KINDS} {NAME_THE_ACCOUNT}"
+    elif len(watching_all) > 1:
+        yield f"{SEVERAL_CONTROLLERS} {NAME_THE_ACCOUNT}"
+    elif watching_one and namespace not in [_watched_namespace(row) for row in watching_one]:
+        yield f"{NOT_WATCHED} {NAME_THE_ACCOUNT}"

@@ -27,7 +27,7 @@ def as_json(status: int, body: Any) -> Answer:
     return Answer(status, json.dumps(body), "application/json; charset=utf-8")
 
 
-Answering = Callable[[BaseHTTPRequestHandler], Answer]
+RequestHandler = Callable[[BaseHTTPRequestHandler], Answer]
 """A function that reads a request's body, if any, and returns the answer."""
 
 
@@ -35,11 +35,17 @@ class LocalServer:
     """A server for these methods on 127.0.0.1 that runs until it is closed. Port 0 selects a free port."""
 
     def __init__(
-        self, name: str, answering: Answering, methods: tuple[str, ...], *, port: int = 0, shared: bool = False
+        self,
+        name: str,
+        answer_request: RequestHandler,
+        methods: tuple[str, ...],
+        *,
+        port: int = 0,
+        shared: bool = False,
     ) -> None:
         """Start the server. With `shared`, other processes may serve the same port."""
         server = _SharedPort if shared else _Server
-        self._server = server(("127.0.0.1", port), _handler(answering, methods))
+        self._server = server(("127.0.0.1", port), _handler(answer_request, methods))
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(POLL_SEC,), name=name, daemon=True).start()
 
@@ -88,8 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(payload)
 
 
-def _handler(answering: Answering, methods: tuple[str, ...]) -> type[BaseHTTPRequestHandler]:
+def _handler(answer_request: RequestHandler, methods: tuple[str, ...]) -> type[BaseHTTPRequestHandler]:
     def handle(handler: _Handler) -> None:
-        handler.send(answering(handler))
+        handler.send(answer_request(handler))
 
     return type("Handler", (_Handler,), {f"do_{method}": handle for method in methods})

@@ -50,18 +50,20 @@ class LocalServices:
         self._server: LocalServer | None = None
         self._lock = threading.Lock()
 
-    def filled(self, environment: Mapping[str, str]) -> dict[str, str]:
+    def with_addresses(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the variables with `${name}` replaced by addresses. Without `${name}`, the server is not started."""
         return {name: PLACEHOLDER.sub(self._value, text) for name, text in environment.items()}
 
-    def _value(self, found: re.Match[str]) -> str:
-        return found[0] if found[1] == SERIAL_PORT else self.url(found[1])
+    def _value(self, placeholder: re.Match[str]) -> str:
+        return placeholder[0] if placeholder[1] == SERIAL_PORT else self.url(placeholder[1])
 
     def url(self, name: str) -> str:
         """Return the address of one service."""
         with self._lock:
             if self._server is None:
-                self._server = LocalServer("services", partial(_answering, self._services), ("GET", "POST", "DELETE"))
+                self._server = LocalServer(
+                    "services", partial(_answer_request, self._services), ("GET", "POST", "DELETE")
+                )
             return f"http://{self._server.address}/{name}"
 
     def close(self) -> None:
@@ -71,7 +73,7 @@ class LocalServices:
                 self._server = None
 
 
-def _answering(services: Mapping[str, Service], request: BaseHTTPRequestHandler) -> Answer:
+def _answer_request(services: Mapping[str, Service], request: BaseHTTPRequestHandler) -> Answer:
     url = urlsplit(request.path)
     _, name, path = [*url.path.split("/", 2), "", ""][:3]
     length = int(request.headers.get("Content-Length") or 0)

@@ -19,7 +19,7 @@ ROOT = "/computeMetadata/v1"
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 TOKEN = "ya29.pulumi-sandbox"  # noqa: S105 -- only the sandbox's own API accepts it
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
-LOOK_SEC = 0.5
+CHANGE_CHECK_SEC = 0.5
 """The interval at which a value is checked for a request that waits for a change."""
 GUEST_ATTRIBUTES = ("instance", "guest-attributes")
 
@@ -49,8 +49,8 @@ def token_of(email: str) -> str:
 
 def is_token(authorization: str) -> bool:
     """Return True if the header has a token that the sandbox issued."""
-    given = authorization.removeprefix("Bearer ")
-    return authorization.startswith("Bearer ") and (given == TOKEN or given.startswith(f"{TOKEN}."))
+    token = authorization.removeprefix("Bearer ")
+    return authorization.startswith("Bearer ") and (token == TOKEN or token.startswith(f"{TOKEN}."))
 
 
 def account_of(authorization: str) -> str | None:
@@ -65,24 +65,27 @@ def account_of(authorization: str) -> str | None:
 
 
 def service_accounts(email: str, scopes: list[str]) -> dict[str, Any]:
-    one = {
+    account = {
         "aliases": ["default"],
         "email": email,
         "scopes": scopes,
         "token": json.dumps({"access_token": token_of(email), "expires_in": 3599, "token_type": "Bearer"}),
     }
-    return {"default": one, email: one}
+    return {"default": account, email: account}
 
 
 def read(tree: dict[str, Any], path: str, query: dict[str, list[str]]) -> Answer:
-    """One GET: a leaf as text, a folder as a listing, or all below it as JSON (documentation "Query metadata")."""
+    """Answer a GET: a value as text, a folder as a listing or, with recursive=true, as JSON.
+
+    Source: documentation "Query metadata".
+    """
     node: Any = tree
     for part in [part for part in path.split("/") if part]:
         if not isinstance(node, dict) or part not in node:
             return text(404, "Not Found", "text/html")
         node = node[part]
     if isinstance(node, dict) and query.get("recursive", ["false"])[-1].lower() == "true":
-        return text(200, json.dumps(_visible(node)), "application/json")
+        return text(200, json.dumps(_without_tokens(node)), "application/json")
     if isinstance(node, dict):
         return text(
             200, "".join(f"{name}/\n" if isinstance(node[name], dict) else f"{name}\n" for name in sorted(node))
@@ -97,13 +100,13 @@ def read(tree: dict[str, Any], path: str, query: dict[str, list[str]]) -> Answer
     return text(200, str(node))
 
 
-def _visible(node: Any) -> Any:
+def _without_tokens(node: Any) -> Any:
     if isinstance(node, dict):
-        return {name: _visible(inner) for name, inner in node.items() if name != "token"}
+        return {name: _without_tokens(inner) for name, inner in node.items() if name != "token"}
     return node
 
 
-def refused(headers: Any) -> Answer | None:
+def refusal(headers: Any) -> Answer | None:
     """Return the refusal of a request without the required header, or None.
 
     A web page cannot send this header (documentation "About VM metadata").
@@ -145,33 +148,33 @@ class Machine:
         Without timeout_sec the server waits forever (documentation "Wait for metadata updates"). The documentation
         does not cover a missing value. Here the answer for a missing value is immediate, the stricter case for a guest.
         """
-        waits = query.get("wait_for_change", ["false"])[-1].lower() == "true"
+        wait_for_change = query.get("wait_for_change", ["false"])[-1].lower() == "true"
         limit = query.get("timeout_sec", [""])[-1]
-        until = time.monotonic() + (float(limit) if limit.isdecimal() else float("inf"))
-        known = query.get("last_etag", [""])[-1]
+        deadline = time.monotonic() + (float(limit) if limit.isdecimal() else float("inf"))
+        last_etag = query.get("last_etag", [""])[-1]
         while True:
             answer = read(self.tree(), path, query)
             etag = hashlib.sha256(answer.body.encode()).hexdigest()[:16]
-            known = known or etag
-            if not waits or answer.status == 404 or etag != known or time.monotonic() >= until:
+            last_etag = last_etag or etag
+            if not wait_for_change or answer.status == 404 or etag != last_etag or time.monotonic() >= deadline:
                 return replace(answer, headers={**answer.headers, "ETag": etag})
-            if self.off.wait(LOOK_SEC):
+            if self.off.wait(CHANGE_CHECK_SEC):
                 return text(503, "Service Unavailable", "text/html")
 
     def _guest(self, method: str, rest: list[str], query: dict[str, list[str]], body: str) -> Answer:
-        known = self.guest_attributes()
-        if known is None:
+        attributes = self.guest_attributes()
+        if attributes is None:
             return text(403, "Guest attributes endpoint access is disabled.", "text/html")
-        allowed = self.allows()
-        if method == "GET" and not allowed:
+        within_limits = self.allows()
+        if method == "GET" and not within_limits:
             return text(429, "Too Many Requests", "text/html")
         if method == "GET":
-            return read({"all": known}, "/".join(["all", *rest]), query)
+            return read({"all": attributes}, "/".join(["all", *rest]), query)
         if len(rest) != 2:
             return text(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
-        if method == "DELETE" and rest[1] not in known.get(rest[0], {}):
+        if method == "DELETE" and rest[1] not in attributes.get(rest[0], {}):
             return text(404, "Not Found", "text/html")
-        if allowed:  # above the limits a value is lost without an error to the writer
+        if within_limits:  # above the limits a value is lost without an error to the writer
             self.write(rest[0], rest[1], body if method == "PUT" else None)
         return text(200, "")
 
@@ -180,16 +183,16 @@ class MetadataServer:
     """The metadata server of one VM, on its own port."""
 
     def __init__(self, machine: Machine) -> None:
-        def answering(request: BaseHTTPRequestHandler) -> Answer:
+        def answer_request(request: BaseHTTPRequestHandler) -> Answer:
             url = urlsplit(request.path)
             body = request.rfile.read(int(request.headers.get("Content-Length") or 0)).decode(errors="replace")
             if not url.path.startswith(ROOT):
                 return text(200, "computeMetadata/\n") if url.path == "/" else text(404, "Not Found", "text/html")
             path = url.path.removeprefix(ROOT)
-            return refused(request.headers) or machine.answer(request.command, path, parse_qs(url.query), body)
+            return refusal(request.headers) or machine.answer(request.command, path, parse_qs(url.query), body)
 
         self._machine = machine
-        self._server = LocalServer("guest-metadata", answering, ("GET", "PUT", "DELETE", "POST"))
+        self._server = LocalServer("guest-metadata", answer_request, ("GET", "PUT", "DELETE", "POST"))
         self.address = self._server.address
 
     def close(self) -> None:

@@ -1,4 +1,8 @@
-"""Read the `guest:` entry of sandbox.yaml, with the settings of programs that run in VMs and containers."""
+"""Read the `guest:` entry of sandbox.yaml.
+
+A *guest* is what runs inside a VM or container of the sandbox: its startup script, as a process on this computer. The
+entry has the PATH and the environment of guests. Without the entry, no guest runs.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +41,13 @@ def guest(file: Path, project: Path) -> GuestSettings:
     """Return the `guest:` entry. Its folders are relative to the project. Without the entry no script runs."""
     if ASSUME in os.environ:
         return GuestSettings(assumed=assumed(os.environ[ASSUME]))
-    given = read(file).get("guest")
-    if given is None:
+    entry = read(file).get("guest")
+    if entry is None:
         return GuestSettings(runs=False)
-    if not isinstance(given, dict):
-        raise wrong_type(file, "guest", given, "a map of path, environment")
-    path, environment = given.get("path") or [], given.get("environment") or {}
-    output = given.get("scriptOutput", "serial-port")
+    if not isinstance(entry, dict):
+        raise wrong_type(file, "guest", entry, "a map of path, environment")
+    path, environment = entry.get("path") or [], entry.get("environment") or {}
+    output = entry.get("scriptOutput", "serial-port")
     if output not in ("serial-port", "journal"):
         problem = f"{file.name}: guest.scriptOutput: unknown value\n  got: {output}"
         raise SettingsError(f"{problem}\n  expected: serial-port or journal")
@@ -56,11 +60,11 @@ def guest(file: Path, project: Path) -> GuestSettings:
         for name, value in environment.items()
     }
     for name, value in variables.items():
-        for wanted in PLACEHOLDER.findall(value):
-            if wanted not in (*NAMES, SERIAL_PORT):
-                problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{wanted}}}"
-                known = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT, PROJECT))
-                raise SettingsError(f"{problem}\n  expected: {known}")
+        for placeholder in PLACEHOLDER.findall(value):
+            if placeholder not in (*NAMES, SERIAL_PORT):
+                problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{placeholder}}}"
+                placeholders = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT, PROJECT))
+                raise SettingsError(f"{problem}\n  expected: {placeholders}")
     return GuestSettings(
         tuple(
             os.path.normpath(project.absolute() / text(file, f"guest.path[{at}]", folder))
@@ -72,17 +76,19 @@ def guest(file: Path, project: Path) -> GuestSettings:
     )
 
 
-def assumed(given: str) -> dict[str, str]:
+def assumed(text: str) -> dict[str, str]:
     """Parse the guest attributes of VMs that do not run. Raise SettingsError if they are not a map of strings."""
     try:
-        found = json.loads(given or "{}")
+        attributes = json.loads(text or "{}")
     except ValueError:
-        found = None
-    keys = isinstance(found, dict) and all(key.count("/") == 1 and isinstance(found[key], str) for key in found)
-    if not keys:
+        attributes = None
+    is_valid = isinstance(attributes, dict) and all(
+        key.count("/") == 1 and isinstance(attributes[key], str) for key in attributes
+    )
+    if not is_valid:
         example = '{"namespace/key": "value"}'
         raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map of strings in JSON, such as {example}")
-    return dict(found)
+    return dict(attributes)
 
 
 def text(file: Path, path: str, value: Any) -> str:

@@ -34,10 +34,15 @@ PREEMPTION_SEC = 30.0
 SHUTDOWN_SEC = 90.0
 SOFT_OFF = {signal.SIGUSR1: PREEMPTION_SEC, signal.SIGUSR2: SHUTDOWN_SEC}
 # The placeholder in a VM's environment for the device of its serial port.
-PORT = "${serialPort}"
+PORT_PLACEHOLDER = "${serialPort}"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-SWITCHES = {"shutdown": "powered off", "poweroff": "powered off", "halt": "halted", "reboot": "stopped, not restarted"}
-SWITCH = """#!/bin/sh
+OFF_COMMANDS = {
+    "shutdown": "powered off",
+    "poweroff": "powered off",
+    "halt": "halted",
+    "reboot": "stopped, not restarted",
+}
+OFF_COMMAND_SCRIPT = """#!/bin/sh
 for word in "$@"; do case "$word" in
   -c) exit 0 ;;
   +*) minutes="${{word#+}}" ;;
@@ -46,7 +51,7 @@ if [ "${{minutes:-0}}" != 0 ]; then
   (sleep "$((minutes * 60))"; kill -TERM {pid}) >/dev/null 2>&1 &
   exit 0
 fi
-echo "{name}: {what}"
+echo "{name}: {message}"
 kill -TERM {pid}
 """
 
@@ -83,13 +88,13 @@ class SerialPort:
         self._reader.join(timeout=GRACE_SEC)
 
     def _serve(self) -> None:
-        rest = b""
+        partial_line = b""
         while True:
             ready, _, _ = select.select([self._master], [], [], 0.1)
-            piece = b""
+            data = b""
             with contextlib.suppress(OSError):
-                piece = os.read(self._master, 65_536) if ready else b""
-            *lines, rest = (rest + piece).split(b"\n")
+                data = os.read(self._master, 65_536) if ready else b""
+            *lines, partial_line = (partial_line + data).split(b"\n")
             for line in lines:
                 say(line.decode(errors="replace"))
             if not ready and self._closed.is_set():
@@ -98,30 +103,30 @@ class SerialPort:
 
 def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
     """Create the folders of the VM's disk and of its temporary files. Return the script's environment."""
-    switches = folder / "sbin"
-    switches.mkdir()
-    for name, what in SWITCHES.items():
-        (switches / name).write_text(SWITCH.format(pid=os.getpid(), name=name, what=what))
-        (switches / name).chmod(0o755)
+    off_commands = folder / "sbin"
+    off_commands.mkdir()
+    for name, message in OFF_COMMANDS.items():
+        (off_commands / name).write_text(OFF_COMMAND_SCRIPT.format(pid=os.getpid(), name=name, message=message))
+        (off_commands / name).chmod(0o755)
     disk = Path(settings.get("disk") or folder / "disk")
     home = disk / "root"
     home.mkdir(parents=True, exist_ok=True)
     disk.chmod(0o700)
     (folder / "tmp").mkdir()
     (folder / "startup-script").write_text(settings["script"])
-    paths = os.pathsep.join([str(switches), *settings["path"]])
-    own = {"PATH": paths, "HOME": str(home), "TMPDIR": str(folder / "tmp")}
-    return {**settings["environment"], **own}
+    paths = os.pathsep.join([str(off_commands), *settings["path"]])
+    vm_variables = {"PATH": paths, "HOME": str(home), "TMPDIR": str(folder / "tmp")}
+    return {**settings["environment"], **vm_variables}
 
 
 def port_of(environment: dict[str, str]) -> SerialPort | None:
     """Return the VM's serial port if its environment has the placeholder, and replace the placeholder by the device."""
-    named = [name for name, value in environment.items() if PORT in value]
-    if not named:
+    names = [name for name, value in environment.items() if PORT_PLACEHOLDER in value]
+    if not names:
         return None
     port = SerialPort()
-    for name in named:
-        environment[name] = environment[name].replace(PORT, port.path)
+    for name in names:
+        environment[name] = environment[name].replace(PORT_PLACEHOLDER, port.path)
     return port
 
 
@@ -138,7 +143,7 @@ def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     )
 
 
-def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
+def copy_output(guest: subprocess.Popen[bytes], journal: bool) -> None:
     """Copy the output of the script to the serial port, like most guest agents.
 
     With `journal` the output is dropped, as with a guest agent that logs to the system's journal only.
@@ -149,7 +154,7 @@ def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
             say("startup-script: " + line.decode(errors="replace").rstrip("\r\n"))
 
 
-def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
+def report_script_end(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
     """Print the same lines as Google's guest agent at the end of the script (google_metadata_script_runner)."""
     code = guest.wait()
     reader.join(timeout=GRACE_SEC)
@@ -160,7 +165,7 @@ def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threa
     say("Finished running startup scripts.")
 
 
-def lifeline(off: threading.Event) -> None:
+def wait_for_parent(off: threading.Event) -> None:
     sys.stdin.buffer.read()
     off.set()
 
@@ -179,14 +184,14 @@ def children() -> list[int]:
 
 def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
     """Send SIGTERM to the script's session, SIGKILL after the grace period, then SIGKILL to all remaining processes."""
-    for number, seconds in ((signal.SIGTERM, grace_sec), (signal.SIGKILL, GRACE_SEC)):
+    for signal_number, seconds in ((signal.SIGTERM, grace_sec), (signal.SIGKILL, GRACE_SEC)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(guest.pid, number)
+            os.killpg(guest.pid, signal_number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             guest.wait(timeout=seconds)
-    until = time.monotonic() + GRACE_SEC
-    while (left := children()) and time.monotonic() < until:
-        for pid in left:
+    deadline = time.monotonic() + GRACE_SEC
+    while (remaining := children()) and time.monotonic() < deadline:
+        for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
@@ -213,10 +218,10 @@ def main() -> int:
         environment = prepare(folder, settings)
         port = port_of(environment)
         guest = start(folder, environment)
-        reader = threading.Thread(target=serial, args=(guest, settings["journal"]), daemon=True)
+        reader = threading.Thread(target=copy_output, args=(guest, settings["journal"]), daemon=True)
         reader.start()
-        threading.Thread(target=outcome, args=(guest, reader, off), daemon=True).start()
-        threading.Thread(target=lifeline, args=(off,), daemon=True).start()
+        threading.Thread(target=report_script_end, args=(guest, reader, off), daemon=True).start()
+        threading.Thread(target=wait_for_parent, args=(off,), daemon=True).start()
         off.wait()
         end(guest, grace_sec)
         reader.join(timeout=1)

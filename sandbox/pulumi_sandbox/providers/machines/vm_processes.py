@@ -1,4 +1,7 @@
-"""Boot VMs. A startup script runs as a local process until its VM is switched off."""
+"""Boot VMs of the sandbox. The startup script of a VM runs as a local process until the VM is switched off.
+
+A supervisor process (supervisor.py) runs each script, so that all its processes end with the VM.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class VmProcesses:
         self.settings = settings
         self._services = services
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._attending: list[threading.Thread] = []
+        self._watchers: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def boot(self, boot: Boot) -> dict[str, Any]:
@@ -60,25 +63,25 @@ class VmProcesses:
             "LANG": os.environ.get("LANG", "C.UTF-8"),
             "GCE_METADATA_HOST": server.address,
             **self.settings.environment,
-            **self._services.filled(self.settings.addresses),
+            **self._services.with_addresses(self.settings.addresses),
             **boot.environment,
         }
-        process = supervised(
+        process = start_supervised(
             boot.script, environment, self.settings.path, journal=self.settings.journal, disk=str(boot.disk)
         )
-        attending = threading.Thread(target=self._attend, args=(boot, process, server), name="guest", daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(boot, process, server), name="guest", daemon=True)
         with self._lock:
             self._running[boot.id] = process
-            self._attending = [*(one for one in self._attending if one.is_alive()), attending]
-            attending.start()
-        return {"pid": process.pid, "started": started(process.pid)}
+            self._watchers = [*(each for each in self._watchers if each.is_alive()), watcher]
+            watcher.start()
+        return {"pid": process.pid, "started": start_time(process.pid)}
 
-    def _attend(self, boot: Boot, process: subprocess.Popen[bytes], server: MetadataServer) -> None:
+    def _watch(self, boot: Boot, process: subprocess.Popen[bytes], server: MetadataServer) -> None:
         expired = threading.Event()
 
         def expire() -> None:
             expired.set()
-            stop(process.pid, started(process.pid))
+            stop(process.pid, start_time(process.pid))
 
         timer = threading.Timer(boot.limit_sec, expire) if boot.limit_sec else None
         if timer:
@@ -103,31 +106,31 @@ class VmProcesses:
     def _copy(self, boot: Boot, process: subprocess.Popen[bytes]) -> None:
         """Copy the serial port in batches, to limit the writes to the world to a few a second."""
         assert process.stdout is not None  # noqa: S101 -- it was opened as a pipe
-        waiting: list[str] = []
+        pending_lines: list[str] = []
         arrived = threading.Condition()
-        over = False
+        ended = False
 
         def write() -> None:
             while True:
                 with arrived:
-                    arrived.wait_for(lambda: waiting or over)
-                    text, last = "".join(waiting), over
-                    waiting.clear()
+                    arrived.wait_for(lambda: pending_lines or ended)
+                    text, is_last = "".join(pending_lines), ended
+                    pending_lines.clear()
                 if text:
                     boot.serial(text)
-                if last:
+                if is_last:
                     return
                 with arrived:
-                    arrived.wait_for(lambda: over, FLUSH_SEC)
+                    arrived.wait_for(lambda: ended, FLUSH_SEC)
 
         writer = threading.Thread(target=write, name="guest-serial", daemon=True)
         writer.start()
         for line in process.stdout:
             with arrived:
-                waiting.append(line.decode(errors="replace"))
+                pending_lines.append(line.decode(errors="replace"))
                 arrived.notify()
         with arrived:
-            over = True
+            ended = True
             arrived.notify()
         writer.join()
 
@@ -139,17 +142,17 @@ class VmProcesses:
     def close(self) -> None:
         """Switch every VM off and wait for its end."""
         with self._lock:
-            running, attending = list(self._running.values()), list(self._attending)
+            running, watchers = list(self._running.values()), list(self._watchers)
         for process in running:
             with contextlib.suppress(OSError):
                 if process.stdin:
                     process.stdin.close()
-        for thread in attending:
+        for thread in watchers:
             thread.join(timeout=STOP_SEC)
         self._services.close()
 
 
-def supervised(
+def start_supervised(
     script: str, environment: Mapping[str, str], folders: Iterable[str], *, journal: bool = False, disk: str = ""
 ) -> subprocess.Popen[bytes]:
     """Start a script under a supervisor, with these folders at the front of its PATH.
@@ -167,13 +170,13 @@ def supervised(
     )
     assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
     path = [*folders, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    order = {"script": script, "environment": dict(environment), "path": path, "journal": journal, "disk": disk}
-    process.stdin.write(json.dumps(order).encode() + b"\n")
+    settings = {"script": script, "environment": dict(environment), "path": path, "journal": journal, "disk": disk}
+    process.stdin.write(json.dumps(settings).encode() + b"\n")
     process.stdin.flush()
     return process
 
 
-def started(pid: int) -> str:
+def start_time(pid: int) -> str:
     """Return the start time of a process in the system's own format, or an empty string if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -181,28 +184,28 @@ def started(pid: int) -> str:
     except OSError:
         if Path("/proc/self/stat").exists():
             return ""
-    shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return shown.stdout.strip()
+    process = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return process.stdout.strip()
 
 
-def alive(pid: int, since: str) -> bool:
-    return bool(since) and started(pid) == since
+def is_running(pid: int, started_at: str) -> bool:
+    return bool(started_at) and start_time(pid) == started_at
 
 
-def soft_off(pid: int, since: str, number: signal.Signals) -> None:
+def soft_off(pid: int, started_at: str, number: signal.Signals) -> None:
     """Send an ACPI soft off to a VM that any process booted. supervisor.SOFT_OFF has the time limits."""
-    if alive(pid, since):
+    if is_running(pid, started_at):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def stop(pid: int, since: str) -> None:
+def stop(pid: int, started_at: str) -> None:
     """Switch off a VM that any process booted, and return when it is off."""
-    until = time.monotonic() + STOP_SEC
-    number = signal.SIGTERM
-    while alive(pid, since):
+    deadline = time.monotonic() + STOP_SEC
+    signal_number = signal.SIGTERM
+    while is_running(pid, started_at):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+            os.kill(pid, signal_number)
         time.sleep(0.05)
-        if time.monotonic() > until:
-            number = signal.SIGKILL
+        if time.monotonic() > deadline:
+            signal_number = signal.SIGKILL

@@ -22,21 +22,21 @@ def read_function(reader: SdkReader, token: str) -> Shape | None:
     if not (reader.folder / folder).is_dir():
         # `lambda` is a keyword in Python, so its folder has a trailing underscore. Some folders are in lower case.
         folder = next((p.name for p in reader.folder.iterdir() if p.name.rstrip("_") == folder.lower()), "")
-    place = reader.folder / folder
-    for path in (place / f"{snake(name)}.py", *sorted(place.glob("*.py"))):
+    module_folder = reader.folder / folder
+    for path in (module_folder / f"{snake(name)}.py", *sorted(module_folder.glob("*.py"))):
         text = text_of(path) if path.is_file() and not path.name.startswith("_") else ""
-        found = next((one for one in CALL.finditer(text) if one.group(1) == token), None)
-        if found:
-            return _function(reader, token, folder, text, found)
+        match = next((one for one in CALL.finditer(text) if one.group(1) == token), None)
+        if match:
+            return _function(reader, token, folder, text, match)
     return None
 
 
-def _function(reader: SdkReader, token: str, folder: str, text: str, found: re.Match[str]) -> Shape:
-    opening = text.rfind("\ndef ", 0, found.start()) + 1
-    function = ast.parse(text[opening : text.find("\n", found.end())]).body[0]
+def _function(reader: SdkReader, token: str, folder: str, text: str, match: re.Match[str]) -> Shape:
+    function_start = text.rfind("\ndef ", 0, match.start()) + 1
+    function = ast.parse(text[function_start : text.find("\n", match.end())]).body[0]
     if not isinstance(function, ast.FunctionDef):
         raise SdkReadError(f"{reader.module}: {token} is not a function")
-    wire = {python: on_the_wire for on_the_wire, python in ARGUMENT.findall(text[opening : found.start()])}
+    wire = {python: on_the_wire for on_the_wire, python in ARGUMENT.findall(text[function_start : match.start()])}
     start = text.find(f"\ndef {function.name}_output(")
     required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
     inputs = {
@@ -46,7 +46,7 @@ def _function(reader: SdkReader, token: str, folder: str, text: str, found: re.M
         for one in function.args.args
         if one.arg in wire
     }
-    result = class_of(text, found.group(2)) if found.group(2) else None
+    result = class_of(text, match.group(2)) if match.group(2) else None
     # A function without a result class returns one value under any name.
     outputs = {"result": Type("any")}
     if result is not None:

@@ -1,5 +1,7 @@
 """Read the shapes of resources and functions from the source of a Pulumi SDK, without importing the SDK.
 
+A *shape* is the declaration of one resource or function: its inputs with their types, and its outputs (types.py).
+
 The SDKs are generated, so their source is as regular as a schema. To import one module of a large SDK takes seconds
 (pulumi_gcp.compute: 2 s). To find one class in its text takes milliseconds.
 """
@@ -42,8 +44,8 @@ def text_of(path: Path) -> str:
 
 def class_source(text: str, name: str) -> str | None:
     """Return the source of one top-level class without its decorators."""
-    for opening in (f"\nclass {name}:", f"\nclass {name}("):
-        start = text.find(opening)
+    for header in (f"\nclass {name}:", f"\nclass {name}("):
+        start = text.find(header)
         if start >= 0:
             end = re.compile(r"\n(?=[^\s#)])").search(text, start + 1)
             return text[start + 1 : end.start() if end else len(text)]
@@ -74,8 +76,8 @@ def getters(body: ast.ClassDef) -> Iterator[tuple[str, str, ast.expr | None]]:
 
 def snake(name: str) -> str:
     """Return the module name that the SDK generators give a class: `IAMBinding` gives iam_binding."""
-    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
-    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", parted).lower()
+    with_underscores = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", with_underscores).lower()
 
 
 class SdkReader:
@@ -104,8 +106,8 @@ class SdkReader:
             raise SdkReadError(f"{self.module}/__init__.py registers no resources")
         tokens: dict[str, tuple[str, str]] = {}
         for module in json.loads(found.group(1)):
-            inside = module["fqn"].removeprefix(self.module).lstrip(".").replace(".", "/")
-            tokens.update({token: (inside, name) for token, name in module["classes"].items()})
+            folder = module["fqn"].removeprefix(self.module).lstrip(".").replace(".", "/")
+            tokens.update({token: (folder, name) for token, name in module["classes"].items()})
         provider = PROVIDER_REGISTRATION.search(text)
         for one in json.loads(provider.group(1)) if provider else []:
             tokens[one["token"]] = ("", one["class"])
@@ -158,11 +160,11 @@ class SdkReader:
 
     def file_of(self, folder: str, name: str) -> tuple[Path, str]:
         """Return the file that declares a class, and its text."""
-        place = self.folder / folder
-        for path in (place / f"{snake(name)}.py", place / f"{name}.py"):
+        module_folder = self.folder / folder
+        for path in (module_folder / f"{snake(name)}.py", module_folder / f"{name}.py"):
             if path.is_file() and f"\nclass {name}(" in (text := text_of(path)):
                 return path, text
-        for path in sorted(place.glob("*.py")):
+        for path in sorted(module_folder.glob("*.py")):
             if not path.name.startswith("_") and f"\nclass {name}(" in (text := path.read_text(encoding="utf-8")):
                 return path, text
         raise SdkReadError(f"{self.module}: no class {name} in {folder or 'the root'}")
@@ -208,7 +210,7 @@ class SdkReader:
             return Type("const", name=str(ast.literal_eval(parts[0])))
         if wrapper == "Union":
             # A union lists each object three times: as Args, as its TypedDict and as the output type.
-            kinds = [self.type_of(one, folder, text) for one in parts if not _restates(one)]
+            kinds = [self.type_of(one, folder, text) for one in parts if not _repeats_object(one)]
             distinct = tuple(dict.fromkeys(kinds))
             return distinct[0] if len(distinct) == 1 else Type("union", distinct)
         raise SdkReadError(f"{self.module}/{folder}: cannot read the type {wrapper}[...]")
@@ -217,25 +219,25 @@ class SdkReader:
         *modules, name = dotted.split(".")
         if "outputs" in modules:
             return ANY
-        place = folder
+        module = folder
         if modules:
-            place = "/".join([self._imported(modules[0], folder, text), *modules[1:]])
+            module = "/".join([self._imported(modules[0], folder, text), *modules[1:]])
         if name.endswith("Args"):
-            return Type("object", name=f"{place}:{name}")
-        enums = self.folder / place / "_enums.py"
+            return Type("object", name=f"{module}:{name}")
+        enums = self.folder / module / "_enums.py"
         if enums.is_file() and class_source(text_of(enums), name):
-            return Type("enum", name=f"{place}:{name}")
+            return Type("enum", name=f"{module}:{name}")
         return ANY
 
     def _imported(self, alias: str, folder: str, text: str) -> str:
         for dots, path, name, renamed in IMPORT.findall(text):
             if alias == (renamed or name):
-                here = folder.split("/") if folder else []
-                base = here[: len(here) - (len(dots) - 1)]
+                folders = folder.split("/") if folder else []
+                base = folders[: len(folders) - (len(dots) - 1)]
                 return "/".join([*base, *(path.split(".") if path else []), name])
         raise SdkReadError(f"{self.module}/{folder}: {alias} is not imported")
 
 
-def _restates(node: ast.expr) -> bool:
+def _repeats_object(node: ast.expr) -> bool:
     quoted = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
     return quoted.endswith("Dict") or quoted.startswith("outputs.")

@@ -1,4 +1,4 @@
-"""Find the changes that replace a resource in the documentation of its SDK, for types without a table.
+"""Find the inputs whose change replaces a resource, in the documentation of its SDK. Used for types without a table.
 
 A generated SDK does not list the inputs that are ForceNew upstream. Its documentation has two signs of them:
 
@@ -23,9 +23,9 @@ from pulumi_sandbox.providers.sdk.reader import ARGS_CLASS, SdkReader, class_of,
 # `* `projects/{{project}}/zones/{{zone}}/disks/{{name}}``: the longest form comes first.
 _IMPORT = re.compile(r"^ *\* `([^`\n]*\{\{[^`\n]*)`", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{%?(\w+)\}\}")
-# A resource cannot be moved. A change of its place replaces it.
-PLACES = frozenset({"location", "project", "region", "zone"})
-_MADE_NEW = re.compile(
+# A resource cannot be moved. A change of its location replaces it.
+LOCATION_INPUTS = frozenset({"location", "project", "region", "zone"})
+_REPLACEMENT = re.compile(
     r"^\W*immutable\b|\bis immutable\b|\bfield cannot be (?:updated|changed)\b|\bcannot be changed after\b"
     r"|\bforces? (?:terraform to create )?(?:a )?(?:new (?:resource|\w+ to be created)|replacement|recreation)\b"
     r"|\bforces? the creation of a new\b"
@@ -33,9 +33,9 @@ _MADE_NEW = re.compile(
     r"|\bresource replacement\b",
     re.IGNORECASE,
 )
-_CHANGED = re.compile(r"\b(?:if|when|once) (?:\S+ is )?(?:changed|modified|mutated|set\b)", re.IGNORECASE)
+_CHANGE_CONDITION = re.compile(r"\b(?:if|when|once) (?:\S+ is )?(?:changed|modified|mutated|set\b)", re.IGNORECASE)
 # A sentence with one of these words applies to some changes only.
-_SOMETIMES = re.compile(
+_CONDITIONAL = re.compile(
     r"\b(?:if|when|unless|may|from|adding|removing|disabling|exception|without|can only)\b", re.IGNORECASE
 )
 
@@ -49,32 +49,32 @@ class Documentation(NamedTuple):
     """The placeholders of the import id."""
 
 
-class Replacing:
+class DocumentedReplacements:
     """The inputs whose change replaces a resource, read from one SDK on the first use of each type."""
 
     def __init__(self, reader: SdkReader, tokens: dict[str, tuple[str, str]], always: Collection[str]) -> None:
         self.reader = reader
         self.tokens = tokens
         self.always = always
-        self._known: dict[str, frozenset[str]] = {}
+        self._replacing_inputs: dict[str, frozenset[str]] = {}
 
     def replaces(self, token: str, path: str) -> bool | None:
         """Return True if the documentation says that a change of the property, or of its parent, replaces.
 
         Return None if the documentation does not say it.
         """
-        if token not in self._known:
-            self._known[token] = frozenset(self._found(token))
-        return True if parse(path)[0] in self._known[token] else None
+        if token not in self._replacing_inputs:
+            self._replacing_inputs[token] = frozenset(self._read_inputs(token))
+        return True if parse(path)[0] in self._replacing_inputs[token] else None
 
-    def _found(self, token: str) -> Iterator[str]:
+    def _read_inputs(self, token: str) -> Iterator[str]:
         if token not in self.tokens:
             return
         documented = documentation(self.reader, *self.tokens[token])
         kind = snake(self.tokens[token][1])
         yield from self.always
         for wire, (python, text) in documented.properties.items():
-            if python in documented.imported_by or says_new(text):
+            if python in documented.imported_by or says_that_change_replaces(text):
                 yield wire
         named_otherwise = {f"{kind}_id", f"{kind}_name"} & set(documented.imported_by)
         if named_otherwise and not named_otherwise & {python for python, _ in documented.properties.values()}:
@@ -103,9 +103,11 @@ def documentation(reader: SdkReader, folder: str, name: str) -> Documentation:
     )
 
 
-def says_new(text: str) -> bool:
+def says_that_change_replaces(text: str) -> bool:
     """Return True if a property's text says without conditions that a change replaces the resource."""
     # The properties of a block are listed after the block's own text.
-    own = re.split(r"(?:^|\s)[*-] `", text)[0]
-    sentences = re.split(r"(?<=[.!])\s+", " ".join(own.split()))
-    return any(_MADE_NEW.search(one) and not _SOMETIMES.search(_CHANGED.sub("", one)) for one in sentences)
+    own_text = re.split(r"(?:^|\s)[*-] `", text)[0]
+    sentences = re.split(r"(?<=[.!])\s+", " ".join(own_text.split()))
+    return any(
+        _REPLACEMENT.search(one) and not _CONDITIONAL.search(_CHANGE_CONDITION.sub("", one)) for one in sentences
+    )

@@ -14,7 +14,7 @@ from gpu_common.suggest import closest
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Type
-from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, ResourceReference, Secrets, Unknown, covered
+from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, ResourceReference, Secrets, Unknown, is_at_or_below
 
 WHOLE_NUMBER = re.compile(r"[+-]?\d+\Z")
 # The strings that Terraform converts to a boolean (go-cty's conversion of strings).
@@ -36,24 +36,24 @@ class ShapeCheck:
     problems: list[Problem] = field(default_factory=list)
 
     def properties(
-        self, shape: ObjectShape, given: Mapping[str, Any], path: Path = (), *, open_ended: bool = False
+        self, shape: ObjectShape, values: Mapping[str, Any], path: Path = (), *, open_ended: bool = False
     ) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        for name, value in given.items():
+        checked: dict[str, Any] = {}
+        for name, value in values.items():
             declared = shape.properties.get(name)
             if name.startswith("__"):  # the engine and the bridge use names such as `__defaults`
-                kept[name] = value
+                checked[name] = value
             elif declared is not None:
                 kind = as_quantity(declared.type) if name in self.quantities else declared.type
-                kept[name] = self.value(kind, value, (*path, name))
+                checked[name] = self.value(kind, value, (*path, name))
             elif open_ended:
-                kept[name] = value
+                checked[name] = value
             else:
                 self._unknown(shape, name, (*path, name))
         for name, declared in shape.properties.items():
-            if declared.required and given.get(name) is None:
+            if declared.required and values.get(name) is None:
                 self._problem((*path, name), f"required, and missing\n  expected: {self._expected(declared)}")
-        return kept
+        return checked
 
     def value(self, kind: Type, value: Any, path: Path) -> Any:
         if value is None or isinstance(value, Unknown):
@@ -83,9 +83,9 @@ class ShapeCheck:
                 if isinstance(value, Asset) or (self.coerces_scalars and isinstance(value, str)):
                     return value
             case "string" | "integer" | "number" | "boolean":
-                fits, coerced = self._scalar(kind.kind, value)
-                if fits:
-                    return coerced
+                is_valid, converted = self._scalar(kind.kind, value)
+                if is_valid:
+                    return converted
         self._wrong(path, value, self._expected(Property(kind)))
         return value
 
@@ -117,40 +117,40 @@ class ShapeCheck:
         return False, value
 
     def _union(self, kind: Type, value: Any, path: Path) -> Any:
-        tried: list[tuple[list[Problem], Any]] = []
+        attempts: list[tuple[list[Problem], Any]] = []
         # A value that fits one type without conversion must not be converted to another type.
         for coerces in (False, self.coerces_scalars):
-            for one in kind.of:
+            for member in kind.of:
                 attempt = ShapeCheck(self.objects, self.enums, coerces, self.quantities, self.secrets)
-                kept = attempt.value(one, value, path)
+                checked = attempt.value(member, value, path)
                 if not attempt.problems:
-                    return kept
-                if one.kind == "object" and isinstance(value, Mapping):
-                    tried.append((attempt.problems, kept))
-        if tried:
-            self.problems.extend(tried[-1][0])
-            return tried[-1][1]
+                    return checked
+                if member.kind == "object" and isinstance(value, Mapping):
+                    attempts.append((attempt.problems, checked))
+        if attempts:
+            self.problems.extend(attempts[-1][0])
+            return attempts[-1][1]
         self._wrong(path, value, self._expected(Property(kind)))
         return value
 
     def _enum(self, kind: Type, value: Any, path: Path) -> Any:
         allowed = self.enums(kind.name)
         if value not in allowed:
-            near = closest(str(value), [str(one) for one in allowed])
+            similar = closest(str(value), [str(one) for one in allowed])
             self._problem(
                 path,
                 f"not one of its values\n  got: {self._format_value(value, path)}\n"
                 f"  expected: {', '.join(json.dumps(one) for one in allowed)}",
-                f"did you mean {json.dumps(near)}?" if near and not covered(path, self.secrets) else "",
+                f"did you mean {json.dumps(similar)}?" if similar and not is_at_or_below(path, self.secrets) else "",
             )
         return value
 
     def _unknown(self, shape: ObjectShape, name: str, path: Path) -> None:
-        meant = did_you_mean(name, shape.properties)
+        suggestion = did_you_mean(name, shape.properties)
         text = "no such property"
-        if not meant and len(shape.properties) <= LISTED_NAMES:
+        if not suggestion and len(shape.properties) <= LISTED_NAMES:
             text += f"\n  expected: {', '.join(sorted(shape.properties)) or 'no properties at all'}"
-        self._problem(path, text, f"did you mean '{meant}'?" if meant else "")
+        self._problem(path, text, f"did you mean '{suggestion}'?" if suggestion else "")
 
     def _wrong(self, path: Path, value: Any, expected: str, problem: str = "wrong type") -> None:
         hint = ""
@@ -163,15 +163,15 @@ class ShapeCheck:
 
     def _format_value(self, value: Any, path: Path, *, bare: bool = False) -> str:
         """Format a value for a message. A value that is or contains a secret is never shown."""
-        if covered(path, self.secrets):
+        if is_at_or_below(path, self.secrets):
             return "[secret]"
         match value:
             case bool():
-                shown, named = json.dumps(value), "a boolean"
+                text, type_name = json.dumps(value), "a boolean"
             case int() | float():
-                shown, named = plain_number(value), "a number"
+                text, type_name = plain_number(value), "a number"
             case str():
-                shown, named = json.dumps(value if len(value) <= 60 else value[:57] + "..."), "a string"
+                text, type_name = json.dumps(value if len(value) <= 60 else value[:57] + "..."), "a string"
             case list() | tuple():
                 return "a list"
             case Mapping():
@@ -180,7 +180,7 @@ class ShapeCheck:
                 return "an archive" if value.is_archive else "an asset"
             case _:
                 return "a resource"
-        return shown if bare else f"{shown} ({named})"
+        return text if bare else f"{text} ({type_name})"
 
     def _expected(self, declared: Property) -> str:
         kind = declared.type
@@ -205,12 +205,12 @@ class ShapeCheck:
                 return KINDS.get(other, "an integer" if other == "integer" else f"a {other}")
 
 
-def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> str:
+def did_you_mean(name: str, names: Collection[str], similarity: float = 0.7) -> str:
     """Return the known name closest to `name`: first another spelling, then a similar name, else an empty string."""
-    for one in known:
-        if one.lower() == name.replace("_", "").lower():
-            return one
-    return closest(name, sorted(known), cutoff=likeness)
+    for each in names:
+        if each.lower() == name.replace("_", "").lower():
+            return each
+    return closest(name, sorted(names), cutoff=similarity)
 
 
 def plain_number(value: float) -> str:

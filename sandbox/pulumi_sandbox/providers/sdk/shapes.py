@@ -73,7 +73,7 @@ class Shapes:
         with self._lock:
             if token not in self.cache.resources:
                 if token not in self.tokens:
-                    return self._custom(token)
+                    return self._unlisted_shape(token)
                 self.cache.resources[token] = self.reader.resource(token, *self.tokens[token])
                 self.cache.changed()
             return self.cache.resources[token]
@@ -116,8 +116,8 @@ class Shapes:
         with self._lock:
             try:
                 shape = self.shape(token)
-            except UnknownTypeError as wrong:
-                return Checked(dict(inputs), [Problem("", str(wrong), wrong.hint)])
+            except UnknownTypeError as error:
+                return Checked(dict(inputs), [Problem("", str(error), error.hint)])
             return self._checked(shape, inputs, coerces_scalars, secrets)
 
     def check_arguments(self, token: str, arguments: Mapping[str, Any]) -> Checked:
@@ -143,10 +143,12 @@ class Shapes:
             return self._checked(shape, decoded, True, secrets)
 
     def _checked(self, shape: Shape, inputs: Mapping[str, Any], coerces_scalars: bool, secrets: Secrets) -> Checked:
-        run = ShapeCheck(self.object, self.enum, coerces_scalars, QUANTITIES.get(self.package, frozenset()), secrets)
-        kept = run.properties(shape.inputs, inputs, open_ended=shape.open_ended)
+        shape_check = ShapeCheck(
+            self.object, self.enum, coerces_scalars, QUANTITIES.get(self.package, frozenset()), secrets
+        )
+        checked = shape_check.properties(shape.inputs, inputs, open_ended=shape.open_ended)
         self.cache.save()
-        return Checked(kept, run.problems)
+        return Checked(checked, shape_check.problems)
 
     @cached_property
     def _kinds(self) -> dict[str, list[str]]:
@@ -157,33 +159,33 @@ class Shapes:
             kinds.setdefault(version, []).append(kind)
         return kinds
 
-    def _custom(self, token: str) -> Shape:
+    def _unlisted_shape(self, token: str) -> Shape:
         """Return the shape of a type that the SDK does not list.
 
         A Kubernetes type may be a custom resource. Any other type raises UnknownTypeError.
         """
         if self.package != "kubernetes":
-            near = closest(token, self.tokens, cutoff=0.8)
+            similar = closest(token, self.tokens, cutoff=0.8)
             raise UnknownTypeError(
                 f"pulumi_{self.package} {self.reader.version} has no resource {token}",
-                f"did you mean {near}?" if near else "",
+                f"did you mean {similar}?" if similar else "",
             )
         _, _, rest = token.partition(":")
         version, _, kind = rest.partition(":")
         if version == "v1":
             return self.shape(f"kubernetes:core/v1:{kind}")
         if version in self._kinds or "." not in version.split("/")[0]:
-            near = closest(kind, self._kinds.get(version, []))
+            similar = closest(kind, self._kinds.get(version, []))
             # The message of an API server that does not serve a kind.
             raise UnknownTypeError(
                 f'no matches for kind "{kind}" in version "{version.removeprefix("core/")}"',
-                f"did you mean {near}?" if near else "",
+                f"did you mean {similar}?" if similar else "",
             )
         metadata = Type("object", name="meta/v1:ObjectMetaArgs")
-        named = Property(Type("string"), required=True)
+        required_string = Property(Type("string"), required=True)
         return Shape(
             token,
-            ObjectShape({"apiVersion": named, "kind": named, "metadata": Property(metadata)}),
+            ObjectShape({"apiVersion": required_string, "kind": required_string, "metadata": Property(metadata)}),
             {"apiVersion": Type("string"), "kind": Type("string"), "metadata": ANY, "spec": ANY, "status": ANY},
             open_ended=True,
         )

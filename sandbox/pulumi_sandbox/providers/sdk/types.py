@@ -1,4 +1,7 @@
-"""Data types for the types of an SDK. The reader creates them, the cache stores them and the check uses them."""
+"""Data types for the shapes of an SDK: the inputs, outputs and types of resources and functions.
+
+"On the wire" means in the engine's messages, where names are in camel case.
+"""
 
 from __future__ import annotations
 

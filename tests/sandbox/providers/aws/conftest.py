@@ -66,9 +66,9 @@ class Amazon(Account):
         res = self.resource(
             made.token, made.name, {**made.inputs, **changes}, old_inputs=made.inputs, outputs=made.outputs, id=made.id
         )
-        _, problems = self.life.check(res)
+        _, problems = self.lifecycle.check(res)
         assert problems == []
-        self.life.update(res, Decoded(made.outputs))
+        self.lifecycle.update(res, Decoded(made.outputs))
         return res
 
 

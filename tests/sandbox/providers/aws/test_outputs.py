@@ -1,4 +1,4 @@
-"""What Amazon adds to what a stack made, what a preview knows of it, and what somebody else changed."""
+"""Outputs that AWS adds to a resource, outputs known in a preview, and drift."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def preview(amazon: Amazon, before: Any, **changes: Any) -> dict[str, Any]:
         before.token, before.name, {**before.inputs, **changes},
         old_inputs=before.inputs, outputs=before.outputs, id=before.id, preview=True,
     )  # fmt: skip
-    return amazon.life.update(res, Decoded(before.outputs)).values
+    return amazon.lifecycle.update(res, Decoded(before.outputs)).values
 
 
 def test_a_preview_does_not_know_the_number_of_a_templates_next_version(account: Amazon) -> None:
@@ -148,7 +148,7 @@ def test_a_desired_size_that_somebody_changed_is_read_back(account: Amazon, monk
     monkeypatch.chdir(account.workspace.project)
     done = CliRunner().invoke(commands, ["edit", group.id, "scalingConfig.desiredSize=3"])
     assert (done.exit_code, done.exception) == (0, None)
-    found = account.life.read(types.NODE_GROUP, group.id, [Decoded(group.outputs), Decoded(group.inputs)])
+    found = account.lifecycle.read(types.NODE_GROUP, group.id, [Decoded(group.outputs), Decoded(group.inputs)])
     assert found is not None
     _, outputs, inputs = found
     sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 4}

@@ -1,4 +1,4 @@
-"""What a node group and what is around it refer to: it has to be there, and to fit."""
+"""A node group and related resources refer to other resources, which must exist and fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes make a new resource: CloudFormation's word, and the provider's where that differs."""
+"""Changes that replace a resource: by CloudFormation's schema, or by the provider where the provider differs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize(("token", "path"), DOCUMENTED)
 def test_a_resource_keeps_what_cloudformation_only_creates(amazon: Amazon, token: str, path: str) -> None:
-    assert amazon.cloud.documented(token, path) is DOCUMENTED[token, path]
+    assert amazon.cloud.replaces_by_documentation(token, path) is DOCUMENTED[token, path]
 
 
 def test_a_network_of_another_range_is_a_new_one(amazon: Amazon) -> None:
@@ -87,19 +87,19 @@ def test_a_network_of_another_range_is_a_new_one(amazon: Amazon) -> None:
         {"cidrBlock": each, "enableDnsHostnames": each[3] == "0"} for each in ("10.0.0.0/16", "10.1.0.0/16")
     )
     res = amazon.resource("aws:ec2/vpc:Vpc", "one", after, old_inputs=before)
-    changes, _ = amazon.life.diff(res, Decoded(before), [])
-    assert {each.text: amazon.life.replaces(res, each.text) for each in changes} == {
+    changes, _ = amazon.lifecycle.diff(res, Decoded(before), [])
+    assert {each.text: amazon.lifecycle.replaces(res, each.text) for each in changes} == {
         "cidrBlock": True,
         "enableDnsHostnames": None,
     }
 
 
 def moved(amazon: Amazon, token: str, config: dict[str, Any]) -> list[tuple[str, Any, Any, bool]]:
-    """What differs for a resource that was made without a region, once the provider is configured otherwise."""
+    """Return the changes of a resource without a region after a change of the provider's region."""
     made = amazon.make(token, "one", {})
     amazon.config.update(config)
     after = amazon.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)
-    changes, _ = amazon.life.diff(after, Decoded(made.inputs), [])
+    changes, _ = amazon.lifecycle.diff(after, Decoded(made.inputs), [])
     return [(one.text, one.old, one.new, one.replacing) for one in changes]
 
 

@@ -19,7 +19,7 @@ from tests.sandbox.providers.gcp.conftest import Google
 
 ZONE = "us-central1-a"
 WAIT_SEC = 60.0
-# Never through a proxy of whoever runs the tests.
+# Never use a proxy of the user who runs the tests.
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -55,7 +55,7 @@ class Api:
         return self.ok("GET", f"zones/{zone}/instances/{name}")
 
     def serial(self, name: str = "check", zone: str = ZONE) -> str:
-        """What the serial port printed until now. Not by the API, which has nothing more of a machine that is off."""
+        """Return the serial port's output so far. The API has no output of a machine that is off."""
         record = self.google.world.get(INSTANCE, in_zone("ci-project", zone, "instances", name))
         assert record is not None
         return str(record.outputs.get(SERIAL, ""))

@@ -92,7 +92,7 @@ def keys() -> Callable[[int], str]:
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: Callable[[int], str]) -> Iterator[Any]:
-    """What machines reach besides Compute Engine, with an account for them: machine_client.Client."""
+    """A client with a machine's account for the services other than Compute Engine: machine_client.Client."""
     from tests.sandbox.providers.gcp.machine_client import SETTINGS, Client
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))

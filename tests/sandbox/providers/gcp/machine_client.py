@@ -42,10 +42,10 @@ class Client:
     services: LocalServices = field(init=False)
 
     def __post_init__(self) -> None:
-        self.services = machine_services.of(self.google.cloud)
+        self.services = machine_services.local_services(self.google.cloud)
 
     def ask(self, service: str, method: str, path: str, token: str = "", body: Any = None) -> tuple[int, Any]:
-        url = self.services.filled({"url": f"${{{service}}}"})["url"]
+        url = self.services.with_addresses({"url": f"${{{service}}}"})["url"]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)  # noqa: S310 - our own server

@@ -17,7 +17,7 @@ RUNNER = RunnerConfig("2.336.0", {"x64": "0" * 64})
 
 
 def github(client: Client, key: str = "", **changes: object) -> Github:
-    api = client.services.filled({"url": "${github}"})["url"]
+    api = client.services.with_addresses({"url": "${github}"})["url"]
     fields = {"owner": "acme", "app_id": "17", "installation_id": 18, "private_key": KEY, "labels": ["gpu"]}
     config = GithubConfig(**{**fields, "api_url": api, **changes})  # type: ignore[arg-type]
     return Github(config, (key or rsa_key.private_key(client.google.world)).encode(), Clock())

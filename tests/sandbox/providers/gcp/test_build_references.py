@@ -1,4 +1,4 @@
-"""Networks, pools, triggers and registries: what has to be there first, what stays, and what nobody can read back."""
+"""Networks, pools, triggers and registries: references that must exist, and values that cannot be read back."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_pools_network_is_for_good_and_its_workers_are_not(
     google: Google, before: dict[str, Any], after: dict[str, Any], replaced: list[str]
 ) -> None:
     res = google.resource(types.WORKER_POOL, "it", {**POOL, **after})
-    changes, _ = google.life.diff(res, Decoded({**POOL, **before}), [])
+    changes, _ = google.lifecycle.diff(res, Decoded({**POOL, **before}), [])
     assert changes
     assert (
         sorted({str(one.path[0]) for one in changes if google.cloud.replaces(types.WORKER_POOL, one.text)}) == replaced

@@ -32,9 +32,9 @@ def test_no_secret_can_be_read_in_the_world(google: Google, named: str) -> None:
     token, inputs, path = SECRETS[named]
     google.make(types.SECRET, "key", {"secretId": "key", "replication": {"auto": {}}})
     urn = f"urn:pulumi:dev::tests::{token}::it"
-    res = google.life.resource(urn, Decoded(inputs, frozenset({path})), seed=b"seed")
-    assert google.life.check(res)[1] == []
-    google.life.create(res)
+    res = google.lifecycle.resource(urn, Decoded(inputs, frozenset({path})), seed=b"seed")
+    assert google.lifecycle.check(res)[1] == []
+    google.lifecycle.create(res)
     google.world.close()
     written = b"".join(file.read_bytes() for file in google.workspace.root.rglob("*") if file.is_file())
     assert b"hmac-sha256:" in written

@@ -1,4 +1,4 @@
-"""What the components of this repository ask for is what the sandbox's schemas and rules take."""
+"""The sandbox's schemas and rules accept the inputs of this repository's components."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_every_other_property_leads_to_a_plain_value_of_the_api(shapes: Shapes) 
     wrong = {}
     for token in types.TARGETS:
         for names in properties(shapes, token):
-            leaf = discovery.leaf(token, names)
+            leaf = discovery.value_schema(token, names)
             if leaf is not None and leaf.get("type") not in ("string", "integer", "number", "boolean"):
                 wrong[token, ".".join(names)] = leaf.get("type")
     assert wrong == {}
@@ -162,7 +162,7 @@ def test_no_rename_is_for_a_property_there_is_not(shapes: Shapes) -> None:
 
 
 def test_these_have_no_method_that_changes_them() -> None:
-    assert {token.rsplit(":", 1)[-1] for token in types.TARGETS if discovery.immutable(token)} == {
+    assert {token.rsplit(":", 1)[-1] for token in types.TARGETS if discovery.has_no_update_method(token)} == {
         "GlobalAddress",  # but for its labels
         "InstanceTemplate",
         "RegionInstanceTemplate",

@@ -1,4 +1,4 @@
-"""What an App's machines ask of the sandbox's GitHub, and who is refused there, in GitHub's words."""
+"""GitHub's REST API for the machines of an App: accepted requests, and refusals with GitHub's messages."""
 
 from __future__ import annotations
 

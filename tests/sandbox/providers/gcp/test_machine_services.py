@@ -1,4 +1,4 @@
-"""What machines of the sandbox ask of Secret Manager and Cloud Logging, how they find them, and who is refused."""
+"""VMs of the sandbox call Secret Manager and Cloud Logging: addresses, grants and refusals."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_machine_finds_them_by_its_environment_and_asks_with_its_own_identity(
 
 
 def test_nothing_is_served_before_a_machine_asks_for_an_address(client: Client) -> None:
-    assert client.services.filled({"PLAIN": "x"}) == {"PLAIN": "x"}
+    assert client.services.with_addresses({"PLAIN": "x"}) == {"PLAIN": "x"}
     assert client.services._server is None
 
 

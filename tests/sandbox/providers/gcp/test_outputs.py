@@ -147,7 +147,7 @@ def test_an_accounts_outputs_look_like_googles(google: Google) -> None:
 
 def test_what_upstream_plans_is_known_in_a_preview(google: Google) -> None:
     res = google.resource(types.ACCOUNT, "it", {"accountId": "runner"}, preview=True)
-    assert google.cloud.planned(res) == {
+    assert google.cloud.preview_outputs(res) == {
         "project": "ci-project",
         "email": "runner@ci-project.iam.gserviceaccount.com",
         "member": "serviceAccount:runner@ci-project.iam.gserviceaccount.com",
@@ -167,10 +167,10 @@ def test_a_name_is_the_logical_name_and_seven_hex_digits(
     google: Google, token: str, name: str, key: str, pattern: str
 ) -> None:
     res = google.resource(token, name, ONE[token])
-    google.life.check(res)
+    google.lifecycle.check(res)
     assert re.fullmatch(pattern, res.inputs[key])
     again = google.resource(token, name, ONE[token], old_inputs=dict(res.inputs), seed=b"another")
-    google.life.check(again)
+    google.lifecycle.check(again)
     assert again.inputs[key] == res.inputs[key]
 
 

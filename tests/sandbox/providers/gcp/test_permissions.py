@@ -88,7 +88,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Google, Resource], object], str]] = {
     "delete": ("iam.serviceAccounts.delete", lambda google, res: google.delete(res), "deleting"),
     "read": (
         "iam.serviceAccounts.get",
-        lambda google, res: google.life.read(res.token, res.id, (NOTHING, NOTHING)),
+        lambda google, res: google.lifecycle.read(res.token, res.id, (NOTHING, NOTHING)),
         "reading",
     ),
 }
@@ -98,7 +98,7 @@ def update(google: Google, res: Resource) -> None:
     changed = google.resource(
         res.token, res.name, {**res.inputs, "displayName": "x"}, old_inputs=res.inputs, id=res.id, outputs=res.outputs
     )
-    google.life.update(changed, Decoded(res.outputs))
+    google.lifecycle.update(changed, Decoded(res.outputs))
 
 
 @pytest.mark.parametrize(("permission", "act", "doing"), OPERATIONS.values(), ids=OPERATIONS)

@@ -1,4 +1,4 @@
-"""What the sandbox's APIs answer about a project, compared with Google's descriptions of these answers."""
+"""The sandbox's answers about a project fit Google's discovery documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which change replaces, which updates, and which is none."""
+"""Changes that replace a resource, changes that update it, and differences that are no change."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ def test_another_machine_type_changes_the_template_and_not_the_group(google: Goo
     template = google.template()
     group = google.group(template.outputs["selfLink"])
     after = google.resource(types.REGION_TEMPLATE, "template", {**template.inputs, "machineType": "g2-standard-12"})
-    changes, _ = google.life.diff(after, Decoded(template.inputs), [])
+    changes, _ = google.lifecycle.diff(after, Decoded(template.inputs), [])
     assert [str(one.path) for one in changes] == ["('machineType',)"]
     inputs = {
         **group.inputs,
         "versions": [{"instanceTemplate": template.id}],
         "distributionPolicyZones": GROUP["distributionPolicyZones"][::-1],
     }
-    changes, _ = google.life.diff(google.resource(types.REGION_GROUP, "group", inputs), Decoded(group.inputs), [])
+    changes, _ = google.lifecycle.diff(google.resource(types.REGION_GROUP, "group", inputs), Decoded(group.inputs), [])
     assert changes == []
 
 
@@ -160,14 +160,14 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize(("token", "path"), DOCUMENTED)
 def test_a_resource_keeps_its_place_and_what_it_is_imported_by(google: Google, token: str, path: str) -> None:
-    assert google.cloud.documented(token, path) is DOCUMENTED[token, path]
+    assert google.cloud.replaces_by_documentation(token, path) is DOCUMENTED[token, path]
 
 
 def differences(google: Google, token: str, old: dict[str, Any], new: dict[str, Any]) -> dict[str, bool]:
     """The paths that differ, and whether each makes a new resource."""
     after = google.resource(token, "one", new, old_inputs=old)
-    changes, _ = google.life.diff(after, Decoded(old), [])
-    return {one.text: bool(one.replacing or google.life.replaces(after, one.text)) for one in changes}
+    changes, _ = google.lifecycle.diff(after, Decoded(old), [])
+    return {one.text: bool(one.replacing or google.lifecycle.replaces(after, one.text)) for one in changes}
 
 
 def test_a_bucket_that_is_moved_is_a_new_one(google: Google) -> None:
@@ -198,11 +198,11 @@ def test_a_range_of_a_subnetwork_grows_in_place(google: Google, old: str, new: A
 def moves(
     google: Google, token: str, inputs: dict[str, Any], config: dict[str, Any], ignored: tuple[str, ...] = ()
 ) -> Any:
-    """What differs for a resource that was made, once the provider is configured otherwise."""
+    """Return the changes of an existing resource after a change of the provider's configuration."""
     made = google.make(token, "one", inputs)
     google.config.update(config)
     after = google.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)
-    changes, _ = google.life.diff(after, Decoded(made.inputs), ignored)
+    changes, _ = google.lifecycle.diff(after, Decoded(made.inputs), ignored)
     return [(one.text, one.old, one.new, one.replacing) for one in changes]
 
 

@@ -92,7 +92,7 @@ class Hub:
         return answer
 
     def problems(self, token: str, inputs: dict[str, Any], old: Made | None = None) -> list[str]:
-        """What Check says, with the property in front."""
+        """Return the failures of Check, each with its property in front."""
         found = self.check(token, "one", inputs, old).failures
         return [f"{one.property}: {one.reason}" if one.property else one.reason for one in found]
 

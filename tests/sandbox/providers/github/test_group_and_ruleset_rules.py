@@ -1,4 +1,4 @@
-"""What the provider refuses of runner groups, rulesets, repositories and environments before it asks GitHub."""
+"""The provider refuses invalid runner groups, rulesets, repositories and environments before a request to GitHub."""
 
 from __future__ import annotations
 

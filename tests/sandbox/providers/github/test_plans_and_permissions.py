@@ -1,4 +1,4 @@
-"""What GitHub refuses, ignores or leaves useless on a plan, and what it refuses an App without the permission."""
+"""GitHub refuses or ignores settings by the organization's plan and the App's permissions."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_mistake_in_the_file_is_told_where_it_is(tmp_path: Path, settings: str
 
 
 def token(hub: Hub, app: str, key_of: str, permissions: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    """What GitHub answers App `app` that signs with the key of App `key_of`."""
+    """Return GitHub's answer to App `app`, which signs with the key of App `key_of`."""
     apps = {"17": {"administration": "write"}, "27": {"organization_self_hosted_runners": "write"}}
     api = GithubAppApi(hub.world, organizations=Organizations(apps=apps))
     jwt = app_jwt(app, rsa_key.private_key(hub.world, key_of).encode(), int(time.time()))

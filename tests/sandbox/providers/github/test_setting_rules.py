@@ -1,4 +1,4 @@
-"""What is refused of secrets and variables: by the provider at once, and by GitHub for want of something else."""
+"""Secrets and variables that the provider refuses at once, or that GitHub refuses for a missing resource."""
 
 from __future__ import annotations
 

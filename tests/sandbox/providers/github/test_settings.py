@@ -1,4 +1,4 @@
-"""Secrets and variables: names, values that nobody reads back, what replaces them, and drift."""
+"""Secrets and variables: names, values that cannot be read back, replacements and drift."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def changed(given: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return given
 
 
-# A program as a stack brings it: a zip that python3 runs. It writes down what it saw, and ends as it is told.
+# A program in a ConfigMap of a stack: a zip that python3 runs. It prints its node and index, and writes its termination
+# log. Its environment has its exit code.
 PROGRAM = """
 import os, sys, time
 log = sys.argv[sys.argv.index("--termination-log") + 1] if "--termination-log" in sys.argv else ""
@@ -113,7 +114,7 @@ class Cluster(Bench):
     """Drives the provider's hooks, and tells what it said."""
 
     said: list[tuple[str, str]]
-    life: Lifecycle
+    lifecycle: Lifecycle
 
     def settings(self, text: str) -> None:
         """Another sandbox.yaml, as a provider that starts would find it."""
@@ -128,7 +129,7 @@ class Cluster(Bench):
         res.secrets, res.timeout = secrets, timeout
         self.cloud.autoname(res)
         assert [f"{one.path}: {one}" for one in self.cloud.rules(res)] == []
-        self.life.create(res)
+        self.lifecycle.create(res)
         return res
 
     def change(self, made: Resource, inputs: dict[str, Any]) -> Resource:
@@ -143,18 +144,18 @@ class Cluster(Bench):
             log=lambda text, severity="info": self.said.append((severity, text)),
         )
         self.cloud.autoname(res)
-        self.life.update(res, Decoded(made.outputs))
+        self.lifecycle.update(res, Decoded(made.outputs))
         return res
 
     def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        """What Check says, as `path: text`."""
+        """Return the problems of Check, as `path: text`."""
         kind = token.rsplit(":", 1)[-1]
         version = token.split(":")[1].removeprefix("core/")
         given = {"apiVersion": version, "kind": kind, **inputs}
         return [f"{one.path}: {one.text}" for one in self.cloud.rules(self.resource(token, "it", given))]
 
     def refused(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """What is said against an update."""
+        """Return the refusals of an update."""
         return list(self.cloud.refusals(self.resource(token, "it", new, old_inputs=old)))
 
 
@@ -177,7 +178,7 @@ def on(folder: Path, **config: Any) -> Cluster:
     cloud.shapes = SHAPES
     bench = Cluster(cloud, folder, config)
     bench.said = []
-    bench.life = Lifecycle(cloud, cloud.context)
+    bench.lifecycle = Lifecycle(cloud, cloud.context)
     return bench
 
 

@@ -1,4 +1,4 @@
-"""Which cluster a kubeconfig means, and that the objects of two clusters have nothing to do with each other."""
+"""A kubeconfig identifies a cluster, and the objects of two clusters are independent."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_objects_and_releases_of_one_name_are_two_in_two_clusters(two: tuple[Clu
     assert len(two[0].world.find("kubernetes:apps/v1:DaemonSet")) == 2
     # And what goes from one stays in the other.
     gone = two[0].resource(RELEASE, "plugin", plugin, id="runners/plugin")
-    two[0].life.delete(gone)
+    two[0].lifecycle.delete(gone)
     assert [(row.type, row.cluster) for row in two[0].world.find("kubernetes:[ah]*") if "Role" not in row.type] == [
         (RELEASE, "us-east-1/other"), ("kubernetes:apps/v1:DaemonSet", "us-east-1/other"),
     ]  # fmt: skip
@@ -130,19 +130,19 @@ def test_a_group_gives_nodes_to_its_own_cluster_alone(tmp_path: Path) -> None:
     here, elsewhere = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("other"))
     group(here, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     assert place(here) == Placement("t4-0")
-    assert elsewhere.cloud.workloads.scheduler.is_blind()
+    assert elsewhere.cloud.workloads.scheduler.knows_no_node()
     # One that tells no name means the only cluster there is; of two it can be neither.
     unnamed = on(tmp_path)
     assert place(unnamed) == Placement("t4-0")
     group(here, "l4", clusterName="other")
-    assert unnamed.cloud.workloads.scheduler.is_blind()
+    assert unnamed.cloud.workloads.scheduler.knows_no_node()
 
 
 def test_a_group_of_the_same_cluster_name_in_another_region_is_another_clusters(tmp_path: Path) -> None:
     here, elsewhere = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("ci", "eu-west-1"))
     group(here, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
     assert place(here) == Placement("t4-0")
-    assert elsewhere.cloud.workloads.scheduler.is_blind()
+    assert elsewhere.cloud.workloads.scheduler.knows_no_node()
 
 
 CHANGES: dict[str, tuple[str, Any, bool]] = {

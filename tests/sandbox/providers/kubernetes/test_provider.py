@@ -87,13 +87,17 @@ def test_what_the_api_server_adds_is_in_the_outputs(bench: Bench) -> None:
 def test_a_preview_leaves_open_what_the_api_server_fills_in(bench: Bench) -> None:
     new = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x"}})
     counted = {"generation": UNKNOWN, "resourceVersion": UNKNOWN}
-    assert bench.cloud.planned(new) == {
+    assert bench.cloud.preview_outputs(new) == {
         "metadata": {"name": "x", "namespace": "default", "uid": UNKNOWN, "creationTimestamp": UNKNOWN, **counted}
     }
     made = bench.made(CONFIG_MAP, "app", {"metadata": {"name": "x"}})
-    assert bench.cloud.planned(made) == {"metadata": {**made.outputs["metadata"], **counted}}
+    assert bench.cloud.preview_outputs(made) == {"metadata": {**made.outputs["metadata"], **counted}}
     service = bench.checked("kubernetes:core/v1:Service", "web", {"spec": {"type": "NodePort"}})
-    assert bench.cloud.planned(service)["spec"] == {"type": "NodePort", "clusterIP": UNKNOWN, "clusterIPs": [UNKNOWN]}
+    assert bench.cloud.preview_outputs(service)["spec"] == {
+        "type": "NodePort",
+        "clusterIP": UNKNOWN,
+        "clusterIPs": [UNKNOWN],
+    }
 
 
 def test_a_namespace_is_active_and_a_service_keeps_its_address(bench: Bench) -> None:
@@ -169,7 +173,7 @@ def test_data_may_change_in_place_when_the_provider_is_told_so(tmp_path: Path) -
 def test_a_replacement_that_needs_the_same_name_deletes_first(bench: Bench) -> None:
     def keeps(new: dict[str, Any], old: dict[str, Any]) -> bool:
         res = bench.resource(JOB, "app", {"metadata": new}, old_inputs={"metadata": old})
-        return bench.cloud.keeps_name(res)
+        return bench.cloud.deletes_old_first(res)
 
     autonamed = {"name": "x", "annotations": {"pulumi.com/autonamed": "true"}}
     assert keeps({"name": "x"}, {"name": "x"})

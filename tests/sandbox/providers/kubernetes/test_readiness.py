@@ -1,4 +1,4 @@
-"""What the engine is told of a resource that was made and is not ready: it keeps it, with the reasons."""
+"""The engine keeps a created resource that is not ready, with the reasons."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Slow(Toys):
             return {"link": "ready"}
         raise NotReady("the box is stuck", ["its label is my-secret-label"], {"link": "stuck"})
 
-    def stuck(self, record: Record) -> NotReady | None:
+    def not_ready(self, record: Record) -> NotReady | None:
         return NotReady("still stuck") if record.outputs.get("link") == "stuck" else None
 
-    def forced(self, res: Resource) -> list[Change]:
+    def forced_changes(self, res: Resource) -> list[Change]:
         return [Change(("label",), UPDATE, replacing=True)] if res.inputs.get("color") == "red" else []
 
 

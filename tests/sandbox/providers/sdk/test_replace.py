@@ -1,10 +1,10 @@
-"""What makes a new resource where no table knows the type, as the SDKs themselves tell."""
+"""Changes that replace a resource by the SDK's documentation, for types without a table."""
 
 from __future__ import annotations
 
 import pytest
 from pulumi_sandbox.providers.sdk.reader import SdkReader
-from pulumi_sandbox.providers.sdk.replace import PLACES, Replacing, says_new
+from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS, DocumentedReplacements, says_that_change_replaces
 
 # Sentences of pulumi-gcp 10.2 and pulumi-aws 7, and what they say of every change.
 SENTENCES = {
@@ -29,12 +29,12 @@ SENTENCES = {
 
 @pytest.mark.parametrize("text", SENTENCES)
 def test_a_sentence_says_that_every_change_makes_a_new_resource(text: str) -> None:
-    assert says_new(text) is SENTENCES[text]
+    assert says_that_change_replaces(text) is SENTENCES[text]
 
 
 def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says_of_the_place() -> None:
     reader, attachment = SdkReader("gcp"), "gcp:apigee/endpointAttachment:EndpointAttachment"
-    google = Replacing(reader, reader.tokens(), PLACES)
+    google = DocumentedReplacements(reader, reader.tokens(), LOCATION_INPUTS)
     # `deletionPolicy` is the provider's own, and `endpointAttachmentId` is a part of what it is imported by.
     told = {path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")}
     assert told == {"location": True, "endpointAttachmentId": True, "deletionPolicy": None}
@@ -43,4 +43,4 @@ def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says
 def test_a_type_of_amazons_whose_import_names_nothing_is_renamed_in_place() -> None:
     """CloudFormation's documentation of AWS::Amplify::App says of Name: Update requires: No interruption."""
     reader = SdkReader("aws")
-    assert Replacing(reader, reader.tokens(), ()).replaces("aws:amplify/app:App", "name") is None
+    assert DocumentedReplacements(reader, reader.tokens(), ()).replaces("aws:amplify/app:App", "name") is None

@@ -1,4 +1,4 @@
-"""The SDKs' shapes: read for every kind of resource, cached, and what a wrong input is told."""
+"""The SDKs' shapes: read for each kind of resource, cached, and the messages for wrong inputs."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""EC2: launch templates and instance types."""

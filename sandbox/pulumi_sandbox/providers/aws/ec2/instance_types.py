@@ -28,10 +28,10 @@ def offer(name: str) -> gpu_catalog.Machine | None:
         return None
 
 
-def is_in(name: str, region: str) -> bool:
+def is_offered_in(name: str, region: str) -> bool:
     """Return True if a region has the type: by a price, or by the catalog. Also True for a region without data."""
-    there, known = documents.instance_types(region), offer(name)
-    return not there or name in there or bool(known and region in known.regions)
+    types_of_region, machine = documents.instance_types(region), offer(name)
+    return not types_of_region or name in types_of_region or bool(machine and region in machine.regions)
 
 
 def architecture(name: str) -> str:
@@ -40,25 +40,31 @@ def architecture(name: str) -> str:
     A `g` after the generation means a Graviton processor (docs.aws.amazon.com/ec2/latest/instancetypes/
     instance-type-names.html). a1 also has a Graviton processor, but is older than this rule.
     """
-    known, found = offer(name), NAME.fullmatch(name)
-    if known:
-        return known.architecture
-    if found is None:
+    machine, match = offer(name), NAME.fullmatch(name)
+    if machine:
+        return machine.architecture
+    if match is None:
         return ""
-    return "arm64" if "g" in found["options"] or name.startswith("a1.") else "x86_64"
+    return "arm64" if "g" in match["options"] or name.startswith("a1.") else "x86_64"
 
 
 def nearest(name: str, region: str) -> str:
     """Return the most similar type of the region: with the same GPU, else the same family, else the same size."""
-    there, wanted = documents.instance_types(region), offer(name)
-    if wanted:
-        cards = [one for one in gpu_catalog.machines(cloud="aws") if one.machine_type in there and not one.legacy]
-        same = [one for one in cards if one.gpu.key == wanted.gpu.key] or cards
-        same.sort(key=lambda one: (one.architecture != wanted.architecture, *_distance(one, wanted), one.machine_type))
-        return same[0].machine_type if same else ""
+    types_of_region, machine = documents.instance_types(region), offer(name)
+    if machine:
+        gpu_machines = [
+            one for one in gpu_catalog.machines(cloud="aws") if one.machine_type in types_of_region and not one.legacy
+        ]
+        same_gpu = [one for one in gpu_machines if one.gpu.key == machine.gpu.key] or gpu_machines
+        same_gpu.sort(
+            key=lambda one: (one.architecture != machine.architecture, *_distance(one, machine), one.machine_type)
+        )
+        return same_gpu[0].machine_type if same_gpu else ""
     family, _, size = name.partition(".")
-    alike = [one for one in there if one.startswith(f"{family}.")] or [one for one in there if one.endswith(f".{size}")]
-    return closest(name, sorted(alike or there), cutoff=0.5)
+    similar = [one for one in types_of_region if one.startswith(f"{family}.")] or [
+        one for one in types_of_region if one.endswith(f".{size}")
+    ]
+    return closest(name, sorted(similar or types_of_region), cutoff=0.5)
 
 
 def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[float, float, float]:
@@ -66,21 +72,21 @@ def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[fl
     return abs(one.gpu_count - wanted.gpu_count), abs(memory - sought), abs(one.vcpus - wanted.vcpus)
 
 
-def where_it_is(name: str, region: str) -> str:
+def availability_hint(name: str, region: str) -> str:
     """Return a hint for a type that a region does not have: a similar type there, and regions with the type."""
-    instead = nearest(name, region)
-    others = [one for one in sorted(documents.regions()) if name in documents.instance_types(one)]
-    near = [one for one in others if one.split("-")[0] == region.split("-")[0]] or others
-    parts = [f"the nearest in {region} is {instead}"] if instead else []
-    parts += [f"{', '.join(near[:3])} {'has' if len(near) == 1 else 'have'} it"] if near else []
+    similar = nearest(name, region)
+    regions = [one for one in sorted(documents.regions()) if name in documents.instance_types(one)]
+    near_regions = [one for one in regions if one.split("-")[0] == region.split("-")[0]] or regions
+    parts = [f"the nearest in {region} is {similar}"] if similar else []
+    parts += [f"{', '.join(near_regions[:3])} {'has' if len(near_regions) == 1 else 'have'} it"] if near_regions else []
     return "; ".join(parts)
 
 
-def sold(name: str, market: str, path: str) -> Iterator[Problem]:
+def check_market(name: str, market: str, path: str) -> Iterator[Problem]:
     """Check that a machine is offered in a market, by `markets` in gpu_catalog."""
     machine = offer(name)
     if machine is None or "markets" in machine.uncertain:
         return
-    known = [CAPACITY[one] for one in (*machine.markets, *machine.unverified_markets) if one in CAPACITY]
-    if market in CAPACITY.values() and market not in known:
-        yield Problem(path, f"{name} is not offered as {market}; it is offered as {', '.join(known)}")
+    capacity_types = [CAPACITY[one] for one in (*machine.markets, *machine.unverified_markets) if one in CAPACITY]
+    if market in CAPACITY.values() and market not in capacity_types:
+        yield Problem(path, f"{name} is not offered as {market}; it is offered as {', '.join(capacity_types)}")

@@ -18,8 +18,8 @@ from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 Inputs = dict[str, Any]
 
 NAME = r"[0-9A-Za-z()./_\-]+"
-NAME_LEAST = 3
-NAME_MOST = {"name": 125, "namePrefix": 99}
+MIN_NAME_LENGTH = 3
+MAX_NAME_LENGTHS = {"name": 125, "namePrefix": 99}
 HOPS = (1, 64)
 # The limits of each volume type: sizes in GiB, then IOPS (EC2 schema, Ebs.VolumeSize and Ebs.Iops).
 SIZES = {
@@ -38,7 +38,7 @@ TAGGED = ("instance", "volume", "network-interface", "spot-instances-request")
 # botocore, ec2 2016-11-15, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.InterfaceType.
 INTERFACES = ("interface", "efa", "efa-only")
 # Strings that must be true or false (terraform-provider-aws, internal/experimental/nullable: TypeNullableBool).
-SWITCHES = {
+BOOLEAN_STRINGS = {
     "blockDeviceMappings": ("ebs.deleteOnTermination", "ebs.encrypted"),
     "networkInterfaces": (
         "associateCarrierIpAddress", "associatePublicIpAddress", "deleteOnTermination", "primaryIpv6",
@@ -49,7 +49,7 @@ SWITCHES = {
 def launch_template(inputs: Inputs, region: str) -> Iterator[Problem]:
     """Check one launch template. Rules of a node group for its template are in eks/node_group_template.py."""
     yield from names(inputs)
-    yield from switches(inputs)
+    yield from boolean_strings(inputs)
     yield from exclusions(inputs)
     for index, row in enumerate(rows(inputs.get("blockDeviceMappings"))):
         yield from volume(table(table(row).get("ebs")), f"blockDeviceMappings[{index}].ebs")
@@ -67,29 +67,29 @@ def launch_template(inputs: Inputs, region: str) -> Iterator[Problem]:
 
 def names(inputs: Inputs) -> Iterator[Problem]:
     """Check the name, as in terraform-provider-aws, internal/verify/validate.go, ValidLaunchTemplateName."""
-    for key, most in NAME_MOST.items():
-        given = inputs.get(key)
-        if not isinstance(given, str):
+    for key, max_length in MAX_NAME_LENGTHS.items():
+        name = inputs.get(key)
+        if not isinstance(name, str):
             continue
-        if len(given) < NAME_LEAST:
-            yield Problem(key, f'"{key}" cannot be less than {NAME_LEAST} characters')
-        elif len(given) > most:
-            limited = f", name is limited to {NAME_MOST['name']}" if key != "name" else ""
-            yield Problem(key, f'"{key}" cannot be longer than {most} characters{limited}')
-        elif not re.fullmatch(NAME, given):
+        if len(name) < MIN_NAME_LENGTH:
+            yield Problem(key, f'"{key}" cannot be less than {MIN_NAME_LENGTH} characters')
+        elif len(name) > max_length:
+            limit_note = f", name is limited to {MAX_NAME_LENGTHS['name']}" if key != "name" else ""
+            yield Problem(key, f'"{key}" cannot be longer than {max_length} characters{limit_note}')
+        elif not re.fullmatch(NAME, name):
             yield Problem(key, f'"{key}" can only alphanumeric characters and ()./_- symbols')
 
 
-def switches(inputs: Inputs) -> Iterator[Problem]:
-    given = [("ebsOptimized", inputs.get("ebsOptimized"))]
-    for collection, paths in SWITCHES.items():
+def boolean_strings(inputs: Inputs) -> Iterator[Problem]:
+    values = [("ebsOptimized", inputs.get("ebsOptimized"))]
+    for collection, paths in BOOLEAN_STRINGS.items():
         for index, row in enumerate(rows(inputs.get(collection))):
             for path in paths:
                 value: Any = row
                 for step in path.split("."):
                     value = table(value).get(step)
-                given.append((f"{collection}[{index}].{path}", value))
-    for path, value in given:
+                values.append((f"{collection}[{index}].{path}", value))
+    for path, value in values:
         if isinstance(value, str) and value not in ("", "true", "false"):
             name = path.rpartition(".")[2]
             yield Problem(path, f"expected {name} to be one of '', 'true', or 'false', got '{value}'")
@@ -161,14 +161,16 @@ def market(inputs: Inputs) -> Iterator[Problem]:
         yield Problem("instanceMarketOptions.spotOptions", text)
     api_names = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ON_DEMAND"}
     if isinstance(name, str) and kind in api_names:
-        yield from instance_types.sold(name, api_names[kind], "instanceType")
+        yield from instance_types.check_market(name, api_names[kind], "instanceType")
 
 
 def machine(name: Any, region: str) -> Iterator[Problem]:
-    if isinstance(name, str) and name and not instance_types.is_in(name, region):
+    if isinstance(name, str) and name and not instance_types.is_offered_in(name, region):
         # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3648
         yield Problem(
-            "instanceType", f"The specified instance type {name} is not valid", instance_types.where_it_is(name, region)
+            "instanceType",
+            f"The specified instance type {name} is not valid",
+            instance_types.availability_hint(name, region),
         )
 
 
@@ -177,26 +179,31 @@ def interfaces(given: Any, name: Any) -> Iterator[Problem]:
 
     Sources: docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html; gpu_catalog for the EFAs of a machine.
     """
-    found = [table(row) for row in rows(given)]
-    places = [(one.get("networkCardIndex") or 0, one.get("deviceIndex") or 0) for one in found]
-    for place, times in Counter(places).items():
-        if times > 1 and all(isinstance(one, int | float) for one in place):
-            text = f"{times} interfaces on network card {place[0]:g}, device {place[1]:g}: each must have its own place"
+    interface_rows = [table(row) for row in rows(given)]
+    positions = [(one.get("networkCardIndex") or 0, one.get("deviceIndex") or 0) for one in interface_rows]
+    for position, count in Counter(positions).items():
+        if count > 1 and all(isinstance(one, int | float) for one in position):
+            card, device = position
+            text = f"{count} interfaces on network card {card:g}, device {device:g}: each must have its own place"
             yield Problem("networkInterfaces", text)
-    if found and (0, 0) not in places and all(isinstance(one, int | float) for place in places for one in place):
+    if (
+        interface_rows
+        and (0, 0) not in positions
+        and all(isinstance(one, int | float) for position in positions for one in position)
+    ):
         yield Problem("networkInterfaces", "one interface must be the primary: network card 0, device 0")
-    adapters = 0
-    for index, (one, place) in enumerate(zip(found, places, strict=True)):
+    efas = 0
+    for index, (one, position) in enumerate(zip(interface_rows, positions, strict=True)):
         kind, path = one.get("interfaceType"), f"networkInterfaces[{index}].interfaceType"
         if isinstance(kind, str) and kind not in INTERFACES:
             listed = " ".join(f'"{each}"' for each in INTERFACES)
             yield Problem(path, f"expected interfaceType to be one of [{listed}], got {kind}")
-        if kind == "efa-only" and place == (0, 0):
+        if kind == "efa-only" and position == (0, 0):
             yield Problem(path, "You can't use an EFA-only network interface as the primary network interface.")
-        adapters += kind in ("efa", "efa-only")
+        efas += kind in ("efa", "efa-only")
     offer = instance_types.offer(name) if isinstance(name, str) else None
-    if offer and adapters > offer.efa_interfaces and "efa_interfaces" not in offer.uncertain:
-        text = f"{name} has {offer.efa_interfaces or 'no'} EFA interfaces, got {adapters}"
+    if offer and efas > offer.efa_interfaces and "efa_interfaces" not in offer.uncertain:
+        text = f"{name} has {offer.efa_interfaces or 'no'} EFA interfaces, got {efas}"
         yield Problem("networkInterfaces", text)
 
 

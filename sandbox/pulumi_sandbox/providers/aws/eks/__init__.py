@@ -1,0 +1,1 @@
+"""EKS: clusters and node groups."""

@@ -53,18 +53,18 @@ class EksApi:
         self._now = now
         self._lock = threading.Lock()
         # The updates that no client has seen as in progress, by the id of the node group.
-        self._begun: dict[str, str] = {}
+        self._updates_in_progress: dict[str, str] = {}
 
     def answer(self, method: str, path: str, body: Json) -> Json:
-        found = PATHS.fullmatch(path)
-        if found is None:
+        match = PATHS.fullmatch(path)
+        if match is None:
             raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
-        cluster, group, update = (unquote(found[name] or "") for name in ("cluster", "group", "update"))
+        cluster, group, update = (unquote(match[name] or "") for name in ("cluster", "group", "update"))
         if method == "GET" and update:
             return self._update(update)
-        if method == "GET" and not found["change"]:
-            return {"nodegroup": self._described(self._group(cluster, group))}
-        if method == "POST" and found["change"]:
+        if method == "GET" and not match["change"]:
+            return {"nodegroup": self._describe(self._group(cluster, group))}
+        if method == "POST" and match["change"]:
             return self._change(cluster, group, body)
         raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
 
@@ -84,27 +84,27 @@ class EksApi:
         return found is not None and self._now() >= int(found[1])
 
     def suspend(self, scaling_group: str, process: str) -> None:
-        group = self._behind(scaling_group)
+        group = self._group_of(scaling_group)
         self._world.event("suspend", group.type, group.id, process)
 
-    def activities(self, scaling_group: str, most: int) -> list[Json]:
+    def activities(self, scaling_group: str, limit: int) -> list[Json]:
         """Return the failed launches, newest first."""
-        group = self._behind(scaling_group)
-        failed = [one for one in self._world.events() if (one.verb, one.id) == (ACTIVITY, group.id)]
+        group = self._group_of(scaling_group)
+        failed = [event for event in self._world.events() if (event.verb, event.id) == (ACTIVITY, group.id)]
         return [
             {
-                "ActivityId": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{one.time} {number}")),
+                "ActivityId": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{event.time} {number}")),
                 "AutoScalingGroupName": scaling_group,
                 "Description": "Launching a new EC2 instance",
                 "Cause": "a user request changed the desired capacity",
-                "StartTime": one.time,
+                "StartTime": event.time,
                 "StatusCode": "Failed",
-                "StatusMessage": one.note,
+                "StatusMessage": event.note,
             }
-            for number, one in reversed([*enumerate(failed)])
-        ][:most]
+            for number, event in reversed([*enumerate(failed)])
+        ][:limit]
 
-    def _behind(self, scaling_group: str) -> Record:
+    def _group_of(self, scaling_group: str) -> Record:
         for group in self._world.find(types.NODE_GROUP):
             if scaling_group in _scaling_groups(group):
                 return group
@@ -117,13 +117,13 @@ class EksApi:
             raise EksError(errors.NOT_FOUND, f"No node group found for name: {name}.")
         return group
 
-    def _described(self, group: Record) -> Json:
-        copied = ("clusterName", "capacityType", "instanceTypes", "amiType", "version", "releaseVersion", "subnets")
+    def _describe(self, group: Record) -> Json:
+        names = ("clusterName", "capacityType", "instanceTypes", "amiType", "version", "releaseVersion", "subnets")
         return {
-            **{name: group.outputs[name] for name in copied if group.outputs.get(name) is not None},
+            **{name: group.outputs[name] for name in names if group.outputs.get(name) is not None},
             "nodegroupName": scaling.name_of(group),
-            "status": "UPDATING" if group.id in self._begun else "ACTIVE",
-            "scalingConfig": scaling.live(self._world, group),
+            "status": "UPDATING" if group.id in self._updates_in_progress else "ACTIVE",
+            "scalingConfig": scaling.current_sizes(self._world, group),
             "resources": {"autoScalingGroups": [{"name": name} for name in _scaling_groups(group)]},
             "health": {"issues": []},
         }
@@ -131,23 +131,27 @@ class EksApi:
     def _change(self, cluster: str, name: str, body: Json) -> Json:
         with self._lock, self._world.transaction():
             group = self._group(cluster, name)
-            if (begun := self._begun.get(group.id)) is not None:
+            if (update_id := self._updates_in_progress.get(group.id)) is not None:
                 # Source: https://github.com/aws-controllers-k8s/community/issues/1192, which quotes it for a cluster.
-                raise EksError(errors.IN_USE, f"Nodegroup {name} currently has update {begun} in progress")
-            sizes = {**scaling.live(self._world, group), **(body.get("scalingConfig") or {})}
-            if why := scaling.refusal(sizes):
-                raise EksError(errors.INVALID, why)
-            scaling.apply(self._world, group, sizes)
-            self._begun[group.id] = str(uuid.uuid4())
-            return {"update": {"id": self._begun[group.id], "status": "InProgress", "type": "ConfigUpdate"}}
+                raise EksError(errors.IN_USE, f"Nodegroup {name} currently has update {update_id} in progress")
+            sizes = {**scaling.current_sizes(self._world, group), **(body.get("scalingConfig") or {})}
+            if problem := scaling.refusal(sizes):
+                raise EksError(errors.INVALID, problem)
+            scaling.apply_sizes(self._world, group, sizes)
+            self._updates_in_progress[group.id] = str(uuid.uuid4())
+            return {
+                "update": {"id": self._updates_in_progress[group.id], "status": "InProgress", "type": "ConfigUpdate"}
+            }
 
-    def _update(self, identity: str) -> Json:
+    def _update(self, wanted_id: str) -> Json:
         with self._lock:
-            running = next((group for group, begun in self._begun.items() if begun == identity), None)
-            if running is not None:
-                del self._begun[running]
-            status = "InProgress" if running else "Successful"
-            return {"update": {"id": identity, "status": status, "type": "ConfigUpdate", "errors": []}}
+            group_in_progress = next(
+                (group for group, update_id in self._updates_in_progress.items() if update_id == wanted_id), None
+            )
+            if group_in_progress is not None:
+                del self._updates_in_progress[group_in_progress]
+            status = "InProgress" if group_in_progress else "Successful"
+            return {"update": {"id": wanted_id, "status": status, "type": "ConfigUpdate", "errors": []}}
 
 
 def _scaling_groups(group: Record) -> list[str]:
@@ -162,18 +166,18 @@ class AwsServer:
     """The server of the API. Several providers may serve the same port, because they share the world."""
 
     def __init__(self, port: int, api: EksApi) -> None:
-        self._server = LocalServer("aws-api", _answering(api), ("GET", "POST"), port=port, shared=True)
+        self._server = LocalServer("aws-api", _request_handler(api), ("GET", "POST"), port=port, shared=True)
         self.port = self._server.port
 
     def close(self) -> None:
         self._server.close()
 
 
-def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
+def _request_handler(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
     def answer(handler: BaseHTTPRequestHandler) -> Answer:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         is_form = handler.headers.get("Content-Type", "").startswith(FORM)
-        refused = _refused_form if is_form else _refused
+        error_answer = _xml_error if is_form else _json_error
         try:
             if not handler.headers.get("Authorization", "").startswith(SIGNED):
                 raise EksError("MissingAuthenticationTokenException", "Missing Authentication Token")
@@ -185,9 +189,9 @@ def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
                 return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
             return as_json(200, api.answer(handler.command, urlsplit(handler.path).path, _document(body)))
         except EksError as error:
-            return refused(error.code, str(error))
+            return error_answer(error.code, str(error))
         except Exception as error:  # like any server, answer 500 and continue
-            return refused("ServerException", f"The sandbox's EKS API failed: {error!r}", 500)
+            return error_answer("ServerException", f"The sandbox's EKS API failed: {error!r}", 500)
 
     return answer
 
@@ -227,19 +231,19 @@ def _elements(value: Any) -> str:
 
 def _document(body: bytes) -> Json:
     try:
-        found: Any = json.loads(body or b"{}")
+        parsed: Any = json.loads(body or b"{}")
     except ValueError:
         raise EksError(errors.INVALID, "The request body is not valid JSON") from None
-    return dict(found) if isinstance(found, Mapping) else {}
+    return dict(parsed) if isinstance(parsed, Mapping) else {}
 
 
-def _refused(code: str, message: str, status: int = 0) -> Answer:
+def _json_error(code: str, message: str, status: int = 0) -> Answer:
     status = status or {**errors.STATUS, "NotFoundException": 404, "MissingAuthenticationTokenException": 403,
                         "ExpiredTokenException": 403}.get(code, 400)  # fmt: skip
     answer = as_json(status, {"message": message})
     return Answer(answer.status, answer.body, answer.kind, {"x-amzn-ErrorType": code})
 
 
-def _refused_form(code: str, message: str, status: int = 400) -> Answer:
+def _xml_error(code: str, message: str, status: int = 400) -> Answer:
     error = {"Error": {"Type": "Sender", "Code": code, "Message": message}}
     return Answer(status, f"<ErrorResponse>{_elements(error)}</ErrorResponse>", "text/xml")

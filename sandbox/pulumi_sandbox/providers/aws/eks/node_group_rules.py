@@ -58,51 +58,57 @@ def node_group(inputs: Inputs, region: str) -> Iterator[Problem]:
 
 
 def names(inputs: Inputs) -> Iterator[Problem]:
-    for key, most in (("nodeGroupName", NAME_MOST), ("nodeGroupNamePrefix", NAME_MOST - PREFIX_ENDING)):
-        given = inputs.get(key)
-        if isinstance(given, str) and len(given) > most:  # upstream
-            yield Problem(key, f"expected length of {key} to be in the range (0 - {most}), got {given}")
+    for key, max_length in (("nodeGroupName", NAME_MOST), ("nodeGroupNamePrefix", NAME_MOST - PREFIX_ENDING)):
+        name = inputs.get(key)
+        if isinstance(name, str) and len(name) > max_length:  # upstream
+            yield Problem(key, f"expected length of {key} to be in the range (0 - {max_length}), got {name}")
     both = is_known(inputs.get("nodeGroupNamePrefix")) and is_known(inputs.get("nodeGroupName"))
     if both and "nodeGroupName" not in rows(inputs.get(DEFAULTS)):
         yield Problem("nodeGroupName", '"nodeGroupName": conflicts with nodeGroupNamePrefix')
 
 
 def sizes(inputs: Inputs) -> Iterator[Problem]:
-    given = table(inputs.get("scalingConfig"))
-    least, wanted, most = (_number(given.get(name)) for name in ("minSize", "desiredSize", "maxSize"))
-    if least is not None and wanted is not None and least > wanted:
-        yield Problem("scalingConfig.minSize", f"{eks_errors.MIN_ABOVE}: {least:g} is above {wanted:g}")
-    if wanted is not None and most is not None and wanted > most:
-        yield Problem("scalingConfig.desiredSize", f"{eks_errors.DESIRED_ABOVE}: {wanted:g} is above {most:g}")
+    config = table(inputs.get("scalingConfig"))
+    min_size, desired_size, max_size = (_number(config.get(name)) for name in ("minSize", "desiredSize", "maxSize"))
+    if min_size is not None and desired_size is not None and min_size > desired_size:
+        yield Problem("scalingConfig.minSize", f"{eks_errors.MIN_ABOVE}: {min_size:g} is above {desired_size:g}")
+    if desired_size is not None and max_size is not None and desired_size > max_size:
+        yield Problem(
+            "scalingConfig.desiredSize", f"{eks_errors.DESIRED_ABOVE}: {desired_size:g} is above {max_size:g}"
+        )
 
 
 def instance_types(inputs: Inputs, region: str) -> Iterator[Problem]:
-    given = rows(inputs.get("instanceTypes"))
-    if len(given) > TYPES_MOST:  # API model, CreateNodegroupRequest.instanceTypes
-        yield Problem("instanceTypes", f"expected at most {TYPES_MOST} instance types, got {len(given)}")
-    for index, name in enumerate(given):
-        if isinstance(name, str) and not types.is_in(name, region):
-            yield Problem(f"instanceTypes[{index}]", eks_errors.unknown_types([name]), types.where_it_is(name, region))
-    known = [name for name in given if isinstance(name, str) and types.architecture(name)]
-    if not given and inputs.get("instanceTypes") is not UNKNOWN and not inputs.get("launchTemplate"):
-        known = [types.DEFAULT]
-    yield from architectures(known, inputs.get("amiType"), "instanceTypes")
+    types_input = rows(inputs.get("instanceTypes"))
+    if len(types_input) > TYPES_MOST:  # API model, CreateNodegroupRequest.instanceTypes
+        yield Problem("instanceTypes", f"expected at most {TYPES_MOST} instance types, got {len(types_input)}")
+    for index, name in enumerate(types_input):
+        if isinstance(name, str) and not types.is_offered_in(name, region):
+            yield Problem(
+                f"instanceTypes[{index}]", eks_errors.unknown_types([name]), types.availability_hint(name, region)
+            )
+    names = [name for name in types_input if isinstance(name, str) and types.architecture(name)]
+    if not types_input and inputs.get("instanceTypes") is not UNKNOWN and not inputs.get("launchTemplate"):
+        names = [types.DEFAULT]
+    yield from architectures(names, inputs.get("amiType"), "instanceTypes")
 
 
 def architectures(names: list[str], ami_type: Any, path: str) -> Iterator[Problem]:
     """Check that all types have the architecture of the AMI type, or the same one if no AMI type is set."""
-    found = {name: types.architecture(name) for name in names}
+    architecture_of = {name: types.architecture(name) for name in names}
     ami = next((one for one in gpu_catalog.ami_types() if one.ami_type == ami_type), None)
     if ami and ami.architecture:
-        wrong = [name for name, kind in found.items() if kind not in ("", ami.architecture)]
-        if wrong:
-            yield Problem(path, eks_errors.wrong_architecture(wrong, str(ami_type)), _instead(wrong[0]))
-    elif len(set(found.values())) > 1:
-        listed = ", ".join(f"{name} is {kind}" for name, kind in found.items())
+        unsuitable = [name for name, kind in architecture_of.items() if kind not in ("", ami.architecture)]
+        if unsuitable:
+            yield Problem(
+                path, eks_errors.wrong_architecture(unsuitable, str(ami_type)), _ami_types_hint(unsuitable[0])
+            )
+    elif len(set(architecture_of.values())) > 1:
+        listed = ", ".join(f"{name} is {kind}" for name, kind in architecture_of.items())
         yield Problem(path, f"expected instance types of one architecture, got several: {listed}")
 
 
-def _instead(name: str) -> str:
+def _ami_types_hint(name: str) -> str:
     offer = types.offer(name)
     return f"AMI types for {name}: {', '.join(offer.ami_types)}" if offer and offer.ami_types else ""
 
@@ -153,8 +159,10 @@ def labels(given: Any) -> Iterator[Problem]:
             yield Problem(path, eks_errors.RESERVED_LABEL)
         elif slash and _is_kubernetes(domain) and key not in KUBELET_LABELS and not domain.endswith(KUBELET_PREFIXES):
             # EKS accepts the label, but no node can join: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346
-            wrong = f"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{key}]"
-            yield Problem(path, f"NodeCreationFailure: Instances failed to join the kubernetes cluster: {wrong}")
+            kubelet_error = f"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{key}]"
+            yield Problem(
+                path, f"NodeCreationFailure: Instances failed to join the kubernetes cluster: {kubelet_error}"
+            )
         if isinstance(value, str) and not re.fullmatch(LABEL_VALUE, value):
             # https://github.com/aws-controllers-k8s/community/issues/2208
             yield Problem(

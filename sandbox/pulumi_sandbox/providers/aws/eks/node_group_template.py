@@ -60,10 +60,10 @@ def forbidden(template: Inputs) -> Iterator[str]:
 
 
 def capacity(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
-    block = group.get("capacityType") == "CAPACITY_BLOCK"
+    is_block = group.get("capacityType") == "CAPACITY_BLOCK"
     market = table(template.get("instanceMarketOptions")).get("marketType")
     target = table(table(template.get("capacityReservationSpecification")).get("capacityReservationTarget"))
-    if block:
+    if is_block:
         needed = {
             "instanceType": template.get("instanceType"),
             'instanceMarketOptions.marketType "capacity-block"': market == "capacity-block",
@@ -71,12 +71,12 @@ def capacity(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
                 "capacityReservationId"
             ),
         }
-        if lacking := [name for name, there in needed.items() if not there]:
+        if missing := [name for name, value in needed.items() if not value]:
             text = "a launch template for CAPACITY_BLOCK must name the instance type, the market and the reservation"
-            yield eks_errors.INVALID, f"{text}\n  got: no {', no '.join(lacking)}"
+            yield eks_errors.INVALID, f"{text}\n  got: no {', no '.join(missing)}"
     elif market == "capacity-block":
-        given = group.get("capacityType") or "ON_DEMAND"
-        text = f"the launch template is for a Capacity Block, but capacityType is {given}"
+        capacity_type = group.get("capacityType") or "ON_DEMAND"
+        text = f"the launch template is for a Capacity Block, but capacityType is {capacity_type}"
         yield eks_errors.INVALID, f"{text}\n  expected: CAPACITY_BLOCK"
 
 
@@ -92,5 +92,5 @@ def machines(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
         return
     for problem in architectures([name], group.get("amiType"), "instanceType"):
         yield eks_errors.INVALID, problem.text
-    for problem in instance_types.sold(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
+    for problem in instance_types.check_market(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
         yield eks_errors.INVALID, problem.text

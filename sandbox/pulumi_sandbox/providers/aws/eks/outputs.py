@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from pulumi_sandbox.providers.aws.ec2 import instance_types
-from pulumi_sandbox.providers.aws.world import CloudContext
+from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -26,7 +26,7 @@ AMI_TYPE = "AL2023_x86_64_STANDARD"
 DISK_GIB, WINDOWS_DISK_GIB = 20, 50
 
 
-def node_group(res: Resource, around: CloudContext, arn: str) -> Json:
+def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
     """Return the outputs of a node group.
 
     The name of the Auto Scaling group contains the name of the node group and the end of its ARN
@@ -34,17 +34,19 @@ def node_group(res: Resource, around: CloudContext, arn: str) -> Json:
     """
     inputs, old = res.inputs, res.outputs
     name = str(inputs.get("nodeGroupName") or res.id.partition(":")[2])
-    template = around.template(inputs.get("launchTemplate"))
-    held = template.inputs if template else {}
-    version = str(inputs.get("version") or old.get("version") or around.version(str(inputs.get("clusterName"))))
-    image = inputs.get("amiType") or ("CUSTOM" if held.get("imageId") else AMI_TYPE)
-    kinds = rows(inputs.get("instanceTypes")) or ([] if held.get("instanceType") else [instance_types.DEFAULT])
-    found: Json = {
+    template = existing.template(inputs.get("launchTemplate"))
+    template_inputs = template.inputs if template else {}
+    version = str(inputs.get("version") or old.get("version") or existing.version(str(inputs.get("clusterName"))))
+    image = inputs.get("amiType") or ("CUSTOM" if template_inputs.get("imageId") else AMI_TYPE)
+    types = rows(inputs.get("instanceTypes")) or (
+        [] if template_inputs.get("instanceType") else [instance_types.DEFAULT]
+    )
+    outputs: Json = {
         "nodeGroupName": name,
         "status": "ACTIVE",
         "amiType": image,
         "capacityType": inputs.get("capacityType") or "ON_DEMAND",
-        "instanceTypes": kinds,
+        "instanceTypes": types,
         "diskSize": inputs.get("diskSize") or (0 if inputs.get("launchTemplate") else disk_gib(str(image))),
         "updateConfig": inputs.get("updateConfig") or {"maxUnavailable": 1},
         "nodeRepairConfig": inputs.get("nodeRepairConfig") or {"enabled": False},
@@ -56,26 +58,26 @@ def node_group(res: Resource, around: CloudContext, arn: str) -> Json:
         ],
     }
     if image != "CUSTOM":
-        releases = table(around.values.get("releases"))
+        releases = table(existing.values.get("releases"))
         family = "bottlerocket" if str(image).startswith("BOTTLEROCKET") else "al"
-        found |= {"version": version, "releaseVersion": inputs.get("releaseVersion") or old.get("releaseVersion")}
-        found["releaseVersion"] = (
-            found["releaseVersion"] or f"{'' if family != 'al' else version}{releases.get(family, '')}"
+        outputs |= {"version": version, "releaseVersion": inputs.get("releaseVersion") or old.get("releaseVersion")}
+        outputs["releaseVersion"] = (
+            outputs["releaseVersion"] or f"{'' if family != 'al' else version}{releases.get(family, '')}"
         )
     if template:
-        given = table(inputs.get("launchTemplate"))
-        found["launchTemplate"] = {**given, "id": template.id, "name": template.outputs.get("name")}
-    return found
+        reference = table(inputs.get("launchTemplate"))
+        outputs["launchTemplate"] = {**reference, "id": template.id, "name": template.outputs.get("name")}
+    return outputs
 
 
 def disk_gib(image: str) -> int:
     return WINDOWS_DISK_GIB if image.startswith("WINDOWS") else DISK_GIB
 
 
-def cluster(res: Resource, around: CloudContext, region: str) -> Json:
-    inputs, old, values = res.inputs, res.outputs, around.values
+def cluster(res: Resource, existing: ExistingResources, region: str) -> Json:
+    inputs, old, values = res.inputs, res.outputs, existing.values
     network = table(inputs.get("vpcConfig"))
-    subnets = [around.world.get("aws:ec2/subnet:Subnet", one) for one in rows(network.get("subnetIds"))]
+    subnets = [existing.world.get("aws:ec2/subnet:Subnet", one) for one in rows(network.get("subnetIds"))]
     vpcs = [made.inputs.get("vpcId") for made in subnets if made]
     number = (old.get("endpoint") or f"https://{uuid.uuid4().hex.upper()}").removeprefix("https://").partition(".")[0]
     return {
@@ -98,20 +100,20 @@ def cluster(res: Resource, around: CloudContext, region: str) -> Json:
 def launch_template(res: Resource) -> Json:
     """Return the version numbers of a launch template. The first is 1. A change of a versioned input adds a version."""
     latest = int(res.outputs.get("latestVersion") or 0)
-    if not latest or changed(res, SAME_VERSION):
+    if not latest or has_changed(res, SAME_VERSION):
         latest += 1
     default = res.inputs.get("defaultVersion") or res.outputs.get("defaultVersion") or 1
     return {"latestVersion": latest, "defaultVersion": latest if res.inputs.get("updateDefaultVersion") else default}
 
 
-def planned_template(res: Resource) -> Json:
+def template_preview(res: Resource) -> Json:
     """Return the version numbers as unknown if an update in a preview adds a version (upstream, ComputedIf)."""
-    if res.old_inputs is None or not changed(res, SAME_VERSION | {"description"}):
+    if res.old_inputs is None or not has_changed(res, SAME_VERSION | {"description"}):
         return {}
     return {"latestVersion": UNKNOWN} | ({"defaultVersion": UNKNOWN} if res.inputs.get("updateDefaultVersion") else {})
 
 
-def changed(res: Resource, but: set[str]) -> bool:
+def has_changed(res: Resource, ignored: set[str]) -> bool:
     before, after = res.old_inputs or {}, res.inputs
-    names = {name for name in before.keys() | after.keys() if not name.startswith("__")} - but
+    names = {name for name in before.keys() | after.keys() if not name.startswith("__")} - ignored
     return any(before.get(name) != after.get(name) for name in names)

@@ -29,17 +29,17 @@ def name_of(group: Record) -> str:
     return str(group.outputs.get("nodeGroupName"))
 
 
-def live(world: World, group: Record) -> Sizes:
+def current_sizes(world: World, group: Record) -> Sizes:
     """Return the sizes of a group in EKS.
 
     A node that was started for a pod counts in desiredSize, because the autoscaler requested it.
     """
-    given = _sizes(group.inputs.get("scalingConfig"))
-    used = [number + 1 for number in _used(world, name_of(group))]
-    return {**given, "desiredSize": max(given.get("desiredSize", 0), *used, 0)}
+    sizes = _sizes(group.inputs.get("scalingConfig"))
+    sizes_with_pods = [number + 1 for number in _numbers_with_pods(world, name_of(group))]
+    return {**sizes, "desiredSize": max(sizes.get("desiredSize", 0), *sizes_with_pods, 0)}
 
 
-def sent(res: Resource) -> Sizes:
+def sizes_to_send(res: Resource) -> Sizes:
     """Return the sizes that the provider sends with an update, or an empty dict if no size changed."""
     before, after = (_sizes((inputs or {}).get("scalingConfig")) for inputs in (res.old_inputs, res.inputs))
     return after if before != after else {}
@@ -47,35 +47,37 @@ def sent(res: Resource) -> Sizes:
 
 def refusal(sizes: Mapping[str, int]) -> str:
     """Return EKS's refusal of these sizes, or an empty string."""
-    least, wanted, most = (sizes.get(name) for name in SIZES)
-    if least is not None and wanted is not None and least > wanted:
+    min_size, desired_size, max_size = (sizes.get(name) for name in SIZES)
+    if min_size is not None and desired_size is not None and min_size > desired_size:
         return errors.MIN_ABOVE
-    if wanted is not None and most is not None and wanted > most:
+    if desired_size is not None and max_size is not None and desired_size > max_size:
         return errors.DESIRED_ABOVE
     return ""
 
 
 def refusals(world: World, res: Resource) -> Iterator[str]:
     """Yield EKS's refusal of an update that changes the sizes."""
-    group, sizes = world.get(res.token, res.id), sent(res)
-    if group and sizes and (why := refusal({**live(world, group), **sizes})):
-        yield errors.updating(res.id, errors.INVALID, why)
+    group, sizes = world.get(res.token, res.id), sizes_to_send(res)
+    if group and sizes and (problem := refusal({**current_sizes(world, group), **sizes})):
+        yield errors.updating(res.id, errors.INVALID, problem)
 
 
 def after_update(world: World, res: Resource) -> Sizes:
     """Return the sizes after an update, which the provider then reads."""
     group = world.get(res.token, res.id)
-    return {**live(world, group), **sent(res)} if group else {}
+    return {**current_sizes(world, group), **sizes_to_send(res)} if group else {}
 
 
-def apply(world: World, group: Record, sizes: Mapping[str, int], *, exchanged: bool = False) -> None:
+def apply_sizes(world: World, group: Record, sizes: Mapping[str, int], *, replace_all: bool = False) -> None:
     """Set the sizes of a group, and terminate the surplus nodes with their pods.
 
     With `exchanged`, all nodes are terminated. The row has the form of EKS's answer.
     """
-    stay = 0 if exchanged else sizes.get("desiredSize", 0)
-    drain(world, name_of(group), [number for number in _used(world, name_of(group)) if number >= stay])
-    inputs, outputs = ({**given, "scalingConfig": dict(sizes)} for given in (group.inputs, group.outputs))
+    remaining = 0 if replace_all else sizes.get("desiredSize", 0)
+    terminate_nodes(
+        world, name_of(group), [number for number in _numbers_with_pods(world, name_of(group)) if number >= remaining]
+    )
+    inputs, outputs = ({**values, "scalingConfig": dict(sizes)} for values in (group.inputs, group.outputs))
     world.update(group.type, group.id, inputs=inputs, outputs=outputs, note=f"scaled to {sizes}")
 
 
@@ -84,11 +86,11 @@ def updated(world: World, res: Resource) -> None:
     group, before = world.get(res.token, res.id), res.old_inputs or {}
     if group is None:
         return
-    exchanged = any(before.get(name) != res.inputs.get(name) for name in VERSION)
-    apply(world, group, _sizes(res.outputs.get("scalingConfig")), exchanged=exchanged)
+    replace_all = any(before.get(name) != res.inputs.get(name) for name in VERSION)
+    apply_sizes(world, group, _sizes(res.outputs.get("scalingConfig")), replace_all=replace_all)
 
 
-def drain(world: World, group: str, numbers: Collection[int]) -> None:
+def terminate_nodes(world: World, group: str, numbers: Collection[int]) -> None:
     """Terminate nodes. Their pods are deleted, and the jobs of runners among them are lost."""
     for row in world.find(POD):
         if _number(group, row) in numbers:
@@ -96,7 +98,7 @@ def drain(world: World, group: str, numbers: Collection[int]) -> None:
                 world.delete(kind, row.id, f"{group}: the node ended", cluster=row.cluster)
 
 
-def _used(world: World, group: str) -> set[int]:
+def _numbers_with_pods(world: World, group: str) -> set[int]:
     """Return the numbers of the nodes with running pods."""
     return {
         number

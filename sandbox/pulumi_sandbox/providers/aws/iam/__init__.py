@@ -1,0 +1,1 @@
+"""IAM: policy documents and managed policies."""

@@ -14,7 +14,7 @@ from gpu_common.suggest import closest
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.inputs import rows
 
-OURS = "arn:aws:iam::aws:policy/"
+AWS_PREFIX = "arn:aws:iam::aws:policy/"
 KNOWN = (
     "AmazonEBSCSIDriverEKSClusterScopedPolicy", "AmazonEC2ContainerRegistryFullAccess",
     "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly",
@@ -25,7 +25,7 @@ KNOWN = (
     "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonSSMManagedInstanceCore", "CloudWatchAgentServerPolicy",
     "service-role/AmazonEBSCSIDriverPolicy",
 )  # fmt: skip
-LIKENESS = 0.8
+MIN_SIMILARITY = 0.8
 
 
 def notes(token: str, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -33,13 +33,13 @@ def notes(token: str, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
     A name that is similar to a known one is probably a typing error, and gets a warning.
     """
-    given = rows(inputs.get("managedPolicyArns")) if token == types.ROLE else [inputs.get("policyArn")]
-    for arn in given if token in (types.ROLE, types.ATTACHMENT) else ():
-        if not isinstance(arn, str) or not arn.startswith(OURS) or arn.removeprefix(OURS) in KNOWN:
+    arns = rows(inputs.get("managedPolicyArns")) if token == types.ROLE else [inputs.get("policyArn")]
+    for arn in arns if token in (types.ROLE, types.ATTACHMENT) else ():
+        if not isinstance(arn, str) or not arn.startswith(AWS_PREFIX) or arn.removeprefix(AWS_PREFIX) in KNOWN:
             continue
-        name = arn.removeprefix(OURS)
-        near = closest(name, KNOWN, cutoff=LIKENESS)
-        if near:
-            yield f"the sandbox does not know whether {arn} exists; did you mean {OURS}{near}?", "warning"
+        name = arn.removeprefix(AWS_PREFIX)
+        similar = closest(name, KNOWN, cutoff=MIN_SIMILARITY)
+        if similar:
+            yield f"the sandbox does not know whether {arn} exists; did you mean {AWS_PREFIX}{similar}?", "warning"
         else:
             yield f"the sandbox does not know whether {arn} exists", "info"

@@ -44,30 +44,30 @@ PRINCIPAL = (
 SERVICE = r"[a-z0-9-]+(\.[a-z0-9-]+)*\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)"
 # The maximum size in characters without white space (docs.aws.amazon.com/IAM/latest/UserGuide/
 # reference_iam-quotas.html).
-MOST = {types.POLICY: 6144, types.ROLE_POLICY: 10240}
+MAX_CHARACTERS = {types.POLICY: 6144, types.ROLE_POLICY: 10240}
 
 
 def rules(token: str, inputs: Inputs) -> Iterator[Problem]:
     for path, kind, value in _documents(token, inputs):
-        document, wrong = _parsed(value, path)
-        if wrong:
-            yield wrong
+        document, problem = _parse(value, path)
+        if problem:
+            yield problem
         if document is None:
             continue
-        most = MOST.get(token)
+        limit = MAX_CHARACTERS.get(token)
         size = len(re.sub(r"\s", "", value)) if isinstance(value, str) else 0
-        if most and size > most:
-            yield Problem(path, f"LimitExceeded: Cannot exceed quota for PolicySize: {most}, got {size}")
+        if limit and size > limit:
+            yield Problem(path, f"LimitExceeded: Cannot exceed quota for PolicySize: {limit}, got {size}")
         yield from _document(document, path, kind)
 
 
 def notes(token: str, inputs: Inputs) -> Iterator[str]:
     """Yield a note for each action that IAM accepts although it does not exist."""
     for path, _, value in _documents(token, inputs):
-        document, _ = _parsed(value, path)
+        document, _ = _parse(value, path)
         for at, statement in enumerate(_statements(document or {})):
             for name in [*_texts(statement.get("Action")), *_texts(statement.get("NotAction"))]:
-                if text := _unknown(name):
+                if text := _unknown_action(name):
                     yield f"{path}: Statement[{at}]: {text}"
 
 
@@ -80,7 +80,7 @@ def _documents(token: str, inputs: Inputs) -> Iterator[tuple[str, str, Any]]:
             yield name, kind, inputs.get(name)
 
 
-def _parsed(value: Any, path: str) -> tuple[Inputs | None, Problem | None]:
+def _parse(value: Any, path: str) -> tuple[Inputs | None, Problem | None]:
     """Parse a document, with the checks of terraform-provider-aws, internal/verify/validate.go, ValidIAMPolicyJSON."""
     if isinstance(value, dict):
         return value, None
@@ -94,14 +94,14 @@ def _parsed(value: Any, path: str) -> tuple[Inputs | None, Problem | None]:
         return None, Problem(path, f'"{name}" contains an invalid JSON policy{why}')
     try:
         found: Inputs = json.loads(value)
-    except json.JSONDecodeError as wrong:
-        where = f"{wrong.msg}, in line {wrong.lineno}, column {wrong.colno}"
+    except json.JSONDecodeError as error:
+        where = f"{error.msg}, in line {error.lineno}, column {error.colno}"
         return None, Problem(path, f'"{name}" contains an invalid JSON policy: {where}')
     return found, None
 
 
 def _document(document: Inputs, path: str, kind: str) -> Iterator[Problem]:
-    yield from _known(document, TOP, path)
+    yield from _check_names(document, TOP, path)
     version = document.get("Version")
     if version not in (None, UNKNOWN, *VERSIONS):
         yield _malformed(path, "The policy must contain a valid version string", f"Version {version}", VERSIONS)
@@ -115,7 +115,7 @@ def _document(document: Inputs, path: str, kind: str) -> Iterator[Problem]:
 
 
 def _statement(statement: Inputs, path: str, kind: str) -> Iterator[Problem]:
-    yield from _known(statement, STATEMENT, path)
+    yield from _check_names(statement, STATEMENT, path)
     effect = statement.get("Effect")
     if effect not in ("Allow", "Deny", UNKNOWN):
         yield _malformed(path, "Syntax errors in policy.", f"Effect {effect or 'not set'}", ("Allow", "Deny"))
@@ -148,39 +148,39 @@ def _trust(statement: Inputs, path: str) -> Iterator[Problem]:
     for field in ("Resource", "NotResource"):
         if field in statement:
             yield _malformed(path, f"Has prohibited field {field}")
-    who = statement.get("Principal", statement.get("NotPrincipal"))
-    if not who:
+    principal = statement.get("Principal", statement.get("NotPrincipal"))
+    if not principal:
         # https://github.com/terraform-aws-modules/terraform-aws-iam/issues/47
         yield _malformed(path, "Invalid principal in policy: The passed in policy has a statement with no principals!")
-    if isinstance(who, str) and who != "*":
-        yield _malformed(path, f'Invalid principal in policy: "{who}"')
-    for sort, pattern in (("AWS", PRINCIPAL), ("Service", SERVICE)):
-        for one in _texts(table(who).get(sort)):
+    if isinstance(principal, str) and principal != "*":
+        yield _malformed(path, f'Invalid principal in policy: "{principal}"')
+    for kind, pattern in (("AWS", PRINCIPAL), ("Service", SERVICE)):
+        for one in _texts(table(principal).get(kind)):
             if not re.fullmatch(pattern, one):
-                yield _malformed(path, f'Invalid principal in policy: "{sort.upper()}":"{one}"')
-    yield from _known(table(who), ("AWS", "CanonicalUser", "Federated", "Service"), f"{path}: Principal")
+                yield _malformed(path, f'Invalid principal in policy: "{kind.upper()}":"{one}"')
+    yield from _check_names(table(principal), ("AWS", "CanonicalUser", "Federated", "Service"), f"{path}: Principal")
 
 
 def _identity(statement: Inputs, path: str) -> Iterator[Problem]:
     if {"Principal", "NotPrincipal"} & statement.keys():
         # https://github.com/hashicorp/terraform-provider-aws/issues/10419
         yield _malformed(path, "Policy document should not specify a principal.")
-    given = statement.get("Resource", statement.get("NotResource"))
-    if given in (None, [], ""):
+    resources = statement.get("Resource", statement.get("NotResource"))
+    if resources in (None, [], ""):
         # https://github.com/terraform-aws-modules/terraform-aws-iam/issues/603
         yield _malformed(path, "Policy statement must contain resources.")
-    for one in _texts(given):
+    for one in _texts(resources):
         if one and not re.fullmatch(ARN, one):
             # https://github.com/trussworks/terraform-aws-s3-anti-virus/issues/21
             yield _malformed(path, f'Resource {one} must be in ARN format or "*".')
 
 
-def _known(given: Inputs, names: tuple[str, ...], path: str) -> Iterator[Problem]:
-    for name in given:
+def _check_names(fields: Inputs, names: tuple[str, ...], path: str) -> Iterator[Problem]:
+    for name in fields:
         if name not in names:
-            near = closest(name, names, cutoff=0.7)
+            similar = closest(name, names, cutoff=0.7)
             problem = _malformed(path, "Syntax errors in policy.", name, names)
-            yield Problem(problem.path, problem.text, f"did you mean {near}?" if near else "")
+            yield Problem(problem.path, problem.text, f"did you mean {similar}?" if similar else "")
 
 
 def _malformed(path: str, message: str, got: str = "", expected: tuple[str, ...] = ()) -> Problem:
@@ -188,28 +188,28 @@ def _malformed(path: str, message: str, got: str = "", expected: tuple[str, ...]
 
     `path` is a property, followed by the place in the document. The place is put before the message.
     """
-    name, _, inside = path.partition(": ")
-    text = f"{inside}: MalformedPolicyDocument: {message}" if inside else f"MalformedPolicyDocument: {message}"
+    name, _, place = path.partition(": ")
+    text = f"{place}: MalformedPolicyDocument: {message}" if place else f"MalformedPolicyDocument: {message}"
     text += f"\n  got: {got}" if got else ""
     text += f"\n  expected: {', '.join(expected)}" if expected else ""
     return Problem(name, text)
 
 
-def _unknown(name: str) -> str:
+def _unknown_action(name: str) -> str:
     vendor, _, action = name.lower().partition(":")
-    known = documents.actions()
+    services = documents.actions()
     if not action or "*" in vendor:
         return ""
-    if vendor not in known:
-        near = closest(vendor, known, cutoff=0.75)
-        meant = f"; did you mean {near}?" if near else ""
-        return f"IAM accepts {name}, but {vendor} is not a known service{meant}"
-    there = known[vendor].get("Actions", {})
-    if any(fnmatchcase(one, action) for one in there):
+    if vendor not in services:
+        similar = closest(vendor, services, cutoff=0.75)
+        suggestion = f"; did you mean {similar}?" if similar else ""
+        return f"IAM accepts {name}, but {vendor} is not a known service{suggestion}"
+    actions = services[vendor].get("Actions", {})
+    if any(fnmatchcase(one, action) for one in actions):
         return ""
-    near = closest(action, there)
-    meant = f"; did you mean {vendor}:{near} (case does not matter)?" if near else ""
-    return f"IAM accepts {name}, but it is not a known action{meant}"
+    similar = closest(action, actions)
+    suggestion = f"; did you mean {vendor}:{similar} (case does not matter)?" if similar else ""
+    return f"IAM accepts {name}, but it is not a known action{suggestion}"
 
 
 def _statements(document: Inputs) -> list[Inputs]:

@@ -1,0 +1,1 @@
+"""The emulated Compute Engine API, and the VMs that its clients insert."""

@@ -22,35 +22,37 @@ def api_form(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _fill(token: str, given: dict[str, Any], names: tuple[str, ...], into: dict[str, Any], top: dict[str, Any]) -> None:
+def _fill(
+    token: str, inputs: dict[str, Any], names: tuple[str, ...], target: dict[str, Any], top: dict[str, Any]
+) -> None:
     fields = TARGETS[token].fields
-    for key, value in given.items():
+    for key, value in inputs.items():
         if key == "__defaults" or value is None or value is UNKNOWN:
             continue
         path = (*names, key)
         rename = fields.get(".".join(path), key)
         if path in (("metadata",), ("metadataStartupScript",)):
             pairs = value if isinstance(value, dict) else {"startup-script": value}
-            items = into.setdefault("metadata", {}).setdefault("items", [])
+            items = target.setdefault("metadata", {}).setdefault("items", [])
             items.extend({"key": name, "value": text} for name, text in sorted(pairs.items()))
         elif rename and not rename.startswith("@"):
             parts = rename.lstrip("/").split(".")
-            at = top if rename.startswith("/") else into
+            parent = top if rename.startswith("/") else target
             for part in parts[:-1]:
-                at = at.setdefault(part, {})
-            made = _value(token, value, path, top)
-            at[parts[-1]] = [made] if parts[-1] in WRAPPED else made
+                parent = parent.setdefault(part, {})
+            value_in_api = _value(token, value, path, top)
+            parent[parts[-1]] = [value_in_api] if parts[-1] in WRAPPED else value_in_api
 
 
 def _value(token: str, value: Any, names: tuple[str, ...], top: dict[str, Any]) -> Any:
     if isinstance(value, list | tuple):
-        return [_value(token, one, names, top) for one in value]
+        return [_value(token, item, names, top) for item in value]
     if isinstance(value, dict):
         if _is_map(names):
             return {key: inner for key, inner in value.items() if key != "__defaults"}
-        made: dict[str, Any] = {}
-        _fill(token, value, names, made, top)
-        return made
+        fields: dict[str, Any] = {}
+        _fill(token, value, names, fields, top)
+        return fields
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -22,7 +22,7 @@ def scratch_labels(instance: Json) -> Iterator[errors.GoogleError]:
     # insert with labels on a SCRATCH disk fails (github.com/taskcluster/taskcluster/issues/6958 and pull/6959). The
     # API's message is not known; this message is the sandbox's.
     for index, disk in enumerate(instance.get("disks") or []):
-        given = disk.get("initializeParams", {}).get("labels")
-        if given and disk.get("type") == "SCRATCH":
+        labels = disk.get("initializeParams", {}).get("labels")
+        if labels and disk.get("type") == "SCRATCH":
             field = f"resource.disks[{index}].initializeParams.labels"
-            yield errors.invalid(field, str(given), "Labels are only applicable for persistent disks.")
+            yield errors.invalid(field, str(labels), "Labels are only applicable for persistent disks.")

@@ -35,14 +35,14 @@ from pulumi_sandbox.providers.gcp.names import (
 )
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
-from pulumi_sandbox.providers.secret_digests import digest_paths, recognized, redact
+from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
 from pulumi_sandbox.world.store import Fault, Record, World
 
 # The template fields that the sandbox uses to boot a machine; it only returns the others.
-BOOTED = frozenset(
+BOOT_FIELDS = frozenset(
     {"guestAccelerators", "machineType", "metadata", "metadataStartupScript", "scheduling", "serviceAccount"}
 )
-SEALED = (
+CANNOT_BOOT = (
     "the sandbox stores secrets as digests, so it cannot boot a machine from a template with secret inputs\n"
     "  got: {} as secret\n  hint: a real cloud can boot the machine (docs/how-it-works/sandbox.md)"
 )
@@ -54,7 +54,7 @@ SEALED = (
 ACCOUNT_SEC = 1.0
 
 
-def merged(base: Any, patch: Any) -> Any:
+def merge_patch(base: Any, patch: Any) -> Any:
     """Apply an insert request to its template as a JSON merge patch (RFC 7396).
 
     Lists, such as metadata items, are replaced whole. Source: documentation "Create a VM from an instance template",
@@ -67,7 +67,7 @@ def merged(base: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merged(result.get(key), value)
+            result[key] = merge_patch(result.get(key), value)
     return result
 
 
@@ -84,28 +84,28 @@ class Instances:
         name = str(body.get("name", ""))
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
-        self._known_zone(project, zone)
+        self._check_zone(project, zone)
         properties = self._template(project, zone, source_template)["properties"] if source_template else {}
-        instance = merged(properties, body)
-        chosen = self._machine(project, zone, instance)
-        self._account(project, instance)
+        instance = merge_patch(properties, body)
+        machine_type = self._machine_type(project, zone, instance)
+        self._check_account(project, instance)
         path = in_zone(project, zone, "instances", name)
         for refusal in insert_rules.refusals(project, path, instance, self.restrictions):
             raise refusal
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
-        if planted := self.world.take("refuse", INSTANCE, name, zone=zone, id=path):
-            raise errors.GoogleError(400, "invalid", planted.message or "The request was refused.")
-        slow = self.world.take("slow", INSTANCE, name, zone=zone, id=path)
-        sec = float(slow.seconds) if slow else 0.0
-        if unknown := self._new_account(project, instance):
-            return self.operations.add(project, zone, "insert", path, error=unknown, code=400, sec=sec)
-        if refused := self._capacity(project, zone, path, instance, chosen):
-            code, error = refused
-            return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=sec)
+        if fault := self.world.take_fault("refuse", INSTANCE, name, zone=zone, id=path):
+            raise errors.GoogleError(400, "invalid", fault.message or "The request was refused.")
+        slow = self.world.take_fault("slow", INSTANCE, name, zone=zone, id=path)
+        delay_sec = float(slow.seconds) if slow else 0.0
+        if account_error := self._new_account_error(project, instance):
+            return self.operations.add(project, zone, "insert", path, error=account_error, code=400, sec=delay_sec)
+        if capacity_error := self._capacity_error(project, zone, path, instance, machine_type):
+            code, error = capacity_error
+            return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=delay_sec)
         inputs = {"body": body, "sourceInstanceTemplate": relative(source_template)}
         self.machines.boot(project, zone, instance, inputs)
-        return self.operations.add(project, zone, "insert", path, sec=sec)
+        return self.operations.add(project, zone, "insert", path, sec=delay_sec)
 
     def get(self, project: str, zone: str, name: str) -> Json:
         return self.machines.instance_json(self._record(project, zone, name))
@@ -126,21 +126,21 @@ class Instances:
         """
         record = self._record(project, zone, name)
         instance = self.machines.instance_json(record)
-        there = {"zone": zone, "id": record.id}
+        place = {"zone": zone, "id": record.id}
         if instance["status"] not in (*OFF, "RUNNING"):
             raise errors.not_ready(record.id)
-        if planted := self.world.take("refuse", INSTANCE, name, **there):
-            raise errors.GoogleError(400, "invalid", planted.message or "The request was refused.")
-        slow = self.world.take("slow", INSTANCE, name, **there)
-        sec = float(slow.seconds) if slow else 0.0
+        if fault := self.world.take_fault("refuse", INSTANCE, name, **place):
+            raise errors.GoogleError(400, "invalid", fault.message or "The request was refused.")
+        slow = self.world.take_fault("slow", INSTANCE, name, **place)
+        delay_sec = float(slow.seconds) if slow else 0.0
         if instance["status"] == "RUNNING":
-            return self.operations.add(project, zone, "start", record.id, sec=sec)
-        chosen = self._machine(project, zone, instance)
-        if refused := self._capacity(project, zone, record.id, instance, chosen):
-            code, error = refused
-            return self.operations.add(project, zone, "start", record.id, error=error, code=code, sec=sec)
+            return self.operations.add(project, zone, "start", record.id, sec=delay_sec)
+        machine_type = self._machine_type(project, zone, instance)
+        if capacity_error := self._capacity_error(project, zone, record.id, instance, machine_type):
+            code, error = capacity_error
+            return self.operations.add(project, zone, "start", record.id, error=error, code=code, sec=delay_sec)
         self.machines.start(record)
-        return self.operations.add(project, zone, "start", record.id, sec=sec)
+        return self.operations.add(project, zone, "start", record.id, sec=delay_sec)
 
     def stop(self, project: str, zone: str, name: str, discard_local_ssd: str) -> Json:
         """Stop a machine but keep it. For a stopped machine, the operation has no effect."""
@@ -160,10 +160,12 @@ class Instances:
         record = self._record(project, zone, name)
         rows = body.get("items") or []
         keys = [row.get("key") for row in rows]
-        if wrong := next((key for key in keys if not re.fullmatch(r"[a-zA-Z0-9-_]{1,128}", str(key))), None):
-            raise errors.invalid("metadata.items[].key", str(wrong), "Must be a match of regex '[a-zA-Z0-9-_]{1,128}'")
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise errors.invalid("metadata", str(twice), "Metadata has duplicate key.")
+        if invalid_key := next((key for key in keys if not re.fullmatch(r"[a-zA-Z0-9-_]{1,128}", str(key))), None):
+            raise errors.invalid(
+                "metadata.items[].key", str(invalid_key), "Must be a match of regex '[a-zA-Z0-9-_]{1,128}'"
+            )
+        if duplicate_key := next((key for key in keys if keys.count(key) > 1), None):
+            raise errors.invalid("metadata", str(duplicate_key), "Metadata has duplicate key.")
 
         def change(outputs: Json) -> None:
             if body.get("fingerprint") != fingerprint(outputs.get("metadata") or {}):
@@ -171,7 +173,7 @@ class Instances:
                 raise errors.GoogleError(412, "conditionNotMet", text)
             outputs["metadata"] = {"items": rows}
 
-        self.machines.amend(record.id, change)
+        self.machines.update_outputs(record.id, change)
         return self.operations.add(project, zone, "setMetadata", record.id)
 
     def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
@@ -180,18 +182,18 @@ class Instances:
             raise refusal
         if not self.machines.allows_query(record.id):
             raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
-        known: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
+        attributes: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
         rows = [
-            {"namespace": space, "key": one, "value": value}
-            for space, pairs in known.items()
-            for one, value in pairs.items()
+            {"namespace": space, "key": attribute, "value": value}
+            for space, pairs in attributes.items()
+            for attribute, value in pairs.items()
         ]
-        wanted = query or key
-        space, _, one = wanted.partition("/")
-        rows = [row for row in rows if not space or (row["namespace"] == space and one in ("", row["key"]))]
+        requested = query or key
+        space, _, attribute = requested.partition("/")
+        rows = [row for row in rows if not space or (row["namespace"] == space and attribute in ("", row["key"]))]
         if not rows:
             raise errors.GoogleError(
-                404, "notFound", f"The resource '{wanted}' of type 'Guest Attribute' was not found."
+                404, "notFound", f"The resource '{requested}' of type 'Guest Attribute' was not found."
             )
         answer: Json = {"kind": "compute#guestAttributes", "selfLink": self_link(f"{record.id}/getGuestAttributes")}
         if query or not key:
@@ -204,53 +206,53 @@ class Instances:
         if status == "STOPPING":
             # GoogleCloudPlatform/compute-image-tools#456 shows this response for a VM that is stopping.
             raise errors.GoogleError(503, "backendError", "TIMEOUT")
-        first = int(record.outputs.get(SERIAL_START, 0))
+        first_position = int(record.outputs.get(SERIAL_START, 0))
         # google/go-tpm-tools#932: the response is empty once the VM is off.
         contents = b"" if status in OFF else str(record.outputs.get(SERIAL, "")).encode()
         # A negative start counts from the end (discovery document, getSerialPortOutput).
-        end = first + len(contents)
-        at = min(max(start if start >= 0 else end + start, first), end)
+        end = first_position + len(contents)
+        position = min(max(start if start >= 0 else end + start, first_position), end)
         return {
             "kind": "compute#serialPortOutput",
             "selfLink": self_link(f"{record.id}/serialPort"),
-            "contents": contents[at - first :].decode(errors="replace"),
-            "start": str(at),
+            "contents": contents[position - first_position :].decode(errors="replace"),
+            "start": str(position),
             "next": str(end),
         }
 
     def template(self, path: str) -> Json:
         """Return an instance template of the emulated state in the form of the API."""
-        record = self._stored(path)
-        return self._instance_json(record, self._inputs(record))
+        record = self._template_record(path)
+        return self._template_json(record, self._template_inputs(record))
 
-    def _instance_json(self, record: Record, inputs: Json) -> Json:
+    def _template_json(self, record: Record, inputs: Json) -> Json:
         path = record.id
-        facts = {
+        api_fields = {
             "kind": "compute#instanceTemplate",
             "id": str(record.outputs.get("numericId") or number()),
             "creationTimestamp": record.outputs.get("creationTimestamp") or record.created,
             "selfLink": self_link(path),
         }
         if region := part(path, "regions"):
-            facts["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-        return api_form(record.type, {**redact(inputs), "name": last(path)}) | facts
+            api_fields["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
+        return api_form(record.type, {**redact(inputs), "name": last(path)}) | api_fields
 
-    def _stored(self, path: str) -> Record:
+    def _template_record(self, path: str) -> Record:
         record = self.world.get(REGION_TEMPLATE if "/regions/" in path else TEMPLATE, path)
         if record is None:
             raise errors.not_found(path)
         return record
 
-    def _inputs(self, record: Record) -> Json:
+    def _template_inputs(self, record: Record) -> Json:
         """Return the stored inputs of a template, with the addresses of known service accounts in plain text.
 
         An account's address is secret if its project is, but the account's id contains the same address.
         """
 
-        def known() -> Iterator[str]:  # read only if an input is secret, because a stack may have hundreds
+        def account_emails() -> Iterator[str]:  # read only if an input is secret, because a stack may have hundreds
             yield from (last(account.id) for account in self.world.find(ACCOUNT))
 
-        return recognized(record.inputs, known(), self.world.key)
+        return with_known_texts(record.inputs, account_emails(), self.world.key)
 
     def _record(self, project: str, zone: str, name: str) -> Record:
         path = in_zone(project, zone, "instances", name)
@@ -259,7 +261,7 @@ class Instances:
             raise errors.not_found(path)
         return record
 
-    def _known_zone(self, project: str, zone: str) -> None:
+    def _check_zone(self, project: str, zone: str) -> None:
         if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z0-9]+", zone):
             raise errors.not_found(f"projects/{project}/zones/{zone}")
 
@@ -270,62 +272,70 @@ class Instances:
             raise errors.invalid(
                 "sourceInstanceTemplate", source, f"The template is in region {region}, the instance in zone {zone}."
             )
-        record = self._stored(path)
-        inputs = self._inputs(record)
-        if secret := [paths.text(one) for one in digest_paths(inputs) if one[0] in BOOTED]:
-            raise errors.GoogleError(400, "sandbox", SEALED.format(", ".join(secret)))
-        return self._instance_json(record, inputs)
+        record = self._template_record(path)
+        inputs = self._template_inputs(record)
+        if secret := [paths.text(one) for one in digest_paths(inputs) if one[0] in BOOT_FIELDS]:
+            raise errors.GoogleError(400, "sandbox", CANNOT_BOOT.format(", ".join(secret)))
+        return self._template_json(record, inputs)
 
-    def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
-        wanted = last(str(instance.get("machineType", "")))
-        chosen = machine_types.machine(wanted)
-        offer = machine_types.offer_of(chosen, attached(instance)[0]) if chosen else None
-        if chosen is None or (offer and not offer.is_in(zone)):
-            link = self_link(in_zone(project, zone, "machineTypes", wanted))
-            what = f"Machine type with name '{wanted}' does not exist in zone '{zone}'."
-            if chosen and not chosen.accelerator:
-                what = f"The accelerator type '{attached(instance)[0]}' does not exist in zone '{zone}'."
-            raise errors.invalid("resource.machineType", link, what)
-        return chosen
+    def _machine_type(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
+        name = last(str(instance.get("machineType", "")))
+        machine_type = machine_types.machine(name)
+        offer = machine_types.offer_of(machine_type, attached(instance)[0]) if machine_type else None
+        if machine_type is None or (offer and not offer.is_in(zone)):
+            link = self_link(in_zone(project, zone, "machineTypes", name))
+            problem = f"Machine type with name '{name}' does not exist in zone '{zone}'."
+            if machine_type and not machine_type.accelerator:
+                problem = f"The accelerator type '{attached(instance)[0]}' does not exist in zone '{zone}'."
+            raise errors.invalid("resource.machineType", link, problem)
+        return machine_type
 
-    def _account(self, project: str, instance: Json) -> None:
+    def _check_account(self, project: str, instance: Json) -> None:
         for account in instance.get("serviceAccounts", []):
             email = str(account.get("email", "default"))
             if not self.account_exists(project, email):
                 raise errors.no_account(project, email)
 
-    def _new_account(self, project: str, instance: Json) -> Json | None:
+    def _new_account_error(self, project: str, instance: Json) -> Json | None:
         """Return the error of an insert with a service account too new for Compute Engine to know."""
         for account in instance.get("serviceAccounts", []):
             email = str(account.get("email", "default"))
-            for known in self.world.find(ACCOUNT, email=email):
-                age = datetime.now(UTC) - datetime.fromisoformat(known.created)
+            for row in self.world.find(ACCOUNT, email=email):
+                age = datetime.now(UTC) - datetime.fromisoformat(row.created)
                 if age.total_seconds() < ACCOUNT_SEC:
                     return errors.unknown_account(email)
         return None
 
-    def _capacity(
-        self, project: str, zone: str, path: str, instance: Json, chosen: machine_types.MachineType
+    def _capacity_error(
+        self, project: str, zone: str, path: str, instance: Json, machine_type: machine_types.MachineType
     ) -> tuple[int, Json] | None:
-        offer = machine_types.offer_of(chosen, attached(instance)[0])
+        offer = machine_types.offer_of(machine_type, attached(instance)[0])
         scheduling = instance.get("scheduling", {})
         spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
-        if fault := self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
+        if fault := self.world.take_fault("quota", INSTANCE, last(path), zone=zone, id=path):
             metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
             return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
-        if fault := self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
+        if fault := self.world.take_fault("stockout", INSTANCE, last(path), zone=zone, id=path):
             card, count = attached(instance)
             attachment = (
-                f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
+                f"{card}:{count}"
+                if card
+                else f"{machine_type.accelerator}:{machine_type.gpus}"
+                if machine_type.accelerator
+                else ""
             )
-            others = [one for one in errors.elsewhere(offer, zone) if not self._sold_out(project, one, last(path))]
-            return 503, fault_error(fault, errors.stockout(project, zone, chosen.name, attachment, others))
+            others = [
+                other for other in errors.other_zones(offer, zone) if not self._sold_out(project, other, last(path))
+            ]
+            return 503, fault_error(fault, errors.stockout(project, zone, machine_type.name, attachment, others))
         return None
 
     def _sold_out(self, project: str, zone: str, name: str) -> bool:
         """Return True if a stockout is planted in the zone; Google would not suggest such a zone."""
-        there = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
-        return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
+        place = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
+        return any(
+            fault.kind == "stockout" and fault.applies_to(INSTANCE, name, place) for fault in self.world.faults()
+        )
 
 
 def fault_error(fault: Fault, error: Json) -> Json:

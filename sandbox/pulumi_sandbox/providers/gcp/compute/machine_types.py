@@ -19,7 +19,7 @@ MODELS = {"standard": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START", "r
 
 @dataclass(frozen=True)
 class MachineType:
-    """A machine type; `offer` is the catalog's entry for a type with built-in GPUs."""
+    """A machine type. `offer` is the entry of gpu_catalog for a type with built-in GPUs, with its zones and markets."""
 
     name: str
     vcpus: int | None = None
@@ -82,8 +82,8 @@ def series() -> frozenset[str]:
 
 
 def did_you_mean(name: str) -> str:
-    near = closest(name, known_types(), cutoff=0.75)
-    return f"did you mean {near}?" if near else ""
+    similar = closest(name, known_types(), cutoff=0.75)
+    return f"did you mean {similar}?" if similar else ""
 
 
 def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float] | None:
@@ -94,19 +94,19 @@ def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float
 
 def n1_counts(accelerator: str) -> tuple[int, ...]:
     """Return the allowed counts of an attachable accelerator on one machine; empty for other accelerators."""
-    card = accelerator.removesuffix(WORKSTATION)
-    return gpu_catalog.attachment_counts(card) if card in gpu_catalog.attachable() else ()
+    accelerator_type = accelerator.removesuffix(WORKSTATION)
+    return gpu_catalog.attachment_counts(accelerator_type) if accelerator_type in gpu_catalog.attachable() else ()
 
 
-def offer_of(chosen: MachineType, attached: str = "") -> gpu_catalog.Machine | None:
+def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machine | None:
     """Return the catalog entry that gives the zones and the quota of a machine.
 
     For an attached accelerator, this is one card on the smallest N1.
     """
-    card = attached.removesuffix(WORKSTATION)
-    if chosen.offer or card not in gpu_catalog.attachable():
-        return chosen.offer
-    return gpu_catalog.attached("n1-standard-1", card)
+    accelerator = attached.removesuffix(WORKSTATION)
+    if machine_type.offer or accelerator not in gpu_catalog.attachable():
+        return machine_type.offer
+    return gpu_catalog.attached("n1-standard-1", accelerator)
 
 
 def accelerators_in(zone: str) -> list[str]:

@@ -78,46 +78,46 @@ class Operations:
 
     def get(self, zone: str, name: str) -> Json | None:
         try:
-            kept = json.loads((self.folder / f"{name}.json").read_text()) if re.fullmatch(r"[-\w]+", name) else None
+            stored = json.loads((self.folder / f"{name}.json").read_text()) if re.fullmatch(r"[-\w]+", name) else None
         except (OSError, ValueError):
             return None
-        if kept is None or not kept["operation"]["zone"].endswith(f"/zones/{zone}"):
+        if stored is None or not stored["operation"]["zone"].endswith(f"/zones/{zone}"):
             return None
-        return self._operation_json(kept["operation"], kept["done"])
+        return self._operation_json(stored["operation"], stored["done"])
 
     def all(self, project: str, zone: str) -> list[Json]:
         """Return the operations of a zone, oldest first. Operations are deleted after one day."""
-        here = self_link(f"projects/{project}/zones/{zone}")
-        found = []
+        zone_link = self_link(f"projects/{project}/zones/{zone}")
+        operations = []
         for file in self.folder.glob("operation-*.json"):
             with contextlib.suppress(OSError, ValueError):  # another process removed the old file
-                kept = json.loads(file.read_text())
-                if kept["operation"]["zone"] == here:
-                    found.append(self._operation_json(kept["operation"], kept["done"]))
-        return sorted(found, key=lambda one: str(one["insertTime"]))
+                stored = json.loads(file.read_text())
+                if stored["operation"]["zone"] == zone_link:
+                    operations.append(self._operation_json(stored["operation"], stored["done"]))
+        return sorted(operations, key=lambda operation: str(operation["insertTime"]))
 
     def finish(self, name: str, sec: float) -> None:
         """Finish a running operation in `sec` seconds, or earlier if it was due earlier."""
         file = self.folder / f"{name}.json"
         with contextlib.suppress(OSError, ValueError):  # already removed
-            kept = json.loads(file.read_text())
-            self._store(name, {**kept, "done": min(kept["done"], time.time() + sec)})
+            stored = json.loads(file.read_text())
+            self._store(name, {**stored, "done": min(stored["done"], time.time() + sec)})
 
-    def of_request(self, identity: str, zone: str) -> Json | None:
+    def of_request(self, request_id: str, zone: str) -> Json | None:
         """Return the operation that a request with this requestId started."""
         try:
-            name = (self.folder / f"request-{identity}").read_text()
+            name = (self.folder / f"request-{request_id}").read_text()
         except OSError:
             return None
         return self.get(zone, name)
 
-    def remember(self, identity: str, name: str) -> None:
-        (self.folder / f"request-{identity}").write_text(name)
+    def remember(self, request_id: str, name: str) -> None:
+        (self.folder / f"request-{request_id}").write_text(name)
 
-    def wait(self, zone: str, name: str, most_sec: float = 120) -> Json | None:
+    def wait(self, zone: str, name: str, limit_sec: float = 120) -> Json | None:
         """Return when the operation is done, or after two minutes, as the API's wait method does."""
-        until = time.time() + most_sec
-        while (operation := self.get(zone, name)) and operation["status"] != "DONE" and time.time() < until:
+        deadline = time.time() + limit_sec
+        while (operation := self.get(zone, name)) and operation["status"] != "DONE" and time.time() < deadline:
             time.sleep(0.05)
         return operation
 
@@ -133,7 +133,7 @@ class Operations:
             "progress": 0,
         }
 
-    def _store(self, name: str, kept: Json) -> None:
+    def _store(self, name: str, stored: Json) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in (*self.folder.glob("operation-*.json"), *self.folder.glob("request-*")):
             if time.time() - old.stat().st_mtime > RETENTION_SEC:
@@ -141,5 +141,5 @@ class Operations:
         draft = self.folder / f".{name}.{os.getpid()}"
         # Errors quote the user's inputs, so only the user may read the file, as with the emulated state.
         with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps(kept))
+            file.write(json.dumps(stored))
         draft.replace(self.folder / f"{name}.json")

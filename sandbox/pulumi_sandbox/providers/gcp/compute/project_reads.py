@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.world.store import World
 
 Json = dict[str, Any]
-GRANTED = 1_000.0
+QUOTA_LIMIT = 1_000.0
 GLOBAL = "_ALL_REGIONS"
 DEFAULT = "default"
 
@@ -67,12 +67,12 @@ class ProjectReads:
     def routers(self, project: str, region: str) -> Json:
         """Return the routers of the emulated state, and a router of the network `default`."""
         nats = {last(str(row.inputs.get("router"))) for row in self.world.find(types.ROUTER_NAT)}
-        found = {
+        network_of_router = {
             last(row.id): relative(str(row.inputs.get("network")))
             for row in self.world.find(types.ROUTER)
             if (part(row.id, "projects"), part(row.id, "regions")) == (project, region)
         }
-        rows = [_router(name, network, has_nat=name in nats) for name, network in found.items()]
+        rows = [_router(name, network, has_nat=name in nats) for name, network in network_of_router.items()]
         rows.append(_router(DEFAULT, everywhere(project, "networks", DEFAULT), has_nat=True))
         return {"kind": "compute#routerList", "items": rows}
 
@@ -84,4 +84,4 @@ def _router(name: str, network: str, *, has_nat: bool) -> Json:
 
 def _quotas() -> list[Json]:
     metrics = discovery.document(COMPUTE)["schemas"]["Quota"]["properties"]["metric"]["enum"]
-    return [{"metric": metric, "limit": GRANTED, "usage": 0.0} for metric in metrics]
+    return [{"metric": metric, "limit": QUOTA_LIMIT, "usage": 0.0} for metric in metrics]

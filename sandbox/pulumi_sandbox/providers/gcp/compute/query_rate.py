@@ -60,19 +60,19 @@ class QueryRate:
         """Return True if one more query is within the limits."""
         with self._lock:
             now = self._clock()
-            for most, seconds in LIMITS:
-                if sum(now - at < seconds for at in self._allowed) >= most:
+            for limit, seconds in LIMITS:
+                if sum(now - at < seconds for at in self._allowed) >= limit:
                     return False
             self._allowed.append(now)
             return True
 
-    def written(self, space: str, key: str) -> None:
+    def written(self, namespace: str, key: str) -> None:
         """Record that an attribute has just been written."""
         with self._lock:
-            self._writes.append((self._clock(), space, key))
+            self._writes.append((self._clock(), namespace, key))
 
     def being_written(self) -> list[tuple[str, str]]:
         """Return the attributes that a query above the limits removes."""
         with self._lock:
             now = self._clock()
-            return [(space, key) for at, space, key in self._writes if now - at < WRITING_SEC]
+            return [(namespace, key) for at, namespace, key in self._writes if now - at < WRITING_SEC]

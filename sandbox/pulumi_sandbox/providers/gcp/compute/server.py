@@ -30,9 +30,9 @@ from pulumi_sandbox.providers.machines.metadata import (
     is_token,
     operator,
     read,
-    refused,
     service_accounts,
 )
+from pulumi_sandbox.providers.machines.metadata import refusal as metadata_refusal
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
@@ -40,7 +40,7 @@ REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 MOST_RESULTS = 500
 # A real aggregated list names every zone, also those without instances. These two zones represent the empty ones.
-QUIET_ZONES = ("europe-west4-a", "us-west1-b")
+EMPTY_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
 # `:` is the operator "has"; `:*` means that the field has any value (documentation of the list methods).
 HAS = re.compile(r"([\w.-]+):\*")
@@ -50,7 +50,7 @@ TOO_MANY_READS = (
     "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of service "
     "'compute.googleapis.com' for consumer 'project_number:0' ({region})."
 )
-PLACE = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
+LOCATION = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
 
 
 @dataclass(frozen=True)
@@ -123,20 +123,20 @@ class ComputeApi:
     def answer(
         self, method: str, path: str, query: dict[str, list[str]], body: Json, account: str | None = None
     ) -> Json:
-        found = API.fullmatch(path)
-        if found is None:
+        url_parts = API.fullmatch(path)
+        if url_parts is None:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
         for refusal in self.instances.restrictions.document(COMPUTE):
             raise refusal
-        rest = found["rest"] or ""
-        for denied in self.caller.call(account, method, found["project"], rest) if self.caller else ():
+        rest = url_parts["rest"] or ""
+        for denied in self.caller.call(account, method, url_parts["project"], rest) if self.caller else ():
             raise denied
-        if method == "GET" and not self.reads.allows(found["project"], region := _region(rest)):
+        if method == "GET" and not self.reads.allows(url_parts["project"], region := _region(rest)):
             raise errors.GoogleError(403, "rateLimitExceeded", TOO_MANY_READS.format(region=region))
         for verb, pattern, answer in self.routes:
             if (match := pattern.fullmatch(rest)) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
-                return answer(Request(unquote(found["project"]), query, body), **parts)
+                return answer(Request(unquote(url_parts["project"]), query, body), **parts)
         raise errors.GoogleError(
             404,
             "notFound",
@@ -169,48 +169,48 @@ class ComputeApi:
     def _delete(self, request: Request, zone: str, name: str) -> Json:
         return self._once(request, zone, lambda: self.instances.delete(request.project, zone, name))
 
-    def _once(self, request: Request, zone: str, begin: Callable[[], Json]) -> Json:
+    def _once(self, request: Request, zone: str, start_operation: Callable[[], Json]) -> Json:
         """Return the operation of a request; a repeated request gets the same one (discovery document, `requestId`)."""
-        identity = request.one("requestId")
-        if not identity:
-            return begin()
-        if not REQUEST_ID.fullmatch(identity) or identity == ZERO_REQUEST_ID:
-            raise errors.invalid("requestId", identity, "Must be a valid UUID, and not the zero UUID")
+        request_id = request.one("requestId")
+        if not request_id:
+            return start_operation()
+        if not REQUEST_ID.fullmatch(request_id) or request_id == ZERO_REQUEST_ID:
+            raise errors.invalid("requestId", request_id, "Must be a valid UUID, and not the zero UUID")
         # Each request id has its own lock: stopping a machine takes seconds, and other requests must not wait.
-        with self._requests.setdefault(identity, threading.Lock()):
-            if known := self.operations.of_request(identity, zone):
-                return known
-            operation = begin()
-            self.operations.remember(identity, operation["name"])
+        with self._requests.setdefault(request_id, threading.Lock()):
+            if operation_of_request := self.operations.of_request(request_id, zone):
+                return operation_of_request
+            operation = start_operation()
+            self.operations.remember(request_id, operation["name"])
         return operation
 
     def _list(self, request: Request, zone: str) -> Json:
-        rows = filtered(self.instances.all(request.project, zone), request.one("filter"))
+        rows = apply_filter(self.instances.all(request.project, zone), request.one("filter"))
         path = f"projects/{request.project}/zones/{zone}/instances"
-        return listed("compute#instanceList", path, *page(rows, request))
+        return list_response("compute#instanceList", path, *page_of(rows, request))
 
     def _aggregated(self, request: Request) -> Json:
         """Return a page with `maxResults` instances of all zones; a zone without instances has a warning instead."""
-        every = self.instances.all(request.project)
-        rows, token = page(filtered(every, request.one("filter")), request)
-        scopes = sorted({f"zones/{last(row['zone'])}" for row in every} | {f"zones/{zone}" for zone in QUIET_ZONES})
+        instances = self.instances.all(request.project)
+        rows, token = page_of(apply_filter(instances, request.one("filter")), request)
+        scopes = sorted({f"zones/{last(row['zone'])}" for row in instances} | {f"zones/{zone}" for zone in EMPTY_ZONES})
         by_zone: dict[str, Json] = {scope: {} for scope in scopes}
         for row in rows:
             by_zone[f"zones/{last(row['zone'])}"].setdefault("instances", []).append(row)
-        for scope, found in by_zone.items():
-            if not found:
+        for scope, scope_rows in by_zone.items():
+            if not scope_rows:
                 data = [{"key": "scope", "value": scope}]
                 text = f"There are no results for scope '{scope}' on this page."
-                found["warning"] = {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": data}
+                scope_rows["warning"] = {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": data}
         path = f"projects/{request.project}/aggregated/instances"
-        return listed("compute#instanceAggregatedList", path, by_zone, token)
+        return list_response("compute#instanceAggregatedList", path, by_zone, token)
 
     def _operations(self, request: Request, zone: str) -> Json:
-        rows = filtered(self.operations.all(request.project, zone), request.one("filter"))
+        rows = apply_filter(self.operations.all(request.project, zone), request.one("filter"))
         if request.one("orderBy") == "creationTimestamp desc":  # newest first (discovery document, orderBy)
             rows.reverse()
         path = f"projects/{request.project}/zones/{zone}/operations"
-        return listed("compute#operationList", path, *page(rows, request))
+        return list_response("compute#operationList", path, *page_of(rows, request))
 
     def _set_metadata(self, request: Request, zone: str, name: str) -> Json:
         change = partial(self.instances.set_metadata, request.project, zone, name, request.body)
@@ -240,15 +240,17 @@ class ComputeApi:
 
     def _machine_type(self, request: Request, zone: str, name: str) -> Json:
         path = in_zone(request.project, zone, "machineTypes", name)
-        chosen = machine_types.machine(name)
-        if chosen is None or (chosen.offer and not chosen.offer.is_in(zone)):
+        machine_type = machine_types.machine(name)
+        if machine_type is None or (machine_type.offer and not machine_type.offer.is_in(zone)):
             raise errors.not_found(path)
-        shown: Json = {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
-        if chosen.vcpus is not None and chosen.memory_gb is not None:
-            shown |= {"guestCpus": chosen.vcpus, "memoryMb": round(chosen.memory_gb * 1024)}
-        if chosen.accelerator:
-            shown["accelerators"] = [{"guestAcceleratorType": chosen.accelerator, "guestAcceleratorCount": chosen.gpus}]
-        return shown
+        response: Json = {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
+        if machine_type.vcpus is not None and machine_type.memory_gb is not None:
+            response |= {"guestCpus": machine_type.vcpus, "memoryMb": round(machine_type.memory_gb * 1024)}
+        if machine_type.accelerator:
+            response["accelerators"] = [
+                {"guestAcceleratorType": machine_type.accelerator, "guestAcceleratorCount": machine_type.gpus}
+            ]
+        return response
 
     def _accelerator_types(self, request: Request, zone: str) -> Json:
         path = f"projects/{request.project}/zones/{zone}/acceleratorTypes"
@@ -261,37 +263,37 @@ class ComputeApi:
 
 def _region(rest: str) -> str:
     """Return the region of a regional or zonal method, or `global`; global methods have their own quota."""
-    found = PLACE.match(rest)
-    return (found[1] or found[2]) if found else "global"
+    location = LOCATION.match(rest)
+    return (location[1] or location[2]) if location else "global"
 
 
-def page(rows: list[Json], request: Request) -> tuple[list[Json], str]:
+def page_of(rows: list[Json], request: Request) -> tuple[list[Json], str]:
     """Return the requested page and the token of the next page; the last page has an empty token."""
-    most, token = request.one("maxResults", str(MOST_RESULTS)), request.one("pageToken")
-    if not most.isdecimal() or int(most) > MOST_RESULTS:
-        raise errors.invalid("maxResults", most, f"Must be an integer from 0 to {MOST_RESULTS}.")
+    max_results, token = request.one("maxResults", str(MOST_RESULTS)), request.one("pageToken")
+    if not max_results.isdecimal() or int(max_results) > MOST_RESULTS:
+        raise errors.invalid("maxResults", max_results, f"Must be an integer from 0 to {MOST_RESULTS}.")
     try:
         start = int(base64.urlsafe_b64decode(token)) if token else 0
     except ValueError:
         raise errors.invalid("pageToken", token, "The page token is invalid.") from None
-    end = start + (int(most) or MOST_RESULTS)
+    end = start + (int(max_results) or MOST_RESULTS)
     return rows[start:end], base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(rows) else ""
 
 
-def listed(kind: str, path: str, rows: Any, token: str) -> Json:
+def list_response(kind: str, path: str, rows: Any, token: str) -> Json:
     """Return the response of a list method."""
     answer = {"kind": kind, "id": path, "items": rows, "selfLink": self_link(path)}
     return answer | ({"nextPageToken": token} if token else {})
 
 
-def filtered(rows: list[Json], expression: str) -> list[Json]:
+def apply_filter(rows: list[Json], expression: str) -> list[Json]:
     """Filter rows by the API's filter language; only `=`, `!=`, `:*` and AND are supported."""
     if not expression.strip():
         return rows
     conditions = []
     for term in re.split(r"\s+AND\s+|(?<=\))\s*(?=\()", expression.strip()):
-        if present := HAS.fullmatch(term.strip()):
-            conditions.append((present[1], False, ""))
+        if has_field := HAS.fullmatch(term.strip()):
+            conditions.append((has_field[1], False, ""))
             continue
         match = CONDITION.fullmatch(term.strip())
         if match is None:
@@ -303,13 +305,13 @@ def filtered(rows: list[Json], expression: str) -> list[Json]:
 
 
 def text(row: Json, field: str) -> str:
-    found: Any = row
+    value: Any = row
     for key in field.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return "" if found is None else str(found)
+        value = value.get(key) if isinstance(value, dict) else None
+    return "" if value is None else str(value)
 
 
-def workstation(project: str, caller: Caller | None = None) -> dict[str, Any]:
+def operator_metadata(project: str, caller: Caller | None = None) -> dict[str, Any]:
     """Return the metadata that google-auth reads for application default credentials: the account of the run."""
     email = (caller.email if caller else "") or operator(project)
     return {
@@ -325,7 +327,7 @@ class ComputeServer:
     def __init__(self, port: int, api: ComputeApi, project: str, *, shared: bool = True) -> None:
         self._server = LocalServer(
             "compute-api",
-            partial(answered, api, project),
+            partial(answer_http, api, project),
             ("GET", "POST", "DELETE", "PUT", "PATCH"),
             port=port,
             shared=shared,
@@ -335,14 +337,15 @@ class ComputeServer:
         self._server.close()
 
 
-def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> Answer:
+def answer_http(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> Answer:
     body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
     url = urlsplit(handler.path)
     query = parse_qs(url.query)
     if url.path in ("", "/"):
         return text_answer(200, "computeMetadata/\n")
     if url.path.startswith(ROOT):
-        return refused(handler.headers) or read(workstation(project, api.caller), url.path.removeprefix(ROOT), query)
+        metadata = operator_metadata(project, api.caller)
+        return metadata_refusal(handler.headers) or read(metadata, url.path.removeprefix(ROOT), query)
     try:
         token = handler.headers.get("Authorization", "")
         if not is_token(token):

@@ -1,4 +1,7 @@
-"""Boot, watch, stop and delete the VMs of the emulated state, and build their metadata."""
+"""Boot, watch, stop and delete the VMs of the world (emulated cloud state), and build their metadata.
+
+A *machine* here is a VM of Compute Engine. Its *guest* is the process that runs its startup script.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
 from pulumi_sandbox.providers.machines.supervisor import SOFT_OFF
-from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, soft_off, stop
+from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, is_running, soft_off, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # Fields that the sandbox stores of a machine in addition to those of the API.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
 STOPPED_AT, PREEMPTED, STOP = "sandboxStoppedAt", "sandboxPreempted", "sandboxStop"
-OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED, STOP)
+SANDBOX_FIELDS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED, STOP)
 # The interval of checks for planted preemptions while Spot VMs run in this process.
-LOOK_SEC = 0.5
+PREEMPTION_CHECK_SEC = 0.5
 # The time in STOPPING after a guest has ended (documentation "VM instance lifecycle"). Real VMs take longer.
 STOPPING_SEC = 2.0
 OFF = ("TERMINATED", "STOPPED")
 PREEMPTION = "compute.instances.preempted"
-NOT_RUN = (
+SCRIPTS_NOT_ALLOWED = (
     "the sandbox boots a machine by running its startup script on this computer as your user, and sandbox.yaml does "
     "not allow that\n  hint: add `guest: {}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
 )
@@ -58,7 +61,7 @@ def fingerprint(metadata: Json) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
-def items(instance: Json) -> dict[str, str]:
+def metadata_of(instance: Json) -> dict[str, str]:
     """Return the instance's own metadata."""
     return {row["key"]: row.get("value", "") for row in instance.get("metadata", {}).get("items", [])}
 
@@ -79,8 +82,8 @@ class VirtualMachines:
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
         path = in_zone(project, zone, "instances", name)
-        self._require_guest(instance)
-        made = instance | {
+        self._check_guest_settings(instance)
+        outputs = instance | {
             "kind": "compute#instance",
             "id": number(),
             "creationTimestamp": now(),
@@ -90,30 +93,30 @@ class VirtualMachines:
             "machineType": self_link(in_zone(project, zone, "machineTypes", machine_type)),
             "selfLink": self_link(path),
         }
-        self._assume(made)
+        self._set_assumed_attributes(outputs)
         try:
-            self.world.insert(Record(INSTANCE, path, name, "", inputs, made, "api"))
+            self.world.insert(Record(INSTANCE, path, name, "", inputs, outputs, "api"))
         except Exists:
             raise errors.already_exists(path) from None
-        self._power_on(path, made)
+        self._power_on(path, outputs)
 
     def start(self, record: Record) -> None:
         """Boot a stopped machine from its old disk; its guest attributes still exist."""
-        self._require_guest(record.outputs)
-        made: Json = {}
+        self._check_guest_settings(record.outputs)
+        new_outputs: Json = {}
 
-        def staging(outputs: Json) -> None:
-            nonlocal made
+        def set_staging(outputs: Json) -> None:
+            nonlocal new_outputs
             if outputs["status"] not in OFF:  # another request started the machine
                 raise errors.not_ready(record.id)
             for key in (GUEST, STOPPED_AT, PREEMPTED, STOP):
                 outputs.pop(key, None)
             outputs |= {"status": "STAGING", "lastStartTimestamp": now()}
-            self._assume(outputs)
-            made = outputs
+            self._set_assumed_attributes(outputs)
+            new_outputs = outputs
 
-        self.amend(record.id, staging)
-        self._power_on(record.id, made)
+        self.update_outputs(record.id, set_staging)
+        self._power_on(record.id, new_outputs)
 
     def stop(self, record: Record) -> Json:
         """Stop a machine's guest and keep the disk. The returned operation is done once the machine is off."""
@@ -121,95 +124,95 @@ class VirtualMachines:
         project, zone = part(record.id, "projects"), part(record.id, "zones")
         operation = self.operations.add(project, zone, "stop", record.id, sec=sec)
 
-        def told(outputs: Json) -> None:
+        def set_stopping(outputs: Json) -> None:
             outputs |= {"status": "STOPPING", STOPPED_AT: time.time() + sec, STOP: operation["name"]}
 
-        self.amend(record.id, told)
+        self.update_outputs(record.id, set_stopping)
         guest = record.outputs.get(GUEST)
         if guest:
             soft_off(int(guest["pid"]), str(guest["started"]), signal.SIGUSR2)
         else:
-            self._ended(record.id, expired=False)
+            self._guest_ended(record.id, expired=False)
         return operation
 
-    def _require_guest(self, instance: Json) -> None:
+    def _check_guest_settings(self, instance: Json) -> None:
         """Raise GoogleError if the settings do not allow the machine's script or a folder of them is missing."""
-        script = items(instance).get("startup-script", "")
+        script = metadata_of(instance).get("startup-script", "")
         if script and not self.guests.settings.runs:
-            raise errors.GoogleError(400, "sandbox", NOT_RUN)
+            raise errors.GoogleError(400, "sandbox", SCRIPTS_NOT_ALLOWED)
         # Checked here and not when the provider starts: a preview boots no VM and needs none of the folders.
         missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
         if script and missing:
             raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
 
-    def _assume(self, outputs: Json) -> None:
+    def _set_assumed_attributes(self, outputs: Json) -> None:
         """Set the assumed guest attributes at once if the settings assume a result instead of running the guest."""
         assumed = self.guests.settings.assumed
         if assumed is not None:
             outputs |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
 
-    def _power_on(self, path: str, made: Json) -> None:
+    def _power_on(self, path: str, outputs_at_boot: Json) -> None:
         """Run the startup script of a machine."""
         if self.guests.settings.assumed is not None:
             return
         name, zone = last(path), part(path, "zones")
-        script = items(made).get("startup-script", "")
-        fault = self.world.take("guest", INSTANCE, name, zone=zone, id=path)
-        limit = (made.get("scheduling") or {}).get("maxRunDuration") or {}
+        script = metadata_of(outputs_at_boot).get("startup-script", "")
+        fault = self.world.take_fault("guest", INSTANCE, name, zone=zone, id=path)
+        limit = (outputs_at_boot.get("scheduling") or {}).get("maxRunDuration") or {}
         guest = self.guests.boot(
             Boot(
                 id=path,
                 script=script,
                 machine=Machine(
-                    lambda: tree(self._outputs(path) or made),
+                    lambda: metadata_tree(self._outputs(path) or outputs_at_boot),
                     lambda: self._attributes(path),
                     self._writer(path),
                     lambda: self.allows_query(path),
                 ),
                 environment=dict(fault.settings) if fault else {},
                 limit_sec=float(limit["seconds"]) if limit.get("seconds") else None,
-                disk=self._disk(made),
-                serial=lambda text: self.amend(path, lambda outputs: append(outputs, text)),
-                ended=lambda expired: self._ended(path, expired),
+                disk=self._disk(outputs_at_boot),
+                serial=lambda text: self.update_outputs(path, lambda outputs: append_serial(outputs, text)),
+                ended=lambda expired: self._guest_ended(path, expired),
             )
         )
 
-        def running(outputs: Json) -> None:
+        def set_running(outputs: Json) -> None:
             outputs[GUEST] = guest
             if outputs["status"] == "STAGING":
                 outputs["status"] = "RUNNING"
 
-        self.amend(path, running)
-        if is_spot(made):
-            threading.Thread(target=self._watch, args=(path,), name="spot", daemon=True).start()
+        self.update_outputs(path, set_running)
+        if is_spot(outputs_at_boot):
+            threading.Thread(target=self._watch_for_preemption, args=(path,), name="spot", daemon=True).start()
 
-    def _watch(self, path: str) -> None:
+    def _watch_for_preemption(self, path: str) -> None:
         """Preempt the Spot VM once a preemption is planted for it."""
-        there = {"zone": part(path, "zones"), "id": path}
+        place = {"zone": part(path, "zones"), "id": path}
         while self.guests.runs(path):
-            if self.world.take("preempt", INSTANCE, last(path), **there):
+            if self.world.take_fault("preempt", INSTANCE, last(path), **place):
                 self._preempt(path)
                 return
-            time.sleep(LOOK_SEC)
+            time.sleep(PREEMPTION_CHECK_SEC)
 
     def _preempt(self, path: str) -> None:
         """Set the notice in the metadata, add the operation, and then send the ACPI soft off."""
         # Google's example of such an operation has the user "system" and statusMessage "Instance was preempted."
         # (cloud.google.com/compute/docs/instances/create-use-preemptible, "Detect if a VM was preempted").
-        told = {"user": "system", "statusMessage": "Instance was preempted."}
+        operation_fields = {"user": "system", "statusMessage": "Instance was preempted."}
 
-        off_at = time.time() + SOFT_OFF[signal.SIGUSR1] + STOPPING_SEC
+        stopped_at = time.time() + SOFT_OFF[signal.SIGUSR1] + STOPPING_SEC
         guest: Json = {}
 
-        def taken(outputs: Json) -> None:
-            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: off_at}
+        def set_preempted(outputs: Json) -> None:
+            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: stopped_at}
             guest.update(outputs[GUEST])
             # The id distinguishes this machine from a later one with the same name (discovery document compute v1,
             # Operation.targetId).
-            told["targetId"] = str(outputs["id"])
+            operation_fields["targetId"] = str(outputs["id"])
 
-        self.amend(path, taken)
-        self.operations.add(part(path, "projects"), part(path, "zones"), PREEMPTION, path, fields=told)
+        self.update_outputs(path, set_preempted)
+        self.operations.add(part(path, "projects"), part(path, "zones"), PREEMPTION, path, fields=operation_fields)
         soft_off(int(guest["pid"]), str(guest["started"]), signal.SIGUSR1)
 
     def _outputs(self, path: str) -> Json | None:
@@ -218,17 +221,17 @@ class VirtualMachines:
 
     def instance_json(self, record: Record) -> Json:
         """Return the instance in the form of the API. An instance without a running process becomes TERMINATED."""
-        instance = {key: value for key, value in record.outputs.items() if key not in OURS}
+        instance = {key: value for key, value in record.outputs.items() if key not in SANDBOX_FIELDS}
         metadata = instance.get("metadata") or {}
         instance["metadata"] = {**metadata, "kind": "compute#metadata", "fingerprint": fingerprint(metadata)}
         guest = record.outputs.get(GUEST)
         if instance.get("status") == "STOPPING" and time.time() >= float(record.outputs[STOPPED_AT]):
-            self.amend(record.id, switch_off)
+            self.update_outputs(record.id, switch_off)
             return instance | {"status": "TERMINATED"}
         if instance.get("status") in (*OFF, "STOPPING") or not guest or self.guests.runs(record.id):
             return instance
-        if not alive(int(guest["pid"]), str(guest["started"])):
-            self.amend(record.id, switch_off)
+        if not is_running(int(guest["pid"]), str(guest["started"])):
+            self.update_outputs(record.id, switch_off)
             instance["status"] = "TERMINATED"
         return instance
 
@@ -256,17 +259,17 @@ class VirtualMachines:
         if rate.allows():
             return True
 
-        def lose(outputs: Json) -> None:
+        def drop_attributes(outputs: Json) -> None:
             for space, key in rate.being_written():
                 (outputs.get(ATTRIBUTES) or {}).get(space, {}).pop(key, None)
 
-        self.amend(path, lose)
+        self.update_outputs(path, drop_attributes)
         return False
 
     def _rate(self, path: str) -> QueryRate:
         return self.rates.setdefault(path, QueryRate())
 
-    def amend(self, path: str, change: Callable[[Json], None]) -> None:
+    def update_outputs(self, path: str, change: Callable[[Json], None]) -> None:
         with self.world.transaction():
             record = self.world.get(INSTANCE, path)
             if record is not None:
@@ -274,20 +277,20 @@ class VirtualMachines:
                 change(outputs)
                 self.world.update(INSTANCE, path, outputs=outputs)
 
-    def _ended(self, path: str, expired: bool) -> None:
+    def _guest_ended(self, path: str, expired: bool) -> None:
         record = self.world.get(INSTANCE, path)
         action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
         preempted = bool(record and record.outputs.get(PREEMPTED))
         if record and (expired or preempted) and action == "DELETE":
             self._delete(record)
         else:
-            self.amend(path, stopping)
+            self.update_outputs(path, stopping)
         if record and (operation := record.outputs.get(STOP)):
             self.operations.finish(operation, STOPPING_SEC)
 
     def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
         record = self.world.get(INSTANCE, path)
-        enabled = record and items(record.outputs).get("enable-guest-attributes", "").upper() == "TRUE"
+        enabled = record and metadata_of(record.outputs).get("enable-guest-attributes", "").upper() == "TRUE"
         if record is None or not enabled or any(self.restrictions.guest_attributes()):
             return None
         return record.outputs.get(ATTRIBUTES) or {}
@@ -302,18 +305,18 @@ class VirtualMachines:
                     pairs[key] = value
 
             self._rate(path).written(space, key)
-            self.amend(path, change)
+            self.update_outputs(path, change)
 
         return write
 
 
-def attributes(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def attributes(values: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Group attributes named `namespace/key` by their namespace."""
-    found: dict[str, dict[str, str]] = {}
-    for name, value in published.items():
-        space, _, key = name.partition("/")
-        found.setdefault(space, {})[key] = value
-    return found
+    by_namespace: dict[str, dict[str, str]] = {}
+    for name, value in values.items():
+        namespace, _, key = name.partition("/")
+        by_namespace.setdefault(namespace, {})[key] = value
+    return by_namespace
 
 
 def stopping(outputs: Json) -> None:
@@ -326,7 +329,7 @@ def switch_off(outputs: Json) -> None:
     outputs["lastStopTimestamp"] = now()
 
 
-def append(outputs: Json, text: str) -> None:
+def append_serial(outputs: Json, text: str) -> None:
     """Append serial output, and drop the oldest output above the size of the port's buffer."""
     contents = (str(outputs.get(SERIAL, "")) + text).encode()
     dropped = max(0, len(contents) - SERIAL_BYTES)
@@ -334,7 +337,7 @@ def append(outputs: Json, text: str) -> None:
     outputs[SERIAL_START] = int(outputs.get(SERIAL_START, 0)) + dropped
 
 
-def tree(instance: Json) -> dict[str, Any]:
+def metadata_tree(instance: Json) -> dict[str, Any]:
     """Return the machine's metadata tree (documentation "Predefined metadata keys")."""
     project, zone = part(instance["selfLink"], "projects"), part(instance["selfLink"], "zones")
     accounts: dict[str, Any] = {}
@@ -348,7 +351,7 @@ def tree(instance: Json) -> dict[str, Any]:
             "hostname": f"{name}.{zone}.c.{project}.internal",
             "zone": f"projects/0/zones/{zone}",
             "machine-type": f"projects/0/machineTypes/{last(instance['machineType'])}",
-            "attributes": items(instance),
+            "attributes": metadata_of(instance),
             "tags": "[]",
             "preempted": str(bool(instance.get(PREEMPTED))).upper(),
             "maintenance-event": "NONE",

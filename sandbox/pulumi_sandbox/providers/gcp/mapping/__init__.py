@@ -1,0 +1,1 @@
+"""Tables from properties in Pulumi to fields of Google's APIs, where the names differ."""

@@ -1,11 +1,11 @@
-"""Map properties of Cloud Build and Artifact Registry to fields of the Google API (target.py describes the form).
+"""Map properties of Cloud Build and Artifact Registry to fields of the Google API (types.py describes the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{cloudbuild,artifactregistry}).
 """
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping.target import MEMBER, OURS, Target
+from pulumi_sandbox.providers.gcp.mapping.target import MEMBER, PROVIDER_ONLY, Target
 
 WORKER_POOL = "gcp:cloudbuild/workerPool:WorkerPool"
 TRIGGER = "gcp:cloudbuild/trigger:Trigger"
@@ -32,7 +32,7 @@ TARGETS: dict[str, Target] = {
         "WorkerPool",
         "projects.locations.workerPools",
         (),
-        OURS
+        PROVIDER_ONLY
         | _PLACED
         | {
             "name": "@workerPoolId",
@@ -43,13 +43,15 @@ TARGETS: dict[str, Target] = {
             "workerConfig.noExternalIp": "",
         },
     ),
-    TRIGGER: Target("cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), OURS | _PLACED | _BUILD),
+    TRIGGER: Target(
+        "cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), PROVIDER_ONLY | _PLACED | _BUILD
+    ),
     REPOSITORY: Target(
         "artifactregistry.v1",
         "Repository",
         "projects.locations.repositories",
         (),
-        OURS
+        PROVIDER_ONLY
         | _PLACED
         | {"repositoryId": "@repositoryId", "cleanupPolicies": "cleanupPolicies.*"}
         # The provider takes days and hours too (30d), and turns them into the API's seconds.

@@ -5,7 +5,7 @@ The renames are those of terraform-provider-google (google/services/iambeta).
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping.target import OURS, Target
+from pulumi_sandbox.providers.gcp.mapping.target import PROVIDER_ONLY, Target
 
 POOL = "gcp:iam/workloadIdentityPool:WorkloadIdentityPool"
 POOL_PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
@@ -20,7 +20,7 @@ TARGETS: dict[str, Target] = {
         _COLLECTION,
         (),
         # Attestation rules have methods of their own.
-        OURS
+        PROVIDER_ONLY
         | {
             "project": "",
             "workloadIdentityPoolId": "@workloadIdentityPoolId",
@@ -34,7 +34,7 @@ TARGETS: dict[str, Target] = {
         "WorkloadIdentityPoolProvider",
         f"{_COLLECTION}.providers",
         (),
-        OURS
+        PROVIDER_ONLY
         | {
             "project": "",
             "workloadIdentityPoolId": "",

@@ -1,11 +1,11 @@
-"""Map properties of network resources to fields of the Google API (target.py describes the form).
+"""Map properties of network resources to fields of the Google API (types.py describes the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{compute,servicenetworking}).
 """
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, OURS, REGIONAL, Target
+from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, PROVIDER_ONLY, REGIONAL, Target
 
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
@@ -69,6 +69,6 @@ TARGETS: dict[str, Target] = {
         "Connection",
         "services.connections",
         (),
-        OURS | {"service": "", "updateOnCreationFail": ""},
+        PROVIDER_ONLY | {"service": "", "updateOnCreationFail": ""},
     ),
 }

@@ -1,11 +1,11 @@
-"""Map properties of Cloud Run and custom roles to fields of the Google API (target.py describes the form).
+"""Map properties of Cloud Run and custom roles to fields of the Google API (types.py describes the form).
 
 The renames are those of terraform-provider-google (google/services/{cloudrunv2,resourcemanager}).
 """
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping.target import OURS, Target
+from pulumi_sandbox.providers.gcp.mapping.target import PROVIDER_ONLY, Target
 
 RUN_POOL = "gcp:cloudrunv2/workerPool:WorkerPool"
 CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
@@ -16,7 +16,7 @@ TARGETS: dict[str, Target] = {
         "GoogleCloudRunV2WorkerPool",
         "projects.locations.workerPools",
         (),
-        OURS
+        PROVIDER_ONLY
         | {
             "project": "",
             "location": "",
@@ -33,6 +33,6 @@ TARGETS: dict[str, Target] = {
         "CreateRoleRequest",
         "projects.roles",
         ("role",),
-        OURS | {"project": "", "roleId": "/roleId", "permissions": "includedPermissions"},
+        PROVIDER_ONLY | {"project": "", "roleId": "/roleId", "permissions": "includedPermissions"},
     ),
 }

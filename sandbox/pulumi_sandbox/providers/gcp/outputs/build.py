@@ -8,7 +8,7 @@ from uuid import uuid4
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now
 from pulumi_sandbox.providers.gcp.names import last, part, relative
-from pulumi_sandbox.providers.gcp.outputs.machine import At, kept, labels
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, keep_or_make, labels
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
 
@@ -31,7 +31,7 @@ def repository_path(given: str, inputs: Values, site: Site) -> str:
     return f"projects/{project}/locations/{text_of(inputs, 'location') or region}/repositories/{last(given)}"
 
 
-def _worker_pool(at: At) -> Values:
+def _worker_pool(at: Located) -> Values:
     workers = {
         "diskSizeGb": 100,
         "machineType": "e2-medium",
@@ -39,11 +39,11 @@ def _worker_pool(at: At) -> Values:
         "noExternalIp": False,
     }
     made: Values = {
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "deleteTime": "",
         "effectiveAnnotations": table(at.inputs.get("annotations")),
         "state": "RUNNING",
-        "uid": kept(at.old, "uid", lambda: str(uuid4())),
+        "uid": keep_or_make(at.old, "uid", lambda: str(uuid4())),
         "updateTime": now(),
         "workerConfig": workers | table(at.inputs.get("workerConfig")),
     }
@@ -54,22 +54,22 @@ def _worker_pool(at: At) -> Values:
     return made
 
 
-def _trigger(at: At) -> Values:
+def _trigger(at: Located) -> Values:
     return {
         "approvalConfig": {"approvalRequired": False} | table(at.inputs.get("approvalConfig")),
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "location": text_of(at.inputs, "location") or "global",
         "triggerId": last(at.path),
     }
 
 
-def _repository(at: At) -> Values:
+def _repository(at: Located) -> Values:
     place = text_of(at.inputs, "location") or at.region
     project = part(at.path, "projects")
     scanning = table(at.inputs.get("vulnerabilityScanningConfig"))
     off = scanning.get("enablementConfig") == "DISABLED"
     return labels(at.inputs, at.site) | {
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "location": place,
         "name": last(at.path),
         "registryUri": f"{place}-{text_of(at.inputs, 'format').lower()}.pkg.dev/{project}/{last(at.path)}",
@@ -83,7 +83,7 @@ def _repository(at: At) -> Values:
     }
 
 
-KINDS: dict[str, Callable[[At], Values]] = {
+KINDS: dict[str, Callable[[Located], Values]] = {
     types.WORKER_POOL: _worker_pool,
     types.TRIGGER: _trigger,
     types.REPOSITORY: _repository,

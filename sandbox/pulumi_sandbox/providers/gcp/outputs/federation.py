@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last
-from pulumi_sandbox.providers.gcp.outputs.machine import At
+from pulumi_sandbox.providers.gcp.outputs.machine import Located
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import text_of
 
@@ -22,9 +22,9 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     return f"{pool}/providers/{text_of(inputs, 'workloadIdentityPoolProviderId')}"
 
 
-def _named(at: At) -> Values:
+def _named(at: Located) -> Values:
     """The API returns names with the project's number."""
     return {"name": f"projects/{at.site.number}/{at.path.split('/', 2)[2]}", "state": "ACTIVE"}
 
 
-KINDS: dict[str, Callable[[At], Values]] = {types.POOL: _named, types.POOL_PROVIDER: _named}
+KINDS: dict[str, Callable[[Located], Values]] = {types.POOL: _named, types.POOL_PROVIDER: _named}

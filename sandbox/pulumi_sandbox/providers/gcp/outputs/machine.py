@@ -20,7 +20,7 @@ ATTRIBUTION = {"goog-pulumi-provisioned": "true"}
 
 
 @dataclass(frozen=True)
-class At:
+class Located:
     """One resource: its inputs, its previous outputs (empty at creation), and its location."""
 
     inputs: Values
@@ -40,15 +40,15 @@ def labels(inputs: Values, site: Site) -> Values:
     return {"pulumiLabels": own, "effectiveLabels": own}
 
 
-def kept(old: Values, name: str, make: Callable[[], Any]) -> Any:
+def keep_or_make(old: Values, name: str, make: Callable[[], Any]) -> Any:
     return old[name] if old.get(name) not in (None, UNKNOWN) else make()
 
 
-def template(at: At) -> Values:
-    numeric = kept(at.old, "numericId", number)
+def template(at: Located) -> Values:
+    numeric = keep_or_make(at.old, "numericId", number)
     link = self_link(at.path)
     made = labels(at.inputs, at.site) | {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "numericId": numeric,
         "selfLink": link,
         "metadataFingerprint": fingerprint(at.inputs.get("metadata") or {}),
@@ -94,14 +94,14 @@ def _scheduling(given: Values) -> Values:
     } | given
 
 
-def group(at: At) -> Values:
+def group(at: Located) -> Values:
     link = self_link(at.path)
     zones = [last(zone) for zone in rows(at.inputs.get("distributionPolicyZones")) if isinstance(zone, str)]
     made: Values = {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "fingerprint": fingerprint(at.inputs),
         "instanceGroup": link.replace("/instanceGroupManagers/", "/instanceGroups/"),
-        "instanceGroupManagerId": kept(at.old, "instanceGroupManagerId", lambda: int(number()) // 10**4),
+        "instanceGroupManagerId": keep_or_make(at.old, "instanceGroupManagerId", lambda: int(number()) // 10**4),
         "selfLink": link,
         "targetSize": at.inputs.get("targetSize")
         if at.inputs.get("targetSize") is not None

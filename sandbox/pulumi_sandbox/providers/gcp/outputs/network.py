@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, self_link
-from pulumi_sandbox.providers.gcp.outputs.machine import At, fingerprint, kept, labels
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, fingerprint, keep_or_make, labels
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import rows, text_of
 
@@ -33,8 +33,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     return in_region(project, region, _REGIONAL[token], name)
 
 
-def _network(at: At) -> Values:
-    numeric = kept(at.old, "numericId", number)
+def _network(at: Located) -> Values:
+    numeric = keep_or_make(at.old, "numericId", number)
     return {
         "autoCreateSubnetworks": at.inputs.get("autoCreateSubnetworks") is not False,
         "bgpAlwaysCompareMed": False,
@@ -52,13 +52,13 @@ def _network(at: At) -> Values:
     }
 
 
-def _subnetwork(at: At) -> Values:
+def _subnetwork(at: Located) -> Values:
     try:
         gateway = str(next(ipaddress.ip_network(text_of(at.inputs, "ipCidrRange"), strict=False).hosts()))
     except (ValueError, StopIteration):
         gateway = ""
     return {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "fingerprint": fingerprint(at.inputs),
         "gatewayAddress": gateway,
         "ipv6CidrRange": "",
@@ -72,16 +72,16 @@ def _subnetwork(at: At) -> Values:
         "selfLink": self_link(at.path),
         "stackType": text_of(at.inputs, "stackType") or "IPV4_ONLY",
         "state": "READY",
-        "subnetworkId": kept(at.old, "subnetworkId", lambda: int(number()) // 10**4),
+        "subnetworkId": keep_or_make(at.old, "subnetworkId", lambda: int(number()) // 10**4),
         "network": self_link(absolute(text_of(at.inputs, "network"), part(at.path, "projects")))
         if "/" in text_of(at.inputs, "network")
         else self_link(everywhere(part(at.path, "projects"), "networks", text_of(at.inputs, "network"))),
     }
 
 
-def _firewall(at: At) -> Values:
+def _firewall(at: Located) -> Values:
     return {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "destinationRanges": rows(at.inputs.get("destinationRanges")),
         "direction": text_of(at.inputs, "direction") or "INGRESS",
         "enableLogging": at.inputs.get("logConfig") is not None,
@@ -91,15 +91,15 @@ def _firewall(at: At) -> Values:
     }
 
 
-def _router(at: At) -> Values:
+def _router(at: Located) -> Values:
     return {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "region": at.region,
         "selfLink": self_link(at.path),
     }
 
 
-def _nat(at: At) -> Values:
+def _nat(at: Located) -> Values:
     return {
         "autoNetworkTier": text_of(at.inputs, "autoNetworkTier") or "PREMIUM",
         "drainNatIps": rows(at.inputs.get("drainNatIps")),
@@ -111,22 +111,22 @@ def _nat(at: At) -> Values:
     }
 
 
-def _address(at: At) -> Values:
+def _address(at: Located) -> Values:
     bits = at.inputs.get("prefixLength")
     return labels(at.inputs, at.site) | {
         # Google chooses any free address.
         "address": text_of(at.inputs, "address")
-        or kept(at.old, "address", lambda: "10.64.0.0" if bits else "203.0.113.7"),
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        or keep_or_make(at.old, "address", lambda: "10.64.0.0" if bits else "203.0.113.7"),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "labelFingerprint": fingerprint(at.inputs.get("labels") or {}),
         "selfLink": self_link(at.path),
     }
 
 
-def _attachment(at: At) -> Values:
+def _attachment(at: Located) -> Values:
     return {
         "connectionEndpoints": [],
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
         "fingerprint": fingerprint(at.inputs),
         "kind": "compute#networkAttachment",
         "network": "",
@@ -136,11 +136,11 @@ def _attachment(at: At) -> Values:
     }
 
 
-def _connection(at: At) -> Values:
+def _connection(at: Located) -> Values:
     return {"peering": text_of(at.inputs, "service").replace(".", "-")}
 
 
-KINDS: dict[str, Callable[[At], Values]] = {
+KINDS: dict[str, Callable[[Located], Values]] = {
     types.NETWORK: _network,
     types.SUBNETWORK: _subnetwork,
     types.FIREWALL: _firewall,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import last
-from pulumi_sandbox.providers.gcp.outputs.machine import At, kept
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, keep_or_make
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
@@ -19,8 +19,10 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     return f"projects/{site.place(inputs)[0]}/alertPolicies/{number()}"
 
 
-def _alert_policy(at: At) -> Values:
-    record = kept(at.old, "creationRecords", lambda: [{"mutateTime": now(), "mutatedBy": "sandbox@example.com"}])
+def _alert_policy(at: Located) -> Values:
+    record = keep_or_make(
+        at.old, "creationRecords", lambda: [{"mutateTime": now(), "mutatedBy": "sandbox@example.com"}]
+    )
     conditions = [
         {**table(row), "name": f"{at.path}/conditions/{last(at.path)}{index}"}
         for index, row in enumerate(rows(at.inputs.get("conditions")))
@@ -28,4 +30,4 @@ def _alert_policy(at: At) -> Values:
     return {"conditions": conditions, "creationRecords": record, "name": at.path}
 
 
-KINDS: dict[str, Callable[[At], Values]] = {types.LOG_METRIC: lambda _: {}, types.ALERT_POLICY: _alert_policy}
+KINDS: dict[str, Callable[[Located], Values]] = {types.LOG_METRIC: lambda _: {}, types.ALERT_POLICY: _alert_policy}

@@ -8,7 +8,7 @@ from uuid import uuid4
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now
 from pulumi_sandbox.providers.gcp.names import last
-from pulumi_sandbox.providers.gcp.outputs.machine import At, kept, labels
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, keep_or_make, labels
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
 
@@ -22,12 +22,12 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     return f"projects/{project}/locations/{text_of(inputs, 'location')}/workerPools/{text_of(inputs, 'name')}"
 
 
-def _worker_pool(at: At) -> Values:
+def _worker_pool(at: Located) -> Values:
     revision = f"{at.path}/revisions/{last(at.path)}-{str(uuid4())[:5]}"
-    generation = str(int(kept(at.old, "generation", lambda: "0")) + 1)
+    generation = str(int(keep_or_make(at.old, "generation", lambda: "0")) + 1)
     return labels(at.inputs, at.site) | {
         "conditions": [],
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "creator": "sandbox@example.com",
         "deleteTime": "",
         "deletionProtection": at.inputs.get("deletionProtection") is not False,
@@ -43,13 +43,13 @@ def _worker_pool(at: At) -> Values:
         "observedGeneration": generation,
         "reconciling": False,
         "terminalConditions": [_SUCCEEDED],
-        "uid": kept(at.old, "uid", lambda: str(uuid4())),
+        "uid": keep_or_make(at.old, "uid", lambda: str(uuid4())),
         "updateTime": now(),
     }
 
 
-def _custom_role(at: At) -> Values:
+def _custom_role(at: Located) -> Values:
     return {"deleted": False, "name": at.path, "stage": text_of(at.inputs, "stage") or "GA"}
 
 
-KINDS: dict[str, Callable[[At], Values]] = {types.RUN_POOL: _worker_pool, types.CUSTOM_ROLE: _custom_role}
+KINDS: dict[str, Callable[[Located], Values]] = {types.RUN_POOL: _worker_pool, types.CUSTOM_ROLE: _custom_role}

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import everywhere, in_region, in_zone, last, service_account_email
 from pulumi_sandbox.providers.gcp.outputs import build, federation, network, observe, run
-from pulumi_sandbox.providers.gcp.outputs.machine import At, group, kept, labels, template
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, group, keep_or_make, labels, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
 from pulumi_sandbox.providers.resource import Resource
@@ -105,27 +105,27 @@ def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> 
     """Return all outputs that the provider adds to the inputs."""
     project, region, _ = site.place(inputs)
     made = {} if token in types.WITHOUT_PROJECT else {"project": project}
-    return made | _KINDS[token](At(inputs, old, site, path, region))
+    return made | _KINDS[token](Located(inputs, old, site, path, region))
 
 
-def _account(at: At) -> Values:
+def _account(at: Located) -> Values:
     email = last(at.path)
     return {
         "disabled": bool(at.inputs.get("disabled")),
         "email": email,
         "member": f"serviceAccount:{email}",
         "name": at.path,
-        "uniqueId": kept(at.old, "uniqueId", lambda: "1" + number() + "0"),
+        "uniqueId": keep_or_make(at.old, "uniqueId", lambda: "1" + number() + "0"),
     }
 
 
-def _bound(at: At) -> Values:
+def _bound(at: Located) -> Values:
     return {"etag": iam_etag([at.path, at.inputs])}
 
 
-def _secret(at: At) -> Values:
+def _secret(at: Located) -> Values:
     return labels(at.inputs, at.site) | {
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "deletionProtection": bool(at.inputs.get("deletionProtection")),
         "effectiveAnnotations": table(at.inputs.get("annotations")),
         "expireTime": text_of(at.inputs, "expireTime"),
@@ -133,9 +133,9 @@ def _secret(at: At) -> Values:
     }
 
 
-def _secret_version(at: At) -> Values:
+def _secret_version(at: Located) -> Values:
     return {
-        "createTime": kept(at.old, "createTime", now),
+        "createTime": keep_or_make(at.old, "createTime", now),
         "destroyTime": "",
         "enabled": at.inputs.get("enabled") is not False,
         "name": at.path,
@@ -143,7 +143,7 @@ def _secret_version(at: At) -> Values:
     }
 
 
-_KINDS: dict[str, Callable[[At], Values]] = (
+_KINDS: dict[str, Callable[[Located], Values]] = (
     {
         types.TEMPLATE: template,
         types.REGION_TEMPLATE: template,

@@ -1,0 +1,1 @@
+"""Rules of Google for inputs that no discovery document contains, each with its source."""

@@ -64,12 +64,12 @@ def worker_pool(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from workers(table(inputs.get("workerConfig")))
 
 
-def workers(given: dict[str, Any]) -> Iterator[Problem]:
-    disk, machine = given.get("diskSizeGb"), given.get("machineType")
-    least, most = DISK_GB
-    if isinstance(disk, int | float) and disk != 0 and not least <= disk <= most:
+def workers(config: dict[str, Any]) -> Iterator[Problem]:
+    disk, machine = config.get("diskSizeGb"), config.get("machineType")
+    min_gb, max_gb = DISK_GB
+    if isinstance(disk, int | float) and disk != 0 and not min_gb <= disk <= max_gb:
         yield Problem(
-            "workerConfig.diskSizeGb", f"expected diskSizeGb to be in the range ({least} - {most}), got {disk:g}"
+            "workerConfig.diskSizeGb", f"expected diskSizeGb to be in the range ({min_gb} - {max_gb}), got {disk:g}"
         )
     if not isinstance(machine, str) or not machine:
         return
@@ -80,8 +80,8 @@ def workers(given: dict[str, Any]) -> Iterator[Problem]:
         return
     has_gpus = machine in gpu_catalog.machine_types("gcp") and not gpu_catalog.takes_accelerator(machine)
     if has_gpus or (machine.startswith("e2-") and machine not in E2):
-        why = "has GPUs, which workers cannot have" if has_gpus else "is not a machine type of private pools"
-        yield Problem("workerConfig.machineType", f"{machine} {why}", "such as e2-standard-8")
+        reason = "has GPUs, which workers cannot have" if has_gpus else "is not a machine type of private pools"
+        yield Problem("workerConfig.machineType", f"{machine} {reason}", "such as e2-standard-8")
 
 
 def repository(inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -95,15 +95,15 @@ def repository(inputs: dict[str, Any]) -> Iterator[Problem]:
     policies = rows(inputs.get("cleanupPolicies"))
     if len(policies) > POLICIES_MOST:
         yield Problem("cleanupPolicies", f"expected at most {POLICIES_MOST} cleanup policies, got {len(policies)}")
-    seen: set[str] = set()
+    policy_ids: set[str] = set()
     for index, row in enumerate(policies):
         policy, path = table(row), f"cleanupPolicies[{index}]"
         name = policy.get("id")
-        if isinstance(name, str) and name in seen:
+        if isinstance(name, str) and name in policy_ids:
             yield Problem(f"{path}.id", f'the policy "{name}" is listed twice')
         if isinstance(name, str) and len(name) > POLICY_ID_MOST:
             yield Problem(f"{path}.id", f"expected at most {POLICY_ID_MOST} characters, got {len(name)}")
-        seen.add(str(name))
+        policy_ids.add(str(name))
         if is_known(policy.get("mostRecentVersions")) and policy.get("action") not in ("KEEP", UNKNOWN):
             # Discovery document artifactregistry v1, CleanupPolicy.mostRecentVersions.
             yield Problem(f"{path}.mostRecentVersions", "may only be specified with a KEEP action")

@@ -21,11 +21,11 @@ LABEL_VALUE = r"[\w-]{0,63}"
 
 
 def metadata(inputs: dict[str, Any]) -> Iterator[Problem]:
-    given = table(inputs.get("metadata"))
+    values = table(inputs.get("metadata"))
     if isinstance(script := inputs.get("metadataStartupScript"), str):
-        given = given | {"startup-script": script}
+        values = values | {"startup-script": script}
     total = 0
-    for key, value in given.items():
+    for key, value in values.items():
         if not re.fullmatch(METADATA_KEY, key):
             yield Problem(text(("metadata", key)), f'the key "{key}" doesn\'t match regexp "^{METADATA_KEY}$"')
         size = len(value.encode()) if isinstance(value, str) else 0
@@ -42,8 +42,8 @@ def metadata(inputs: dict[str, Any]) -> Iterator[Problem]:
         )
 
 
-def labels(given: Any, path: str) -> Iterator[Problem]:
-    pairs = table(given)
+def labels(labels_input: Any, path: str) -> Iterator[Problem]:
+    pairs = table(labels_input)
     if len(pairs) > LABELS_MOST:
         yield Problem(path, f"expected at most {LABELS_MOST} labels, got {len(pairs)}")
     for key, value in pairs.items():
@@ -74,9 +74,9 @@ def name_prefix(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("name", '"name": conflicts with namePrefix')
 
 
-def one_of(given: dict[str, Any], names: tuple[str, ...], path: str, *, at_least: bool = False) -> Iterator[Problem]:
-    chosen = [name for name in names if given.get(name) not in (None, "")]
-    if len(chosen) == 1 or (chosen and at_least):
+def one_of(values: dict[str, Any], names: tuple[str, ...], path: str, *, at_least: bool = False) -> Iterator[Problem]:
+    set_names = [name for name in names if values.get(name) not in (None, "")]
+    if len(set_names) == 1 or (set_names and at_least):
         return
-    got = " and ".join(chosen) or "none"
+    got = " and ".join(set_names) or "none"
     yield Problem(f"{path}{names[0]}", f"{'at least' if at_least else 'exactly'} one of {', '.join(names)}, got {got}")

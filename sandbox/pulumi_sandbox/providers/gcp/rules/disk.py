@@ -61,77 +61,79 @@ def boots(disks: list[Any]) -> Iterator[Problem]:
 
 
 def size(disk: dict[str, Any], index: int) -> Iterator[Problem]:
-    given, kind = disk.get("diskSizeGb"), disk.get("diskType") or DEFAULT_TYPE
-    if not isinstance(given, int | float) or disk.get("type") in ("SCRATCH", UNKNOWN) or kind not in SIZES_GB:
+    size_gb, kind = disk.get("diskSizeGb"), disk.get("diskType") or DEFAULT_TYPE
+    if not isinstance(size_gb, int | float) or disk.get("type") in ("SCRATCH", UNKNOWN) or kind not in SIZES_GB:
         return
-    least, most = SIZES_GB[kind]
-    least = least if index else max(least, BOOT_GB)
-    if not least <= given <= most:
-        limit = f"smaller than {least}" if given < least else f"larger than {most}"
+    min_gb, max_gb = SIZES_GB[kind]
+    min_gb = min_gb if index else max(min_gb, BOOT_GB)
+    if not min_gb <= size_gb <= max_gb:
+        limit = f"smaller than {min_gb}" if size_gb < min_gb else f"larger than {max_gb}"
         yield Problem(
             f"disks[{index}].diskSizeGb",
-            f"Invalid value for field 'resource.properties.disks[{index}].initializeParams.diskSizeGb': '{given:g}'. "
+            f"Invalid value for field 'resource.properties.disks[{index}].initializeParams.diskSizeGb': '{size_gb:g}'. "
             f"Disk size cannot be {limit} GB for disk type {kind}.",
         )
 
 
-def boot_disk(chosen: MachineType, disks: Any) -> Iterator[Problem]:
+def boot_disk(machine_type: MachineType, disks: Any) -> Iterator[Problem]:
     for index, row in enumerate(rows(disks)):
         disk = table(row)
-        given = disk.get("diskType")
-        if row is UNKNOWN or given is UNKNOWN:
+        disk_type = disk.get("diskType")
+        if row is UNKNOWN or disk_type is UNKNOWN:
             continue
         path = f"disks[{index}].diskType"
-        if isinstance(given, str) and "/" in given:
+        if isinstance(disk_type, str) and "/" in disk_type:
             # Discovery document compute v1, AttachedDiskInitializeParams.diskType: in a template "without a URL".
-            yield Problem(path, f"expected a disk type without a URL, got {given}", f"use {machine_types.short(given)}")
+            yield Problem(
+                path, f"expected a disk type without a URL, got {disk_type}", f"use {machine_types.short(disk_type)}"
+            )
         # gpu_catalog, `boot_disks`. An existing disk has its own type.
-        kind = machine_types.short(given) if given else "" if disk.get("source") else DEFAULT_TYPE
-        if index == 0 and kind and chosen.boot_disks and kind not in chosen.boot_disks:
-            usable = " or ".join(chosen.boot_disks)
-            default = "" if given else " (the provider's own choice, as none is said)"
-            yield Problem(path, f"[{kind}] features are not compatible with {chosen.name}{default}; use {usable}")
+        kind = machine_types.short(disk_type) if disk_type else "" if disk.get("source") else DEFAULT_TYPE
+        if index == 0 and kind and machine_type.boot_disks and kind not in machine_type.boot_disks:
+            usable = " or ".join(machine_type.boot_disks)
+            default = "" if disk_type else " (the provider's own choice, as none is said)"
+            yield Problem(path, f"[{kind}] features are not compatible with {machine_type.name}{default}; use {usable}")
 
 
 def scratch_disks(disks: Any) -> Iterator[Problem]:
     # terraform-provider-google e03b7622, resource_compute_instance_template.go,
     # resourceComputeInstanceTemplateScratchDiskCustomizeDiffFunc.
     for index, disk in enumerate(rows(disks)):
-        kind, given = table(disk).get("type"), table(disk).get("diskType")
+        kind, disk_type = table(disk).get("type"), table(disk).get("diskType")
         size, interface = table(disk).get("diskSizeGb"), table(disk).get("interface")
-        if UNKNOWN in (kind, given):
+        if UNKNOWN in (kind, disk_type):
             continue
-        if kind == "SCRATCH" and given != LOCAL_SSD:
-            text = f"SCRATCH disks must have a disk_type of local-ssd. disk {index} has disk_type {given or ''}"
+        if kind == "SCRATCH" and disk_type != LOCAL_SSD:
+            text = f"SCRATCH disks must have a disk_type of local-ssd. disk {index} has disk_type {disk_type or ''}"
             yield Problem(f"disks[{index}].diskType", text)
-        if given == LOCAL_SSD and kind != "SCRATCH":
+        if disk_type == LOCAL_SSD and kind != "SCRATCH":
             text = f"disks with a disk_type of local-ssd must be SCRATCH disks. disk {index} is a {kind or ''} disk"
             yield Problem(f"disks[{index}].type", text)
         if kind != "SCRATCH" or UNKNOWN in (size, interface):
             continue
         if size not in SCRATCH_GB:
-            known = " ".join(map(str, SCRATCH_GB))
-            text = f"SCRATCH disks must be one of [{known}] GB, disk {index} is {size or 0:g}"
+            sizes = " ".join(map(str, SCRATCH_GB))
+            text = f"SCRATCH disks must be one of [{sizes}] GB, disk {index} is {size or 0:g}"
             yield Problem(f"disks[{index}].diskSizeGb", text)
         elif size != SCRATCH_GB[0] and interface != "NVME":
             text = f"SCRATCH disks with a size of {size:g} GB must have an interface of NVME. "
             yield Problem(f"disks[{index}].interface", f"{text}disk {index} has interface {interface or ''}")
 
 
-def local_disks(chosen: MachineType, card: str, disks: Any) -> Iterator[Problem]:
+def local_disks(machine_type: MachineType, accelerator: str, disks: Any) -> Iterator[Problem]:
     # gpu_catalog, `local_disks`; Google Cloud documentation "About Local SSD disks"
     # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type accepts certain counts. A template may
     # list the built-in local SSDs of its type again, as it may list the built-in GPUs.
-    offer = machine_types.offer_of(chosen, card)
-    given = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
-    if offer is None or not given or "local_disks" in offer.uncertain or given in offer.local_disks.counts:
+    offer = machine_types.offer_of(machine_type, accelerator)
+    requested = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
+    if offer is None or not requested or "local_disks" in offer.uncertain or requested in offer.local_disks.counts:
         return
     counts = " or ".join(map(str, offer.local_disks.counts))
     match offer.local_disks.mode:
         case "optional":
-            yield Problem("disks", f"{chosen.name} supports 0 or {counts} local SSDs, got {given}")
+            yield Problem("disks", f"{machine_type.name} supports 0 or {counts} local SSDs, got {requested}")
         case "bundled" if counts:
-            text = f"{chosen.name} comes with {counts} local SSDs; {given} cannot be added"
+            text = f"{machine_type.name} comes with {counts} local SSDs; {requested} cannot be added"
             yield Problem("disks", text, "remove these disks")
         case "none":
-            yield Problem("disks", f"{chosen.name} does not support local SSDs, got {given}")
+            yield Problem("disks", f"{machine_type.name} does not support local SSDs, got {requested}")

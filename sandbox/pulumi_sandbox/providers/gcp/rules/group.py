@@ -49,20 +49,20 @@ def shape(inputs: dict[str, Any]) -> Iterator[Problem]:
     # Google Cloud documentation "Regional MIG distribution shapes"
     # (docs.cloud.google.com/compute/docs/instance-groups/regional-mig-distribution-shape): proactive redistribution,
     # on by default, requires the shape EVEN. Two versions at once also require EVEN.
-    wanted = inputs.get("distributionPolicyTargetShape")
-    if wanted not in WITHOUT_REDISTRIBUTION:
+    shape_input = inputs.get("distributionPolicyTargetShape")
+    if shape_input not in WITHOUT_REDISTRIBUTION:
         return
     policy = inputs.get("updatePolicy")
     if policy is not UNKNOWN and table(policy).get("instanceRedistributionType") not in ("NONE", UNKNOWN):
         yield Problem(
             "updatePolicy.instanceRedistributionType",
-            f"must be NONE when distributionPolicyTargetShape is {wanted} (the default is PROACTIVE)",
+            f"must be NONE when distributionPolicyTargetShape is {shape_input} (the default is PROACTIVE)",
             "set instanceRedistributionType to NONE",
         )
     versions = rows(inputs.get("versions"))
     if len(versions) > 1:
         yield Problem(
-            "versions", f"expected one version when distributionPolicyTargetShape is {wanted}, got {len(versions)}"
+            "versions", f"expected one version when distributionPolicyTargetShape is {shape_input}, got {len(versions)}"
         )
 
 
@@ -102,32 +102,37 @@ def zones(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
             )
 
 
-def without_gpu(inputs: dict[str, Any], template: dict[str, Any], region: str, zone: str = "") -> str:
+def unavailable_machine(inputs: dict[str, Any], template: dict[str, Any], region: str, zone: str = "") -> str:
     """Return the reason why the template's machines cannot run in the group's zones; empty if they can."""
-    chosen = machine_types.machine(machine_types.short(str(template.get("machineType"))))
-    if chosen is None:
+    machine_type = machine_types.machine(machine_types.short(str(template.get("machineType"))))
+    if machine_type is None:
         return ""
-    offer = machine_types.offer_of(chosen, attached(template))
+    offer = machine_types.offer_of(machine_type, attached(template))
     if offer is None:
         return ""
-    what = chosen.name if chosen.accelerator else attached(template)
-    asked = [last(one) for one in rows(inputs.get("distributionPolicyZones")) if isinstance(one, str)]
-    asked = asked or [zone] * bool(zone)
-    missing = [one for one in asked if not offer.is_in(one)]
+    product = machine_type.name if machine_type.accelerator else attached(template)
+    group_zones = [last(one) for one in rows(inputs.get("distributionPolicyZones")) if isinstance(one, str)]
+    group_zones = group_zones or [zone] * bool(zone)
+    missing = [one for one in group_zones if not offer.is_in(one)]
     if missing:
-        having = ", ".join(gpu_catalog.zones(offer, region)) or "none"
-        return f"{what} is not available in {', '.join(missing)}; zones of {region} that have it: {having}"
-    return "" if chosen.accelerator else too_large(chosen, template, asked)
+        zones_with_product = ", ".join(gpu_catalog.zones(offer, region)) or "none"
+        return (
+            f"{product} is not available in {', '.join(missing)}; zones of {region} that have it: {zones_with_product}"
+        )
+    return "" if machine_type.accelerator else too_large(machine_type, template, group_zones)
 
 
-def too_large(chosen: machine_types.MachineType, template: dict[str, Any], asked: list[str]) -> str:
-    """Return the problem if an N1 is too large for its GPUs; the limits differ by zone (gpu_catalog)."""
+def too_large(machine_type: machine_types.MachineType, template: dict[str, Any], group_zones: list[str]) -> str:
+    """Return the problem if an N1 machine type is too large for its attached GPUs.
+
+    The limits differ by zone (gpu_catalog).
+    """
     for row in rows(template.get("guestAccelerators")):
-        card, count = attached(template), int(table(row).get("count") or 0)
-        limit = machine_types.n1_limit(card, count, asked)
-        if limit and ((chosen.vcpus or 0) > limit[0] or (chosen.memory_gb or 0) > limit[1]):
+        accelerator, count = attached(template), int(table(row).get("count") or 0)
+        limit = machine_types.n1_limit(accelerator, count, group_zones)
+        if limit and ((machine_type.vcpus or 0) > limit[0] or (machine_type.memory_gb or 0) > limit[1]):
             return (
-                f"{chosen.name} ({chosen.vcpus} vCPUs, {chosen.memory_gb:g} GB) is larger than {count} x {card} allows "
-                f"there: {limit[0]} vCPUs, {limit[1]} GB"
+                f"{machine_type.name} ({machine_type.vcpus} vCPUs, {machine_type.memory_gb:g} GB) is larger than "
+                f"{count} x {accelerator} allows there: {limit[0]} vCPUs, {limit[1]} GB"
             )
     return ""

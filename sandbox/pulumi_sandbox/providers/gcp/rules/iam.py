@@ -31,26 +31,28 @@ ROLE = r"roles/[A-Za-z0-9_.]+|(?:projects|organizations)/[^/]+/roles/[A-Za-z0-9_
 
 
 def account(inputs: dict[str, Any]) -> Iterator[Problem]:
-    given = inputs.get("accountId")
-    if isinstance(given, str):
-        if not 6 <= len(given) <= 30:
-            yield Problem("accountId", f'"accountId" ("{given}") must be between 6 and 30 characters long')
-        if not re.fullmatch(ACCOUNT_ID, given):
-            yield Problem("accountId", f'"accountId" ("{given}") must match regex "{ACCOUNT_ID}"')
-    for name, most in ACCOUNT_BYTES.items():
+    account_id = inputs.get("accountId")
+    if isinstance(account_id, str):
+        if not 6 <= len(account_id) <= 30:
+            yield Problem("accountId", f'"accountId" ("{account_id}") must be between 6 and 30 characters long')
+        if not re.fullmatch(ACCOUNT_ID, account_id):
+            yield Problem("accountId", f'"accountId" ("{account_id}") must match regex "{ACCOUNT_ID}"')
+    for name, max_bytes in ACCOUNT_BYTES.items():
         text = inputs.get(name)
-        if isinstance(text, str) and len(text.encode()) > most:
-            yield Problem(name, f"expected length of {name} to be in the range (0 - {most}), got {len(text.encode())}")
+        if isinstance(text, str) and len(text.encode()) > max_bytes:
+            yield Problem(
+                name, f"expected length of {name} to be in the range (0 - {max_bytes}), got {len(text.encode())}"
+            )
 
 
 def member(inputs: dict[str, Any]) -> Iterator[Problem]:
-    given = inputs.get("member")
-    if isinstance(given, str):
-        kind = given.split(":")[0]
-        if not re.fullmatch(MEMBER, given) or (":" in given and kind not in MEMBER_KINDS):
+    member_input = inputs.get("member")
+    if isinstance(member_input, str):
+        kind = member_input.split(":")[0]
+        if not re.fullmatch(MEMBER, member_input) or (":" in member_input and kind not in MEMBER_KINDS):
             yield Problem(
                 "member",
-                f'invalid value "{given}" for member (IAM members must have one of the values outlined here: '
+                f'invalid value "{member_input}" for member (IAM members must have one of the values outlined here: '
                 "https://cloud.google.com/billing/docs/reference/rest/v1/Policy#Binding)",
                 "such as serviceAccount:name@project.iam.gserviceaccount.com",
             )
@@ -63,14 +65,14 @@ def member(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 def secret(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from labels(inputs.get("labels"), "labels")
-    given = inputs.get("secretId")
-    if isinstance(given, str) and not re.fullmatch(SECRET_ID, given):
-        yield Problem("secretId", f'"secretId" ("{given}") doesn\'t match regexp "^{SECRET_ID}$"')
+    secret_id = inputs.get("secretId")
+    if isinstance(secret_id, str) and not re.fullmatch(SECRET_ID, secret_id):
+        yield Problem("secretId", f'"secretId" ("{secret_id}") doesn\'t match regexp "^{SECRET_ID}$"')
     replication = table(inputs.get("replication"))
-    chosen = [name for name in ("auto", "userManaged") if is_known(replication.get(name))]
-    if replication and len(chosen) != 1:
+    set_kinds = [name for name in ("auto", "userManaged") if is_known(replication.get(name))]
+    if replication and len(set_kinds) != 1:
         # terraform-provider-google e03b7622: ExactlyOneOf.
-        got = " and ".join(chosen) or "neither"
+        got = " and ".join(set_kinds) or "neither"
         yield Problem("replication", f"exactly one of replication.auto or replication.userManaged, got {got}")
     if is_known(inputs.get("ttl")) and is_known(inputs.get("expireTime")):
         yield Problem("ttl", '"ttl": conflicts with expireTime')

@@ -58,27 +58,27 @@ def subnetwork(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield from subnet_range(table(row).get("ipCidrRange"), place, f"resource.{place}")
 
 
-def subnet_range(given: Any, path: str, field: str) -> Iterator[Problem]:
-    if not isinstance(given, str) or not given:
+def subnet_range(range_input: Any, path: str, field: str) -> Iterator[Problem]:
+    if not isinstance(range_input, str) or not range_input:
         return
     try:
-        found = ipaddress.IPv4Network(given)
+        network = ipaddress.IPv4Network(range_input)
     except ValueError:
-        yield Problem(path, f'"ipCidrRange" ("{given}") is not an IPv4 range that begins at its first address')
+        yield Problem(path, f'"ipCidrRange" ("{range_input}") is not an IPv4 range that begins at its first address')
         return
-    if found.prefixlen > SMALLEST_SUBNET:
-        yield Problem(path, f"expected a range of /{SMALLEST_SUBNET} or larger, got {given}")
-    for taken, what in PROHIBITED.items():
-        if found.overlaps(ipaddress.IPv4Network(taken)):
-            why = f"It overlaps {taken}, which is prohibited: {what}."
-            yield Problem(path, f"Invalid value for field '{field}': '{given}'. {why}", "such as 10.10.0.0/20")
+    if network.prefixlen > SMALLEST_SUBNET:
+        yield Problem(path, f"expected a range of /{SMALLEST_SUBNET} or larger, got {range_input}")
+    for prohibited_range, use in PROHIBITED.items():
+        if network.overlaps(ipaddress.IPv4Network(prohibited_range)):
+            reason = f"It overlaps {prohibited_range}, which is prohibited: {use}."
+            yield Problem(path, f"Invalid value for field '{field}': '{range_input}'. {reason}", "such as 10.10.0.0/20")
 
 
 def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
-    chosen = [name for name in ("allows", "denies") if inputs.get(name) is UNKNOWN or rows(inputs.get(name))]
-    if len(chosen) != 1:
+    set_kinds = [name for name in ("allows", "denies") if inputs.get(name) is UNKNOWN or rows(inputs.get(name))]
+    if len(set_kinds) != 1:
         # terraform-provider-google e03b7622, resource_compute_firewall.go: ExactlyOneOf.
-        yield Problem("allows", f"exactly one of allows or denies, got {' and '.join(chosen) or 'neither'}")
+        yield Problem("allows", f"exactly one of allows or denies, got {' and '.join(set_kinds) or 'neither'}")
     priority = inputs.get("priority")
     if isinstance(priority, int | float) and not 0 <= priority <= 65535:
         # Discovery document compute v1, Firewall.priority.
@@ -95,27 +95,27 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
         if is_known(inputs.get(one)) and is_known(inputs.get(other)):
             yield Problem(one, f'"{one}": conflicts with {other}')
     for name in ("sourceRanges", "destinationRanges"):
-        for index, given in enumerate(rows(inputs.get(name))):
-            yield from address_range(given, f"{name}[{index}]")
+        for index, range_input in enumerate(rows(inputs.get(name))):
+            yield from address_range(range_input, f"{name}[{index}]")
     for name, field in (("allows", "allowed"), ("denies", "denied")):
         for index, row in enumerate(rows(inputs.get(name))):
             yield from traffic(table(row), f"{name}[{index}]", f"resource.{field}[{index}]")
 
 
-def address_range(given: Any, path: str) -> Iterator[Problem]:
+def address_range(range_input: Any, path: str) -> Iterator[Problem]:
     # The API refuses a range that does not start at its network address (github.com/CartoDB/cartodb/pull/15649,
     # github.com/hashicorp/terraform-provider-google/issues/4032). The message is from
     # github.com/cloudflare/terraform-provider-cloudflare/pull/86.
-    if not isinstance(given, str):
+    if not isinstance(range_input, str):
         return
     try:
-        ipaddress.ip_network(given)
+        ipaddress.ip_network(range_input)
     except ValueError:
         try:
-            hint = f"write {ipaddress.ip_network(given, strict=False)}"
+            hint = f"write {ipaddress.ip_network(range_input, strict=False)}"
         except ValueError:
             hint = "such as 10.10.0.0/20"
-        text = f"Invalid value for field 'resource.{path}': '{given}'. Must be a valid CIDR address range."
+        text = f"Invalid value for field 'resource.{path}': '{range_input}'. Must be a valid CIDR address range."
         yield Problem(path, text, hint)
 
 
@@ -125,27 +125,27 @@ def traffic(row: dict[str, Any], path: str, field: str) -> Iterator[Problem]:
         return
     name = protocol.lower()  # the provider treats both cases as equal
     if name not in PROTOCOLS and not (name.isdigit() and int(name) <= 255):
-        known = " ".join(f'"{one}"' for one in PROTOCOLS)
-        yield Problem(f"{path}.protocol", f"expected protocol to be one of [{known}] or a number, got {protocol}")
+        protocols = " ".join(f'"{one}"' for one in PROTOCOLS)
+        yield Problem(f"{path}.protocol", f"expected protocol to be one of [{protocols}] or a number, got {protocol}")
         return
     if ports and name not in WITH_PORTS:
         # Discovery document compute v1, Firewall.allowed.ports: only for a protocol with ports.
         yield Problem(f"{path}.ports", "cannot be set for a protocol without ports")
         return
-    for index, given in enumerate(ports):
-        found = re.fullmatch(PORT, given) if isinstance(given, str) else None
-        if isinstance(given, str) and not (found and int(found[1]) <= int(found[2] or found[1]) <= LAST_PORT):
+    for index, port in enumerate(ports):
+        match = re.fullmatch(PORT, port) if isinstance(port, str) else None
+        if isinstance(port, str) and not (match and int(match[1]) <= int(match[2] or match[1]) <= LAST_PORT):
             # The API's message (github.com/GoogleCloudPlatform/google-cloud-powershell/issues/537).
             yield Problem(
                 f"{path}.ports[{index}]",
-                f"Invalid value for field '{field}.ports[{index}]': '{given}'. Invalid port range specification.",
+                f"Invalid value for field '{field}.ports[{index}]': '{port}'. Invalid port range specification.",
                 "such as 22, or 8000-8080",
             )
 
 
 def router(inputs: dict[str, Any]) -> Iterator[Problem]:
-    chosen = [name for name in ("network", "nccGateway") if is_known(inputs.get(name))]
-    if len(chosen) > 1:
+    set_inputs = [name for name in ("network", "nccGateway") if is_known(inputs.get(name))]
+    if len(set_inputs) > 1:
         # terraform-provider-google e03b7622, resource_compute_router.go: ConflictsWith.
         yield Problem("network", '"network": conflicts with nccGateway')
     asn = table(inputs.get("bgp")).get("asn")
@@ -161,19 +161,25 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
     name = inputs.get("name")
     if isinstance(name, str) and len(name) < SHORTEST_NAT:
         yield Problem("name", f'"name" ("{name}") must be between {SHORTEST_NAT} and 63 characters long')
-    how, addresses = inputs.get("natIpAllocateOption"), inputs.get("natIps")
+    allocation, addresses = inputs.get("natIpAllocateOption"), inputs.get("natIps")
     # Discovery document compute v1, RouterNat.natIpAllocateOption: MANUAL_ONLY for the user's own addresses.
-    if how == "AUTO_ONLY" and rows(addresses):
+    if allocation == "AUTO_ONLY" and rows(addresses):
         yield Problem("natIps", "cannot be given when natIpAllocateOption is AUTO_ONLY", "use MANUAL_ONLY")
-    if how == "MANUAL_ONLY" and addresses is not UNKNOWN and not rows(addresses) and not inputs.get("initialNatIps"):
+    if (
+        allocation == "MANUAL_ONLY"
+        and addresses is not UNKNOWN
+        and not rows(addresses)
+        and not inputs.get("initialNatIps")
+    ):
         yield Problem("natIps", "is required when natIpAllocateOption is MANUAL_ONLY")
     # Discovery document compute v1, RouterNat.subnetworks: used only with LIST_OF_SUBNETWORKS.
-    what, listed = inputs.get("sourceSubnetworkIpRangesToNat"), inputs.get("subnetworks")
-    if what == "LIST_OF_SUBNETWORKS" and listed is not UNKNOWN and not rows(listed):
+    source_ranges, subnetworks = inputs.get("sourceSubnetworkIpRangesToNat"), inputs.get("subnetworks")
+    if source_ranges == "LIST_OF_SUBNETWORKS" and subnetworks is not UNKNOWN and not rows(subnetworks):
         yield Problem("subnetworks", "is required when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS")
-    if is_known(what) and what != "LIST_OF_SUBNETWORKS" and rows(listed):
+    if is_known(source_ranges) and source_ranges != "LIST_OF_SUBNETWORKS" and rows(subnetworks):
         yield Problem(
-            "subnetworks", f"is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got {what}"
+            "subnetworks",
+            f"is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got {source_ranges}",
         )
     yield from nat_ports(inputs)
 
@@ -181,26 +187,26 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
 def nat_ports(inputs: dict[str, Any]) -> Iterator[Problem]:
     # Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm; the provider has
     # the same rules (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation any number is rounded up.
-    dynamic, least, most = (
+    dynamic, min_ports, max_ports = (
         inputs.get(name) for name in ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm")
     )
     if dynamic is UNKNOWN:
         return
     if not dynamic:
-        if isinstance(most, int | float):
+        if isinstance(max_ports, int | float):
             yield Problem("maxPortsPerVm", "can only be set when enableDynamicPortAllocation is true")
         return
     if inputs.get("enableEndpointIndependentMapping") is True:
         text = "cannot be true when enableEndpointIndependentMapping is true"
         yield Problem("enableDynamicPortAllocation", text)
-    if isinstance(least, int | float) and (least < LEAST_PORTS or not power_of_two(least)):
+    if isinstance(min_ports, int | float) and (min_ports < LEAST_PORTS or not power_of_two(min_ports)):
         yield Problem(
             "minPortsPerVm",
-            f"expected a power of two of at least {LEAST_PORTS} with enableDynamicPortAllocation, got {least:g}",
+            f"expected a power of two of at least {LEAST_PORTS} with enableDynamicPortAllocation, got {min_ports:g}",
         )
-    above = least if isinstance(least, int | float) else DEFAULT_PORTS
-    if isinstance(most, int | float) and (most <= above or not power_of_two(most)):
-        yield Problem("maxPortsPerVm", f"expected a power of two above {above:g}, got {most:g}")
+    lower_bound = min_ports if isinstance(min_ports, int | float) else DEFAULT_PORTS
+    if isinstance(max_ports, int | float) and (max_ports <= lower_bound or not power_of_two(max_ports)):
+        yield Problem("maxPortsPerVm", f"expected a power of two above {lower_bound:g}, got {max_ports:g}")
 
 
 def power_of_two(number: float) -> bool:
@@ -219,11 +225,13 @@ def global_address(inputs: dict[str, Any]) -> Iterator[Problem]:
     if purpose == "VPC_PEERING" and not inputs.get("network"):
         yield Problem("network", "is required when purpose is VPC_PEERING")
     if purpose == "VPC_PEERING" and bits is not UNKNOWN:
-        least, most = RESERVED_PREFIX
+        min_bits, max_bits = RESERVED_PREFIX
         if not isinstance(bits, int | float):
             yield Problem("prefixLength", "is required when purpose is VPC_PEERING")
-        elif not least <= bits <= most:
-            yield Problem("prefixLength", f"expected prefixLength to be in the range ({least} - {most}), got {bits:g}")
+        elif not min_bits <= bits <= max_bits:
+            yield Problem(
+                "prefixLength", f"expected prefixLength to be in the range ({min_bits} - {max_bits}), got {bits:g}"
+            )
 
 
 def network_attachment(inputs: dict[str, Any]) -> Iterator[Problem]:

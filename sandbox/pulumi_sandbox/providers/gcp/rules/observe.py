@@ -35,9 +35,9 @@ def log_metric(inputs: dict[str, Any]) -> Iterator[Problem]:
     keys = {table(row).get("key") for row in rows(descriptor.get("labels"))}
     if keys != set(extractors):
         yield Problem("labelExtractors", "Label extractors and the descriptor's labels have different keys.")
-    for path, given in [("valueExtractor", inputs.get("valueExtractor")), *_under("labelExtractors", extractors)]:
-        if isinstance(given, str) and given and not re.fullmatch(EXTRACTOR, given):
-            yield Problem(path, f"Invalid extractor: {given}", "such as EXTRACT(jsonPayload.pool)")
+    for path, extractor in [("valueExtractor", inputs.get("valueExtractor")), *_under("labelExtractors", extractors)]:
+        if isinstance(extractor, str) and extractor and not re.fullmatch(EXTRACTOR, extractor):
+            yield Problem(path, f"Invalid extractor: {extractor}", "such as EXTRACT(jsonPayload.pool)")
 
 
 def alert_policy(inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -59,17 +59,17 @@ def alert_policy(inputs: dict[str, Any]) -> Iterator[Problem]:
                 f"notificationChannels[{index}]", f'Name must begin with "projects/{{id_or_number}}", got {channel}'
             )
     for key, value in table(inputs.get("userLabels")).items():
-        wrong = isinstance(value, str) and not re.fullmatch(USER_LABEL_VALUE, value)
-        if wrong or not re.fullmatch(USER_LABEL_KEY, key):
+        invalid_value = isinstance(value, str) and not re.fullmatch(USER_LABEL_VALUE, value)
+        if invalid_value or not re.fullmatch(USER_LABEL_KEY, key):
             yield Problem(
                 "userLabels", f"Invalid user label {key}={value}: use only lowercase letters, digits, _ and -"
             )
 
 
-def seconds(given: Any) -> float | None:
+def seconds(duration: Any) -> float | None:
     """Return the seconds of a duration in the API's form, such as 60s."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)s", given) if isinstance(given, str) else None
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"(-?\d+(?:\.\d+)?)s", duration) if isinstance(duration, str) else None
+    return float(match[1]) if match else None
 
 
 def _under(path: str, values: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -60,11 +60,11 @@ def scheduling_rules(scheduling: dict[str, Any]) -> Iterator[Problem]:
 def run_limit(scheduling: dict[str, Any]) -> Iterator[Problem]:
     model, duration = scheduling.get("provisioningModel"), scheduling.get("maxRunDuration")
     seconds = table(duration).get("seconds")
-    least, most = RUN_LIMIT_SEC
-    if isinstance(seconds, int | float) and not least <= seconds <= most:
+    min_sec, max_sec = RUN_LIMIT_SEC
+    if isinstance(seconds, int | float) and not min_sec <= seconds <= max_sec:
         yield Problem(
             "scheduling.maxRunDuration.seconds",
-            f"must be from {least} (30 seconds) to {most} (120 days), got {seconds:.0f}",
+            f"must be from {min_sec} (30 seconds) to {max_sec} (120 days), got {seconds:.0f}",
         )
     if model not in (None, "", "STANDARD"):
         return
@@ -75,8 +75,8 @@ def run_limit(scheduling: dict[str, Any]) -> Iterator[Problem]:
             "cannot be used by a preemptible VM that is not a Spot VM",
             "set provisioningModel to SPOT",
         )
-    action, limited = scheduling.get("instanceTerminationAction"), duration or scheduling.get("terminationTime")
-    if action in ("DELETE", "STOP") and not limited and scheduling.get("preemptible") in (None, False):
+    action, has_limit = scheduling.get("instanceTerminationAction"), duration or scheduling.get("terminationTime")
+    if action in ("DELETE", "STOP") and not has_limit and scheduling.get("preemptible") in (None, False):
         # The API's message (github.com/cloudpilot-ai/karpenter-provider-gcp/issues/155). The API accepts the action
         # with a time limit, as "Limit the run time of a VM" shows.
         yield Problem(
@@ -89,8 +89,8 @@ def run_limit(scheduling: dict[str, Any]) -> Iterator[Problem]:
 
 
 def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
-    model, chosen = scheduling.get("provisioningModel"), table(affinity)
-    kind, named = chosen.get("type"), chosen.get("specificReservation")
+    model, affinity_fields = scheduling.get("provisioningModel"), table(affinity)
+    kind, reservation_name = affinity_fields.get("type"), affinity_fields.get("specificReservation")
     if affinity is UNKNOWN or kind is UNKNOWN:
         return
     # Google Cloud documentation "Compute Engine instances provisioning models"
@@ -117,15 +117,15 @@ def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
             "remove reservationAffinity",
         )
     # terraform-provider-google e03b7622, compute_instance_helpers.go, expandReservationAffinity.
-    if kind and (kind == "SPECIFIC_RESERVATION") != bool(named):
+    if kind and (kind == "SPECIFIC_RESERVATION") != bool(reservation_name):
         yield Problem(
             "reservationAffinity.specificReservation",
             "specific_reservation must be set when reservation_affinity is SPECIFIC_RESERVATION, and not set otherwise",
         )
     # Discovery document compute v1, ReservationAffinity.consumeReservationType: SPECIFIC_RESERVATION "must specify key
     # value fields". The schema allows an empty key or list.
-    for field in ("key", "values") if table(named) else ():
-        if table(named).get(field) in ("", []):
+    for field in ("key", "values") if table(reservation_name) else ():
+        if table(reservation_name).get(field) in ("", []):
             yield Problem(
                 f"reservationAffinity.specificReservation.{field}", "must not be empty for a SPECIFIC_RESERVATION"
             )
@@ -158,13 +158,13 @@ def flex_start(scheduling: dict[str, Any]) -> Iterator[Problem]:
         )
 
 
-def market(chosen: MachineType, scheduling: dict[str, Any]) -> Iterator[Problem]:
+def market(machine_type: MachineType, scheduling: dict[str, Any]) -> Iterator[Problem]:
     # gpu_catalog, `markets`: the provisioning models of each machine type.
     model = scheduling.get("provisioningModel") or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
-    if not chosen.models or UNKNOWN in (model, scheduling.get("preemptible")):
+    if not machine_type.models or UNKNOWN in (model, scheduling.get("preemptible")):
         return
-    if model in ("STANDARD", "SPOT", "FLEX_START") and model not in chosen.models:
-        offered = ", ".join(chosen.models)
+    if model in ("STANDARD", "SPOT", "FLEX_START") and model not in machine_type.models:
+        offered = ", ".join(machine_type.models)
         yield Problem(
-            "scheduling.provisioningModel", f"{chosen.name} is not offered as {model}; it is offered as {offered}"
+            "scheduling.provisioningModel", f"{machine_type.name} is not offered as {model}; it is offered as {offered}"
         )

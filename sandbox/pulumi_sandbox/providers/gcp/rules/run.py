@@ -35,9 +35,9 @@ def worker_pool(inputs: dict[str, Any]) -> Iterator[Problem]:
     for index, row in enumerate(rows(template.get("containers"))):
         container, path = table(row), f"template.containers[{index}]"
         for mount in rows(container.get("volumeMounts")):
-            wanted = table(mount).get("name")
-            if isinstance(wanted, str) and wanted not in volumes:
-                yield Problem(f"{path}.volumeMounts", f"volume_mounts: volume {wanted} not found.")
+            volume_name = table(mount).get("name")
+            if isinstance(volume_name, str) and volume_name not in volumes:
+                yield Problem(f"{path}.volumeMounts", f"volume_mounts: volume {volume_name} not found.")
         for key, value in table(table(container.get("resources")).get("limits")).items():
             if key not in LIMITS:
                 yield Problem(f"{path}.resources.limits", f"Only {', '.join(LIMITS)} are supported, got {key}")
@@ -46,9 +46,9 @@ def worker_pool(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def custom_role(inputs: dict[str, Any]) -> Iterator[Problem]:
-    given = inputs.get("roleId")
-    if isinstance(given, str) and not re.fullmatch(ROLE_ID, given):
-        yield Problem("roleId", f'"roleId" ("{given}") doesn\'t match regexp "^{ROLE_ID}$"')
+    role_id = inputs.get("roleId")
+    if isinstance(role_id, str) and not re.fullmatch(ROLE_ID, role_id):
+        yield Problem("roleId", f'"roleId" ("{role_id}") doesn\'t match regexp "^{ROLE_ID}$"')
     title = inputs.get("title")
     if isinstance(title, str) and len(title.encode()) > TITLE_BYTES:
         yield Problem("title", f"expected length of title to be in the range (0 - {TITLE_BYTES}), got {len(title)}")

@@ -39,23 +39,25 @@ def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
     yield from disk.every_disk(inputs.get("disks"))
     yield from interfaces(inputs.get("networkInterfaces"))
     yield from scopes(inputs.get("serviceAccount"))
-    wanted = inputs.get("machineType")
-    if not isinstance(wanted, str):
+    type_input = inputs.get("machineType")
+    if not isinstance(type_input, str):
         return
-    chosen = machine_types.machine(machine_types.short(wanted))
-    if chosen is None:
+    machine_type = machine_types.machine(machine_types.short(type_input))
+    if machine_type is None:
         yield Problem(
-            "machineType", f'"{wanted}" is not a machine type', machine_types.did_you_mean(machine_types.short(wanted))
+            "machineType",
+            f'"{type_input}" is not a machine type',
+            machine_types.did_you_mean(machine_types.short(type_input)),
         )
         return
-    yield from accelerators(chosen, inputs.get("guestAccelerators"))
-    yield from disk.boot_disk(chosen, inputs.get("disks"))
-    yield from disk.local_disks(chosen, attached(inputs), inputs.get("disks"))
-    yield from nics(chosen, inputs.get("networkInterfaces"))
-    yield from confidential(chosen, has_gpu(chosen, inputs), inputs.get("confidentialInstanceConfig"))
-    yield from purchase.market(chosen, scheduling)
-    yield from place(chosen, attached(inputs), region)
-    if has_gpu(chosen, inputs) and inputs.get("scheduling") is not UNKNOWN:
+    yield from accelerators(machine_type, inputs.get("guestAccelerators"))
+    yield from disk.boot_disk(machine_type, inputs.get("disks"))
+    yield from disk.local_disks(machine_type, attached(inputs), inputs.get("disks"))
+    yield from nics(machine_type, inputs.get("networkInterfaces"))
+    yield from confidential(machine_type, has_gpu(machine_type, inputs), inputs.get("confidentialInstanceConfig"))
+    yield from purchase.market(machine_type, scheduling)
+    yield from place(machine_type, attached(inputs), region)
+    if has_gpu(machine_type, inputs) and inputs.get("scheduling") is not UNKNOWN:
         yield from purchase.maintenance(scheduling)
 
 
@@ -68,84 +70,86 @@ def attached(inputs: dict[str, Any]) -> str:
     return ""
 
 
-def has_gpu(chosen: MachineType, inputs: dict[str, Any]) -> bool:
-    return bool(chosen.accelerator or attached(inputs))
+def has_gpu(machine_type: MachineType, inputs: dict[str, Any]) -> bool:
+    return bool(machine_type.accelerator or attached(inputs))
 
 
-def accelerators(chosen: MachineType, given: Any) -> Iterator[Problem]:
-    for index, row in enumerate(rows(given)):
+def accelerators(machine_type: MachineType, accelerator_rows: Any) -> Iterator[Problem]:
+    for index, row in enumerate(rows(accelerator_rows)):
         kind, count = table(row).get("type"), table(row).get("count")
         if not isinstance(kind, str) or not isinstance(count, int | float):
             continue
         path, card, cards = f"guestAccelerators[{index}]", machine_types.short(kind), int(count)
-        if chosen.accelerator:
+        if machine_type.accelerator:
             # The provider's own a3 example repeats the type's accelerator, so an exact repetition is accepted.
-            if (card, cards) != (chosen.accelerator, chosen.gpus):
+            if (card, cards) != (machine_type.accelerator, machine_type.gpus):
                 yield Problem(
                     path,
-                    f"{chosen.name} comes with {chosen.gpus} x {chosen.accelerator}; {cards} x {card} cannot be added",
+                    f"{machine_type.name} comes with {machine_type.gpus} x {machine_type.accelerator}; "
+                    f"{cards} x {card} cannot be added",
                     "remove guestAccelerators",
                 )
-        elif chosen.takes_accelerators:
-            yield from n1(chosen, card, cards, path)
-        elif chosen.name in machine_types.SHARED_CORE or cards > 0:
+        elif machine_type.takes_accelerators:
+            yield from n1(machine_type, card, cards, path)
+        elif machine_type.name in machine_types.SHARED_CORE or cards > 0:
             yield Problem(
-                path, f"{chosen.name} takes no GPU; only N1 machine types (not shared-core ones) take attached GPUs"
+                path,
+                f"{machine_type.name} takes no GPU; only N1 machine types (not shared-core ones) take attached GPUs",
             )
 
 
-def n1(chosen: MachineType, card: str, count: int, path: str) -> Iterator[Problem]:
+def n1(machine_type: MachineType, card: str, count: int, path: str) -> Iterator[Problem]:
     counts = machine_types.n1_counts(card)
     if not counts:
-        known = " ".join(gpu_catalog.attachable())
-        yield Problem(f"{path}.type", f"{card} cannot be attached to N1 machine types; these can: {known}")
+        attachable = " ".join(gpu_catalog.attachable())
+        yield Problem(f"{path}.type", f"{card} cannot be attached to N1 machine types; these can: {attachable}")
         return
     limit = machine_types.n1_limit(card, count, [])
     if limit is None:
         allowed = ", ".join(str(number) for number in counts)
         yield Problem(f"{path}.count", f"expected one of {allowed} GPUs of type {card}, got {count}")
         return
-    if (chosen.vcpus or 0) > limit[0] or (chosen.memory_gb or 0) > limit[1]:
+    if (machine_type.vcpus or 0) > limit[0] or (machine_type.memory_gb or 0) > limit[1]:
         yield Problem(
             "machineType",
-            f"{chosen.name} ({chosen.vcpus} vCPUs, {chosen.memory_gb:g} GB) is larger than {count} x {card} "
-            f"allows: {limit[0]} vCPUs, {limit[1]} GB",
+            f"{machine_type.name} ({machine_type.vcpus} vCPUs, {machine_type.memory_gb:g} GB) is larger than "
+            f"{count} x {card} allows: {limit[0]} vCPUs, {limit[1]} GB",
         )
 
 
-def place(chosen: MachineType, card: str, region: str) -> Iterator[Problem]:
-    offer = machine_types.offer_of(chosen, card)
+def place(machine_type: MachineType, accelerator: str, region: str) -> Iterator[Problem]:
+    offer = machine_types.offer_of(machine_type, accelerator)
     if offer is None or not region or region in offer.regions:
         return
-    what = chosen.name if chosen.accelerator else card
-    near = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
+    product = machine_type.name if machine_type.accelerator else accelerator
+    near_regions = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
     yield Problem(
         "region",
-        f"{what} is not available in any zone of {region}",
-        f"the nearest regions with it: {', '.join(near[:4])}" if near else "",
+        f"{product} is not available in any zone of {region}",
+        f"the nearest regions with it: {', '.join(near_regions[:4])}" if near_regions else "",
     )
 
 
-def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
+def nics(machine_type: MachineType, interface_rows: Any) -> Iterator[Problem]:
     # gpu_catalog, `nics`: types without a vendor source are not checked. Google chooses an omitted type.
-    offer = chosen.offer
+    offer = machine_type.offer
     if offer is None or not offer.nics or "nics" in offer.uncertain:
         return
-    for index, interface in enumerate(rows(given)):
+    for index, interface in enumerate(rows(interface_rows)):
         kind = table(interface).get("nicType")
         # Machines with RDMA have further interfaces for it after the first.
         usable = (*offer.nics, offer.rdma_nic) if index and offer.rdma_nic else offer.nics
         if isinstance(kind, str) and kind and kind not in usable:
             yield Problem(
                 f"networkInterfaces[{index}].nicType",
-                f"{chosen.name} does not support {kind}",
+                f"{machine_type.name} does not support {kind}",
                 f"use {' or '.join(usable)}",
             )
 
 
-def interfaces(given: Any) -> Iterator[Problem]:
+def interfaces(interface_rows: Any) -> Iterator[Problem]:
     # The API's message. github.com/luci/luci-go eee7bcb, gce/api/config/v1/vm.go, checks the same before a request.
-    if given is not UNKNOWN and not rows(given):
+    if interface_rows is not UNKNOWN and not rows(interface_rows):
         yield Problem("networkInterfaces", "At least one network interface is required.")
 
 
@@ -160,11 +164,13 @@ def scopes(account: Any) -> Iterator[Problem]:
             )
 
 
-def confidential(chosen: MachineType, has_gpu: bool, given: Any) -> Iterator[Problem]:
-    config = table(given)
+def confidential(machine_type: MachineType, has_gpu: bool, config_input: Any) -> Iterator[Problem]:
+    config = table(config_input)
     # Discovery document compute v1, ConfidentialInstanceConfig: the default is AMD SEV.
     kind = config.get("confidentialInstanceType") or ("SEV" if config.get("enableConfidentialCompute") is True else "")
     usable = CONFIDENTIAL.get(kind) if isinstance(kind, str) else None
-    if has_gpu and usable is not None and chosen.name not in usable:
+    if has_gpu and usable is not None and machine_type.name not in usable:
         only = f"only {' and '.join(usable)} does" if usable else "none does"
-        yield Problem("confidentialInstanceConfig", f"{chosen.name} does not support {kind}; of GPU machines {only}")
+        yield Problem(
+            "confidentialInstanceConfig", f"{machine_type.name} does not support {kind}; of GPU machines {only}"
+        )

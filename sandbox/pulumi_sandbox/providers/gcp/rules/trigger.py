@@ -92,38 +92,38 @@ def logs(inputs: dict[str, Any]) -> Iterator[Problem]:
 def expressions(inputs: dict[str, Any]) -> Iterator[Problem]:
     # Discovery document cloudbuild v1, PushFilter and PullRequestFilter: "the syntax accepted by RE2".
     for path in REFS:
-        given: Any = inputs
+        pattern: Any = inputs
         for step in path.split("."):
-            given = table(given).get(step)
-        if not isinstance(given, str) or RE2_ALONE.search(given):
+            pattern = table(pattern).get(step)
+        if not isinstance(pattern, str) or RE2_ALONE.search(pattern):
             continue
-        if found := NOT_RE2.search(given):
-            yield Problem(path, f"RE2 does not support {found.group()}, got {given}")
+        if unsupported := NOT_RE2.search(pattern):
+            yield Problem(path, f"RE2 does not support {unsupported.group()}, got {pattern}")
             continue
         try:
-            re.compile(given)
+            re.compile(pattern)
         except re.error as error:
-            yield Problem(path, f"{given} is not a regular expression: {error.msg}")
+            yield Problem(path, f"{pattern} is not a regular expression: {error.msg}")
 
 
 def timeouts(build: dict[str, Any]) -> Iterator[Problem]:
-    whole = seconds(build.get("timeout") or f"{DEFAULT_SEC}s")
-    if whole is None:
+    build_sec = seconds(build.get("timeout") or f"{DEFAULT_SEC}s")
+    if build_sec is None:
         return
-    if whole > LONGEST_SEC:
-        yield Problem("build.timeout", f"expected timeout to be at most {LONGEST_SEC}s (24 hours), got {whole}s")
+    if build_sec > LONGEST_SEC:
+        yield Problem("build.timeout", f"expected timeout to be at most {LONGEST_SEC}s (24 hours), got {build_sec}s")
     steps = sum(seconds(table(step).get("timeout")) or 0 for step in rows(build.get("steps")))
-    if steps > whole:
+    if steps > build_sec:
         # The provider's message (stepTimeoutCustomizeDiff).
         yield Problem(
             "build.steps",
-            f"Step timeout sum ({duration(steps)}) cannot be greater than build timeout ({duration(whole)})",
+            f"Step timeout sum ({duration(steps)}) cannot be greater than build timeout ({duration(build_sec)})",
         )
 
 
-def seconds(given: Any) -> int | None:
-    found = re.fullmatch(SECONDS, given) if isinstance(given, str) else None
-    return int(found[1]) if found else None
+def seconds(duration: Any) -> int | None:
+    match = re.fullmatch(SECONDS, duration) if isinstance(duration, str) else None
+    return int(match[1]) if match else None
 
 
 def duration(whole: int) -> str:

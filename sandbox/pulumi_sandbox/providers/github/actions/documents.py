@@ -69,25 +69,25 @@ def account(base: str, login: str, kind: str = "Organization") -> Json:
     }
 
 
-def repository(base: str, one: Repository) -> Json:
+def repository(base: str, row: Repository) -> Json:
     """Return a repository in the form that the API embeds in other objects."""
-    address, page = f"{base}/repos/{one.full_name}", f"{WEB}/{one.full_name}"
+    address, page = f"{base}/repos/{row.full_name}", f"{WEB}/{row.full_name}"
     yes_no = {f"has_{name}": name == "issues" for name in ("issues", "projects", "wiki", "pages", "downloads")}
     return {
-        "id": one.id,
-        "node_id": node("Repository", one.id),
-        "name": one.name,
-        "full_name": one.full_name,
-        "private": one.private,
-        "visibility": "private" if one.private else "public",
-        "owner": account(base, one.owner),
+        "id": row.id,
+        "node_id": node("Repository", row.id),
+        "name": row.name,
+        "full_name": row.full_name,
+        "private": row.private,
+        "visibility": "private" if row.private else "public",
+        "owner": account(base, row.owner),
         "html_url": page,
         "description": None,
         "fork": False,
         "url": address,
         **{f"{name}_url": address + path for name, path in _REPOSITORY_LINKS.items()},
-        "git_url": f"git://github.com/{one.full_name}.git",
-        "ssh_url": f"git@github.com:{one.full_name}.git",
+        "git_url": f"git://github.com/{row.full_name}.git",
+        "ssh_url": f"git@github.com:{row.full_name}.git",
         "clone_url": f"{page}.git",
         "svn_url": page,
         "mirror_url": None,
@@ -103,81 +103,81 @@ def repository(base: str, one: Repository) -> Json:
     }
 
 
-def run(base: str, one: Json, home: Repository) -> Json:
-    address = f"{base}/repos/{home.full_name}"
-    own, shown = f"{address}/actions/runs/{one['id']}", repository(base, home)
+def run(base: str, row: Json, repository_row: Repository) -> Json:
+    address = f"{base}/repos/{repository_row.full_name}"
+    run_url, repository_document = f"{address}/actions/runs/{row['id']}", repository(base, repository_row)
     actor = account(base, "octocat", "User")
     author = {"name": "Octocat", "email": "octocat@example.com"}
-    earlier = one["attempt"] - 1
-    workflow = number(f"{home.full_name}/{one['workflow']}")
+    previous_attempt = row["attempt"] - 1
+    workflow = number(f"{repository_row.full_name}/{row['workflow']}")
     return {
-        "id": one["id"],
-        "name": one["workflow"],
-        "node_id": node("WorkflowRun", one["id"]),
-        "check_suite_id": one["id"],
-        "check_suite_node_id": node("CheckSuite", one["id"]),
-        "head_branch": one["branch"],
-        "head_sha": one["sha"],
-        "path": f".github/workflows/{one['workflow'].lower().replace(' ', '-')}.yml",
-        "display_title": f"Run {one['number']} of {one['workflow']}",
-        "run_number": one["number"],
-        "run_attempt": one["attempt"],
+        "id": row["id"],
+        "name": row["workflow"],
+        "node_id": node("WorkflowRun", row["id"]),
+        "check_suite_id": row["id"],
+        "check_suite_node_id": node("CheckSuite", row["id"]),
+        "head_branch": row["branch"],
+        "head_sha": row["sha"],
+        "path": f".github/workflows/{row['workflow'].lower().replace(' ', '-')}.yml",
+        "display_title": f"Run {row['number']} of {row['workflow']}",
+        "run_number": row["number"],
+        "run_attempt": row["attempt"],
         "event": "push",
-        "status": one["status"],
-        "conclusion": one["conclusion"],
+        "status": row["status"],
+        "conclusion": row["conclusion"],
         "workflow_id": workflow,
-        "url": own,
-        "html_url": f"{WEB}/{home.full_name}/actions/runs/{one['id']}",
+        "url": run_url,
+        "html_url": f"{WEB}/{repository_row.full_name}/actions/runs/{row['id']}",
         "pull_requests": [],
-        "created_at": instant(one["createdAt"]),
-        "updated_at": instant(one["updatedAt"]),
-        "run_started_at": instant(one["startedAt"]),
+        "created_at": instant(row["createdAt"]),
+        "updated_at": instant(row["updatedAt"]),
+        "run_started_at": instant(row["startedAt"]),
         "actor": actor,
         "triggering_actor": actor,
-        "jobs_url": f"{own}/jobs",
-        "logs_url": f"{own}/logs",
-        "check_suite_url": f"{address}/check-suites/{one['id']}",
-        "artifacts_url": f"{own}/artifacts",
-        "cancel_url": f"{own}/cancel",
-        "rerun_url": f"{own}/rerun",
-        "previous_attempt_url": f"{own}/attempts/{earlier}" if earlier else None,
+        "jobs_url": f"{run_url}/jobs",
+        "logs_url": f"{run_url}/logs",
+        "check_suite_url": f"{address}/check-suites/{row['id']}",
+        "artifacts_url": f"{run_url}/artifacts",
+        "cancel_url": f"{run_url}/cancel",
+        "rerun_url": f"{run_url}/rerun",
+        "previous_attempt_url": f"{run_url}/attempts/{previous_attempt}" if previous_attempt else None,
         "workflow_url": f"{address}/actions/workflows/{workflow}",
         "head_commit": {
-            "id": one["sha"],
-            "tree_id": one["sha"],
-            "message": f"Change {one['number']}",
-            "timestamp": instant(one["createdAt"]),
+            "id": row["sha"],
+            "tree_id": row["sha"],
+            "message": f"Change {row['number']}",
+            "timestamp": instant(row["createdAt"]),
             "author": author,
             "committer": author,
         },
-        "repository": shown,
-        "head_repository": shown,
+        "repository": repository_document,
+        "head_repository": repository_document,
     }
 
 
-def job(base: str, one: Json, parent: Json) -> Json:
-    address = f"{base}/repos/{one['repository']}"
-    runner = one["runner"] or dict.fromkeys(("id", "name", "groupId", "group"))
+def job(base: str, row: Json, parent: Json) -> Json:
+    address = f"{base}/repos/{row['repository']}"
+    runner = row["runner"] or dict.fromkeys(("id", "name", "groupId", "group"))
     return {
-        "id": one["id"],
-        "run_id": one["runId"],
-        "run_url": f"{address}/actions/runs/{one['runId']}",
-        "run_attempt": one["attempt"],
-        "node_id": node("CheckRun", one["id"]),
+        "id": row["id"],
+        "run_id": row["runId"],
+        "run_url": f"{address}/actions/runs/{row['runId']}",
+        "run_attempt": row["attempt"],
+        "node_id": node("CheckRun", row["id"]),
         "head_sha": parent["sha"],
         "head_branch": parent["branch"],
-        "url": f"{address}/actions/jobs/{one['id']}",
-        "html_url": f"{WEB}/{one['repository']}/actions/runs/{one['runId']}/job/{one['id']}",
-        "status": one["status"],
-        "conclusion": one["conclusion"],
-        "created_at": instant(one["createdAt"]),
+        "url": f"{address}/actions/jobs/{row['id']}",
+        "html_url": f"{WEB}/{row['repository']}/actions/runs/{row['runId']}/job/{row['id']}",
+        "status": row["status"],
+        "conclusion": row["conclusion"],
+        "created_at": instant(row["createdAt"]),
         # Never null: for a job that has not started, this is the time of its creation.
-        "started_at": instant(one["startedAt"] or one["createdAt"]),
-        "completed_at": instant(one["completedAt"]),
-        "name": one["name"],
-        "steps": [{**step, "status": COMPLETED} for step in one["steps"]],
-        "check_run_url": f"{address}/check-runs/{one['id']}",
-        "labels": one["labels"],
+        "started_at": instant(row["startedAt"] or row["createdAt"]),
+        "completed_at": instant(row["completedAt"]),
+        "name": row["name"],
+        "steps": [{**step, "status": COMPLETED} for step in row["steps"]],
+        "check_run_url": f"{address}/check-runs/{row['id']}",
+        "labels": row["labels"],
         "runner_id": runner["id"],
         "runner_name": runner["name"],
         "runner_group_id": runner["groupId"],
@@ -186,30 +186,30 @@ def job(base: str, one: Json, parent: Json) -> Json:
     }
 
 
-def runner(one: Json) -> Json:
+def runner(row: Json) -> Json:
     return {
-        "id": one["id"],
-        "name": one["name"],
-        "os": "unknown" if one["seenAt"] is None else "Linux",
-        "status": "online" if one["online"] else "offline",
-        "busy": one["busy"],
+        "id": row["id"],
+        "name": row["name"],
+        "os": "unknown" if row["seenAt"] is None else "Linux",
+        "status": "online" if row["online"] else "offline",
+        "busy": row["busy"],
         "ephemeral": True,
-        "runner_group_id": one["groupId"],
-        "labels": [{"id": 0, "name": label, "type": "custom"} for label in one["labels"]],
+        "runner_group_id": row["groupId"],
+        "labels": [{"id": 0, "name": label, "type": "custom"} for label in row["labels"]],
     }
 
 
-def group(base: str, owner: str, one: Record | None) -> Json:
+def group(base: str, owner: str, row: Record | None) -> Json:
     """Return a runner group that a stack created, or the organization's default group for None."""
-    outputs = one.outputs if one else {"name": DEFAULT_GROUP, "visibility": "all"}
-    number, visibility = int(one.id) if one else DEFAULT_GROUP_ID, text_of(outputs, "visibility")
+    outputs = row.outputs if row else {"name": DEFAULT_GROUP, "visibility": "all"}
+    number, visibility = int(row.id) if row else DEFAULT_GROUP_ID, text_of(outputs, "visibility")
     address = f"{base}/orgs/{owner}/actions/runner-groups/{number}"
     selected = {"selected_repositories_url": f"{address}/repositories"} if visibility == "selected" else {}
     return {
         "id": number,
         "name": text_of(outputs, "name"),
         "visibility": visibility,
-        "default": one is None,
+        "default": row is None,
         **selected,
         "runners_url": f"{address}/runners",
         "inherited": False,
@@ -220,20 +220,20 @@ def group(base: str, owner: str, one: Record | None) -> Json:
     }
 
 
-def status(base: str, one: Json, home: Repository) -> Json:
+def status(base: str, row: Json, repository_row: Repository) -> Json:
     """Return the status of a commit."""
-    address = f"{base}/repos/{home.full_name}/statuses/{one['sha']}"
+    address = f"{base}/repos/{repository_row.full_name}/statuses/{row['sha']}"
     creator = account(base, "gpu-ci[bot]", "Bot")
     return {
         "url": address,
         "avatar_url": creator["avatar_url"],
-        "id": one["id"],
-        "node_id": node("StatusContext", one["id"]),
-        "state": one["state"],
-        "description": one["description"],
-        "target_url": one["targetUrl"],
-        "context": one["context"],
-        "created_at": instant(one["createdAt"]),
-        "updated_at": instant(one["createdAt"]),
+        "id": row["id"],
+        "node_id": node("StatusContext", row["id"]),
+        "state": row["state"],
+        "description": row["description"],
+        "target_url": row["targetUrl"],
+        "context": row["context"],
+        "created_at": instant(row["createdAt"]),
+        "updated_at": instant(row["createdAt"]),
         "creator": creator,
     }

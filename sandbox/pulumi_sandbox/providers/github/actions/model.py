@@ -37,19 +37,19 @@ class Definition:
 
 def run_status(jobs: Sequence[dict[str, Any]]) -> str:
     """Return the status of a run with these latest jobs."""
-    found = {job["status"] for job in jobs}
-    if found == {COMPLETED}:
+    statuses = {job["status"] for job in jobs}
+    if statuses == {COMPLETED}:
         return COMPLETED
     # GitHub does not document the status of a run whose jobs have different statuses. Here it is in progress as soon as
     # one job has started.
-    if IN_PROGRESS in found or {QUEUED, COMPLETED} <= found:
+    if IN_PROGRESS in statuses or {QUEUED, COMPLETED} <= statuses:
         return IN_PROGRESS
-    return QUEUED if QUEUED in found else WAITING
+    return QUEUED if QUEUED in statuses else WAITING
 
 
 def run_conclusion(jobs: Sequence[dict[str, Any]], *, cancelled: bool) -> str:
     """Return the conclusion of a completed run. GitHub does not document how the conclusions of jobs are combined."""
-    found = {job["conclusion"] for job in jobs}
-    if cancelled and found != {SUCCESS}:
+    conclusions = {job["conclusion"] for job in jobs}
+    if cancelled and conclusions != {SUCCESS}:
         return CANCELLED
-    return next((one for one in (FAILURE, CANCELLED) if one in found), SUCCESS)
+    return next((one for one in (FAILURE, CANCELLED) if one in conclusions), SUCCESS)

@@ -26,7 +26,7 @@ class RunnerProtocol:
     actions: Actions
 
     def answer(self, call: Call) -> Answer:
-        runner = self.actions.connected(call.authorization.removeprefix("Bearer "))
+        runner = self.actions.runner_of(call.authorization.removeprefix("Bearer "))
         if runner is None:
             raise Refused(401, UNREGISTERED)
         if (call.method, call.path) == ("POST", f"{PREFIX}session"):
@@ -34,8 +34,8 @@ class RunnerProtocol:
         if (call.method, call.path) == ("GET", f"{PREFIX}job"):
             job = self.actions.assign(runner["id"], runner["owner"])
             return as_json(200, self._message(job, runner, call)) if job else Answer(204, "", "application/text")
-        if found := re.fullmatch(rf"{PREFIX}job/(\d+)", call.path):
-            return self._job(call, runner, int(found[1]))
+        if match := re.fullmatch(rf"{PREFIX}job/(\d+)", call.path):
+            return self._job(call, runner, int(match[1]))
         raise Refused(404, "Not Found")
 
     def _job(self, call: Call, runner: dict[str, Any], number: int) -> Answer:
@@ -49,10 +49,10 @@ class RunnerProtocol:
         if conclusion not in CONCLUSIONS or not isinstance(steps, list) or not isinstance(log, str):
             raise Refused(422, f"conclusion, steps and log are required; conclusion is one of {', '.join(CONCLUSIONS)}")
         try:
-            known = [{key: step[key] for key in ("name", "conclusion", "number")} for step in steps]
+            step_results = [{key: step[key] for key in ("name", "conclusion", "number")} for step in steps]
         except (KeyError, TypeError):
             raise Refused(422, "steps need name, conclusion and number") from None
-        if not self.actions.finish(number, conclusion, known, log):
+        if not self.actions.finish(number, conclusion, step_results, log):
             raise Refused(404, "Not Found")
         return Answer(204, "", "application/text")
 

@@ -37,13 +37,13 @@ class RunnersApi:
     def routes(self) -> list[Route]:
         groups = r"/orgs/(?P<owner>[^/]+)/actions/runner-groups"
         group = rf"{groups}/(?P<group>\d+)"
-        found = []
+        runner_routes = []
         for permission, owner in (
             (SELF_HOSTED, r"/(?P<owner>orgs/[^/]+)"),
             ("administration", r"/(?P<owner>repos/[^/]+/[^/]+)"),
         ):
             runners = rf"{owner}/actions/runners"
-            found += [
+            runner_routes += [
                 Route("POST", rf"{runners}/generate-jitconfig", permission, "write", self._jitconfig),
                 Route("GET", runners, permission, "read", self._runners),
                 Route("GET", rf"{runners}/(?P<number>\d+)", permission, "read", self._runner),
@@ -54,7 +54,7 @@ class RunnersApi:
             Route("GET", group, SELF_HOSTED, "read", self._group),
             Route("GET", rf"{group}/repositories", SELF_HOSTED, "read", self._group_repositories),
             Route("GET", rf"{group}/runners", SELF_HOSTED, "read", self._group_runners),
-            *found,
+            *runner_routes,
         ]
 
     # -- groups -------------------------------------------------------------------------------------------------------
@@ -64,25 +64,25 @@ class RunnersApi:
         return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
 
     def _group(self, request: Request, owner: str, group: str) -> Answer:
-        return as_json(200, documents.group(request.base, owner, self._found_group(owner, group)))
+        return as_json(200, documents.group(request.base, owner, self._group_or_refuse(owner, group)))
 
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
-        self._found_group(owner, group)
-        rows = self.actions.served(owner, int(group))
+        self._group_or_refuse(owner, group)
+        rows = self.actions.repositories_of_group(owner, int(group))
         return paged(request, "repositories", rows, lambda one: documents.repository(request.base, one))
 
     def _group_runners(self, request: Request, owner: str, group: str) -> Answer:
-        self._found_group(owner, group)
-        found = [one.outputs for one in self.actions.runners(f"orgs/{owner}")]
-        rows = [one for one in found if one["groupId"] == int(group)]
+        self._group_or_refuse(owner, group)
+        runners = [one.outputs for one in self.actions.runners(f"orgs/{owner}")]
+        rows = [one for one in runners if one["groupId"] == int(group)]
         return paged(request, "runners", rows, documents.runner)
 
-    def _found_group(self, owner: str, group: str) -> Record | None:
+    def _group_or_refuse(self, owner: str, group: str) -> Record | None:
         """Return the runner group, or None for the default group. Raise Refused if the group does not exist."""
-        found = self.actions.group(owner, int(group))
-        if found is None and int(group) != DEFAULT_GROUP_ID:
+        row = self.actions.group(owner, int(group))
+        if row is None and int(group) != DEFAULT_GROUP_ID:
             raise Refused(404, "Not Found")
-        return found
+        return row
 
     # -- runners ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class RunnersApi:
             raise Refused(422, f"Invalid request.\n\nlabels must have 1 to {MOST_LABELS} entries.")
         if repository and group != DEFAULT_GROUP_ID:
             raise Refused(404, "Not Found")
-        self._found_group(owner.partition("/")[2], str(group))
+        self._group_or_refuse(owner.partition("/")[2], str(group))
         folder = str(body.get("work_folder") or WORK_FOLDER)
         with self.actions.world.transaction():
             if any(same_name(one.name, name) for one in self.actions.runners(owner)):
@@ -107,22 +107,22 @@ class RunnersApi:
 
     def _runners(self, request: Request, owner: str, repository: Repository | None = None) -> Answer:
         name = request.option("name")
-        found = [one.outputs for one in self.actions.runners(owner)]
-        rows = [one for one in found if not name or one["name"] == name]
+        runners = [one.outputs for one in self.actions.runners(owner)]
+        rows = [one for one in runners if not name or one["name"] == name]
         return paged(request, "runners", rows, documents.runner)
 
     def _runner(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
-        return as_json(200, documents.runner(self._found_runner(owner, number)))
+        return as_json(200, documents.runner(self._runner_or_refuse(owner, number)))
 
     def _remove(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
         with self.actions.world.transaction():
-            found = self._found_runner(owner, number)
-            if found["busy"]:
-                raise Refused(422, BUSY.format(found["name"]))
-            self.actions.remove_runner(owner, found["id"])
+            row = self._runner_or_refuse(owner, number)
+            if row["busy"]:
+                raise Refused(422, BUSY.format(row["name"]))
+            self.actions.remove_runner(owner, row["id"])
         return Answer(204, "", "application/text")
 
-    def _found_runner(self, owner: str, number: str) -> dict[str, Any]:
+    def _runner_or_refuse(self, owner: str, number: str) -> dict[str, Any]:
         for one in self.actions.runners(owner):
             if one.outputs["id"] == int(number):
                 return one.outputs

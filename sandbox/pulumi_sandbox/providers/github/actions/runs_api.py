@@ -47,54 +47,54 @@ class RunsApi:
 
     def routes(self) -> list[Route]:
         runs, jobs = rf"{REPOSITORY}/actions/runs", rf"{REPOSITORY}/actions/jobs/(?P<job>\d+)"
-        one = rf"{runs}/(?P<run>\d+)"
+        run_path = rf"{runs}/(?P<run>\d+)"
         return [
             Route("GET", runs, "actions", "read", self._runs),
-            Route("GET", one, "actions", "read", self._run),
-            Route("GET", rf"{one}/jobs", "actions", "read", self._jobs),
+            Route("GET", run_path, "actions", "read", self._run),
+            Route("GET", rf"{run_path}/jobs", "actions", "read", self._jobs),
             Route("GET", jobs, "actions", "read", self._job),
             Route("POST", rf"{jobs}/rerun", "actions", "write", self._rerun_job),
-            Route("POST", rf"{one}/rerun", "actions", "write", self._rerun),
-            Route("POST", rf"{one}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
-            Route("POST", rf"{one}/cancel", "actions", "write", self._cancel),
+            Route("POST", rf"{run_path}/rerun", "actions", "write", self._rerun),
+            Route("POST", rf"{run_path}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
+            Route("POST", rf"{run_path}/cancel", "actions", "write", self._cancel),
             Route("POST", rf"{REPOSITORY}/statuses/(?P<sha>[^/]+)", "statuses", "write", self._status),
         ]
 
     def _runs(self, request: Request, repository: Repository) -> Answer:
-        rows, wanted = self.actions.runs(repository), request.option("status")
-        if wanted and wanted not in (*STATUSES, *CONCLUSIONS):
-            raise Refused(422, f"Validation Failed: {wanted} is not a status or conclusion")
-        if wanted:
-            rows = [one for one in rows if wanted in (one["status"], one["conclusion"])][:MOST_FILTERED]
+        rows, status = self.actions.runs(repository), request.option("status")
+        if status and status not in (*STATUSES, *CONCLUSIONS):
+            raise Refused(422, f"Validation Failed: {status} is not a status or conclusion")
+        if status:
+            rows = [one for one in rows if status in (one["status"], one["conclusion"])][:MOST_FILTERED]
         return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))
 
     def _run(self, request: Request, repository: Repository, run: str) -> Answer:
-        return as_json(200, documents.run(request.base, self._found_run(repository, run), repository))
+        return as_json(200, documents.run(request.base, self._run_or_refuse(repository, run), repository))
 
     def _jobs(self, request: Request, repository: Repository, run: str) -> Answer:
-        found = self._found_run(repository, run)
+        row = self._run_or_refuse(repository, run)
         rows = self.actions.jobs(int(run), latest=request.option("filter") != "all")
-        return paged(request, "jobs", rows, lambda one: documents.job(request.base, one, found))
+        return paged(request, "jobs", rows, lambda one: documents.job(request.base, one, row))
 
     def _job(self, request: Request, repository: Repository, job: str) -> Answer:
-        found = self._found_job(repository, job)
-        return as_json(200, documents.job(request.base, found, self._found_run(repository, str(found["runId"]))))
+        row = self._job_or_refuse(repository, job)
+        return as_json(200, documents.job(request.base, row, self._run_or_refuse(repository, str(row["runId"]))))
 
     def _rerun_job(self, request: Request, repository: Repository, job: str) -> Answer:
-        found = self._found_job(repository, job)
-        return _rerun(lambda: self.actions.rerun(found["runId"], found["id"]))
+        row = self._job_or_refuse(repository, job)
+        return _rerun(lambda: self.actions.rerun(row["runId"], row["id"]))
 
     def _rerun(self, request: Request, repository: Repository, run: str) -> Answer:
-        number = self._found_run(repository, run)["id"]
+        number = self._run_or_refuse(repository, run)["id"]
         return _rerun(lambda: self.actions.rerun(number))
 
     def _rerun_failed_jobs(self, request: Request, repository: Repository, run: str) -> Answer:
-        number = self._found_run(repository, run)["id"]
+        number = self._run_or_refuse(repository, run)["id"]
         return _rerun(lambda: self.actions.rerun(number, failed=True))
 
     def _cancel(self, request: Request, repository: Repository, run: str) -> Answer:
         try:
-            self.actions.cancel(self._found_run(repository, run)["id"])
+            self.actions.cancel(self._run_or_refuse(repository, run)["id"])
         except RunCompleted:
             raise Refused(409, COMPLETED_RUN) from None
         return as_json(202, {})
@@ -110,7 +110,7 @@ class RunsApi:
         if world.oldest(RUN, repository=repository.full_name, sha=sha) is None:
             raise Refused(422, f"No commit found for SHA: {sha}")
         number = world.next_number("github-status")
-        one = {
+        status_row = {
             "id": number,
             "repository": repository.full_name,
             "sha": sha,
@@ -120,22 +120,22 @@ class RunsApi:
             "targetUrl": body.get("target_url"),
             "createdAt": self.actions.now(),
         }
-        world.insert(Record(STATUS, str(number), str(one["context"]), "", {}, one, "api"))
-        document = documents.status(request.base, one, repository)
+        world.insert(Record(STATUS, str(number), str(status_row["context"]), "", {}, status_row, "api"))
+        document = documents.status(request.base, status_row, repository)
         answer = as_json(201, document)
         return Answer(answer.status, answer.body, answer.kind, {"Location": document["url"]})
 
-    def _found_run(self, repository: Repository, run: str) -> dict[str, Any]:
-        return _of(repository, self.actions.run(int(run)))
+    def _run_or_refuse(self, repository: Repository, run: str) -> dict[str, Any]:
+        return _of_repository(repository, self.actions.run(int(run)))
 
-    def _found_job(self, repository: Repository, job: str) -> dict[str, Any]:
-        return _of(repository, self.actions.job(int(job)))
+    def _job_or_refuse(self, repository: Repository, job: str) -> dict[str, Any]:
+        return _of_repository(repository, self.actions.job(int(job)))
 
 
-def _of(repository: Repository, found: dict[str, Any] | None) -> dict[str, Any]:
-    if found is None or found["repository"] != repository.full_name:
+def _of_repository(repository: Repository, row: dict[str, Any] | None) -> dict[str, Any]:
+    if row is None or row["repository"] != repository.full_name:
         raise Refused(404, "Not Found")
-    return found
+    return row
 
 
 def _rerun(again: Callable[[], None]) -> Answer:

@@ -35,7 +35,7 @@ Outputs = dict[str, Any]
 # The time without a request after which a runner is offline, and after which its job is lost. On GitHub both take
 # minutes.
 OFFLINE_SEC, LOST_SEC = 10, 30
-LOST = "The self-hosted runner lost communication with the server."
+LOST_RUNNER_LOG = "The self-hosted runner lost communication with the server."
 # A job that no runner accepts within a day ends (docs.github.com/en/actions/reference/limits). An ephemeral runner that
 # has not connected for a day is removed (docs.github.com/en/actions/reference/runners/self-hosted-runners).
 QUEUE_SEC = UNCONNECTED_SEC = 24 * 3600
@@ -44,7 +44,7 @@ QUEUE_SEC = UNCONNECTED_SEC = 24 * 3600
 RERUN_SEC = 30 * 24 * 3600
 LOG_CHARACTERS = 64 * 1024
 # The minimum interval between two writes of a runner's last contact. A runner sends a request every second.
-SEEN_SEC = 2
+CONTACT_WRITE_SEC = 2
 FIRST_RUN, FIRST_JOB = 10_001, 50_001
 
 
@@ -75,12 +75,12 @@ class Actions:
     # -- reads --------------------------------------------------------------------------------------------------------
 
     def run(self, number: int) -> Outputs | None:
-        found = self.world.get(RUN, str(number))
-        return found.outputs if found else None
+        row = self.world.get(RUN, str(number))
+        return row.outputs if row else None
 
     def job(self, number: int) -> Outputs | None:
-        found = self.world.get(JOB, str(number))
-        return found.outputs if found else None
+        row = self.world.get(JOB, str(number))
+        return row.outputs if row else None
 
     def runs(self, repository: Repository) -> list[Outputs]:
         """Return the runs of a repository, newest first."""
@@ -91,8 +91,8 @@ class Actions:
         rows = [one.outputs for one in self.world.find(JOB, runId=run)]
         if not latest:
             return rows
-        newest = {one["position"]: one for one in rows}
-        return [newest[at] for at in sorted(newest)]
+        newest_attempts = {one["position"]: one for one in rows}
+        return [newest_attempts[position] for position in sorted(newest_attempts)]
 
     def runners(self, owner: str) -> list[Record]:
         """Return the runners of an owner: `orgs/NAME` or `repos/OWNER/NAME`."""
@@ -104,7 +104,7 @@ class Actions:
         self, repository: Repository, jobs: Sequence[Definition], *, workflow: str = "CI", branch: str = "main"
     ) -> tuple[Outputs, list[Outputs]]:
         """Start a run with these jobs, like a push."""
-        number, at = self.world.next_number("github-run", FIRST_RUN), self.now()
+        number, now = self.world.next_number("github-run", FIRST_RUN), self.now()
         key = f"{repository.full_name}/{workflow}".lower()
         run: Outputs = {
             "id": number,
@@ -114,20 +114,20 @@ class Actions:
             "attempt": 1,
             "branch": branch,
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
-            "createdAt": at,
-            "startedAt": at,
-            "updatedAt": at,
+            "createdAt": now,
+            "startedAt": now,
+            "updatedAt": now,
             "cancelled": False,
             "status": QUEUED,
             "conclusion": None,
         }
         with self.world.transaction():
             self.world.insert(Record(RUN, str(number), workflow, "", {}, run, "api"))
-            for position, one in enumerate(jobs):
-                steps = [{"name": step.name, "run": step.run} for step in one.steps]
-                definition = {"name": one.name, "labels": list(one.labels), "steps": steps}
-                self._add_job(run, position, definition, WAITING if one.waiting else QUEUED)
-            self._derive(number)
+            for position, definition_of_job in enumerate(jobs):
+                steps = [{"name": step.name, "run": step.run} for step in definition_of_job.steps]
+                definition = {"name": definition_of_job.name, "labels": list(definition_of_job.labels), "steps": steps}
+                self._add_job(run, position, definition, WAITING if definition_of_job.waiting else QUEUED)
+            self._update_run(number)
         return self.run(number) or run, self.jobs(number)
 
     def _add_job(self, run: Outputs, position: int, definition: Outputs, status: str) -> None:
@@ -155,10 +155,10 @@ class Actions:
     def approve(self, job: int) -> bool:
         """Move a waiting job to the queue. Return True if the job was waiting."""
         with self.world.transaction():
-            found = self.job(job)
-            if found is None or found["status"] != WAITING:
+            job_row = self.job(job)
+            if job_row is None or job_row["status"] != WAITING:
                 return False
-            self._change(found, status=QUEUED)
+            self._change(job_row, status=QUEUED)
         return True
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -166,10 +166,10 @@ class Actions:
     def cancel(self, run: int) -> None:
         """Cancel a run: end its queued jobs, and request the runners of its other jobs to stop. Raises RunCompleted."""
         with self.world.transaction():
-            found = self.run(run)
-            if found is None or found["status"] == COMPLETED:
+            run_row = self.run(run)
+            if run_row is None or run_row["status"] == COMPLETED:
                 raise RunCompleted
-            self.world.update(RUN, str(run), outputs={**found, "cancelled": True}, note="cancelled")
+            self.world.update(RUN, str(run), outputs={**run_row, "cancelled": True}, note="cancelled")
             for job in self.jobs(run):
                 if job["status"] in (QUEUED, WAITING):
                     self._complete(job, CANCELLED)
@@ -182,24 +182,26 @@ class Actions:
         Raises RunActive, RunTooOld or NothingToRerun.
         """
         with self.world.transaction():
-            found = self.run(run)
-            if found is None or found["status"] != COMPLETED:
+            current = self.run(run)
+            if current is None or current["status"] != COMPLETED:
                 raise RunActive
-            if self.now() - found["createdAt"] > RERUN_SEC:
+            if self.now() - current["createdAt"] > RERUN_SEC:
                 raise RunTooOld
             jobs = self.jobs(run)
-            chosen = [one for one in jobs if job in (None, one["id"]) and not (failed and one["conclusion"] == SUCCESS)]
-            if not chosen:
+            jobs_to_rerun = [
+                one for one in jobs if job in (None, one["id"]) and not (failed and one["conclusion"] == SUCCESS)
+            ]
+            if not jobs_to_rerun:
                 raise NothingToRerun
-            again = {**found, "attempt": found["attempt"] + 1, "cancelled": False, "startedAt": self.now()}
-            self.world.update(RUN, str(run), outputs=again, note=f"attempt {again['attempt']}")
-            for one in chosen:
-                self._add_job(again, one["position"], self._definition(one["id"]), QUEUED)
-            self._derive(run)
+            next_run = {**current, "attempt": current["attempt"] + 1, "cancelled": False, "startedAt": self.now()}
+            self.world.update(RUN, str(run), outputs=next_run, note=f"attempt {next_run['attempt']}")
+            for one in jobs_to_rerun:
+                self._add_job(next_run, one["position"], self._definition(one["id"]), QUEUED)
+            self._update_run(run)
 
     def _definition(self, job: int) -> Outputs:
-        found = self.world.get(JOB, str(job))
-        return found.inputs if found else {}
+        row = self.world.get(JOB, str(job))
+        return row.inputs if row else {}
 
     # -- runners ------------------------------------------------------------------------------------------------------
 
@@ -224,54 +226,54 @@ class Actions:
         self.world.insert(Record(RUNNER, f"{owner.lower()}/{number}", name, "", {}, runner, "api"))
         return runner, credential
 
-    def connected(self, credential: str) -> Outputs | None:
+    def runner_of(self, credential: str) -> Outputs | None:
         """Return the runner with this credential and mark it as online. Return None if it is not registered."""
         with self.world.transaction():
-            found = self.world.find(RUNNER, credential=digest(credential))
-            return self._seen(found[0].outputs) if found else None
+            rows = self.world.find(RUNNER, credential=digest(credential))
+            return self._mark_online(rows[0].outputs) if rows else None
 
     def remove_runner(self, owner: str, number: int) -> bool:
         return self.world.delete(RUNNER, f"{owner.lower()}/{number}")
 
-    def _seen(self, runner: Outputs) -> Outputs:
-        if runner["online"] and self.now() - runner["seenAt"] < SEEN_SEC:
+    def _mark_online(self, runner: Outputs) -> Outputs:
+        if runner["online"] and self.now() - runner["seenAt"] < CONTACT_WRITE_SEC:
             return runner
         new = {**runner, "online": True, "seenAt": self.now()}
-        self._put_runner(new, quiet=bool(runner["online"]), note=f"{runner['name']} is online")
+        self._update_runner(new, quiet=bool(runner["online"]), note=f"{runner['name']} is online")
         return new
 
     def assign(self, runner: int, owner: str) -> Record | None:
         """Return the job of a runner: its current job, or else the oldest queued job that it may run."""
         with self.world.transaction():
-            found = self.world.get(RUNNER, f"{owner}/{runner}")
-            if found is None or found.outputs["spent"]:
+            runner_row = self.world.get(RUNNER, f"{owner}/{runner}")
+            if runner_row is None or runner_row.outputs["spent"]:
                 return None
-            if found.outputs["job"] is not None:
-                return self.world.get(JOB, str(found.outputs["job"]))
+            if runner_row.outputs["job"] is not None:
+                return self.world.get(JOB, str(runner_row.outputs["job"]))
             for row in self.world.find(JOB, status=QUEUED):
-                if self._fits(found.outputs, row.outputs):
-                    self._start(found.outputs, row.outputs)
+                if self._may_run(runner_row.outputs, row.outputs):
+                    self._start(runner_row.outputs, row.outputs)
                     return self.world.get(JOB, row.id)
         return None
 
     def _start(self, runner: Outputs, job: Outputs) -> None:
         group = self.group_name(runner["owner"], runner["groupId"])
-        shown = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
-        self._put_runner({**runner, "busy": True, "job": job["id"]}, note=f"{runner['name']} has job {job['id']}")
-        self._change(job, status=IN_PROGRESS, startedAt=self.now(), runner=shown)
+        runner_of_job = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
+        self._update_runner({**runner, "busy": True, "job": job["id"]}, note=f"{runner['name']} has job {job['id']}")
+        self._change(job, status=IN_PROGRESS, startedAt=self.now(), runner=runner_of_job)
 
     def finish(self, job: int, conclusion: str, steps: Sequence[Outputs], log: str) -> bool:
         """Complete a job in progress, and remove its ephemeral runner. Return True if the job was in progress."""
         with self.world.transaction():
-            found = self.job(job)
-            if found is None or found["status"] != IN_PROGRESS:
+            job_row = self.job(job)
+            if job_row is None or job_row["status"] != IN_PROGRESS:
                 return False
-            self._complete(found, conclusion, steps, log[-LOG_CHARACTERS:])
+            self._complete(job_row, conclusion, steps, log[-LOG_CHARACTERS:])
             for row in self.world.find(RUNNER, job=job):
                 self.world.delete(RUNNER, row.id, f"{row.name} has done its job")
         return True
 
-    def _fits(self, runner: Outputs, job: Outputs) -> bool:
+    def _may_run(self, runner: Outputs, job: Outputs) -> bool:
         """Return True if the runner has all labels of the job, case-insensitive, and may serve its repository.
 
         Source: docs.github.com/en/actions/reference/runners/self-hosted-runners, routing.
@@ -283,7 +285,7 @@ class Actions:
         kind, _, owner = runner["owner"].partition("/")
         if kind == "repos":
             return same_name(owner, full_name)
-        return any(same_name(one.full_name, full_name) for one in self.served(owner, runner["groupId"]))
+        return any(same_name(one.full_name, full_name) for one in self.repositories_of_group(owner, runner["groupId"]))
 
     # -- runner groups ------------------------------------------------------------------------------------------------
 
@@ -297,59 +299,61 @@ class Actions:
         return next((one for one in self.groups(owner) if int(one.id) == number), None)
 
     def group_name(self, owner: str, number: int) -> str:
-        found = self.group(owner.rpartition("/")[2], number)
-        return text_of(found.outputs, "name") if found else "Default"
+        group = self.group(owner.rpartition("/")[2], number)
+        return text_of(group.outputs, "name") if group else "Default"
 
-    def served(self, owner: str, number: int) -> list[Repository]:
+    def repositories_of_group(self, owner: str, number: int) -> list[Repository]:
         """Return the repositories that may use a runner group."""
         group = self.group(owner, number)
         if group is None and number != DEFAULT_GROUP_ID:
             return []
         outputs = group.outputs if group else {"visibility": "all"}
-        found = self.repositories.of(owner)
+        repositories = self.repositories.of(owner)
         if outputs.get("visibility") == "selected":
-            wanted = numbers(outputs, "selectedRepositoryIds")
-            found = [one for one in map(self.repositories.by_number, wanted) if one]
+            selected = numbers(outputs, "selectedRepositoryIds")
+            repositories = [one for one in map(self.repositories.by_number, selected) if one]
         public = outputs.get("allowsPublicRepositories") is True
-        return [one for one in found if one.private or (public and outputs.get("visibility") != "private")]
+        return [one for one in repositories if one.private or (public and outputs.get("visibility") != "private")]
 
-    def closed_groups(self, home: Repository) -> list[str]:
+    def closed_groups(self, repository: Repository) -> list[str]:
         """Return the runner groups of the owner with their repositories, if this repository is in none of them.
 
         Return an empty list if another runner may run the repository's jobs.
         """
-        served = {
-            text_of(group.outputs, "name"): [one.full_name for one in self.served(home.owner, int(group.id))]
-            for group in self.groups(home.owner)
+        group_repositories = {
+            text_of(group.outputs, "name"): [
+                one.full_name for one in self.repositories_of_group(repository.owner, int(group.id))
+            ]
+            for group in self.groups(repository.owner)
         }
-        may_use = any(same_name(name, home.full_name) for names in served.values() for name in names)
-        if may_use or any(self._may_use(row.outputs, home.full_name) for row in self.world.find(RUNNER)):
+        may_use = any(same_name(name, repository.full_name) for names in group_repositories.values() for name in names)
+        if may_use or any(self._may_use(row.outputs, repository.full_name) for row in self.world.find(RUNNER)):
             return []
-        return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in served.items()]
+        return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in group_repositories.items()]
 
     # -- changes caused by time ---------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def apply_time(self) -> None:
         """Apply the changes caused by time: runners without contact, and jobs that waited too long."""
         with self.world.transaction():
             for row in self.world.find(RUNNER):
-                self._settle_runner(row.outputs)
-            while (first := self.world.oldest(JOB, status=QUEUED)) and self.now() - first.outputs[
+                self._apply_time_to_runner(row.outputs)
+            while (oldest := self.world.oldest(JOB, status=QUEUED)) and self.now() - oldest.outputs[
                 "createdAt"
             ] > QUEUE_SEC:
-                self._complete(first.outputs, CANCELLED)
+                self._complete(oldest.outputs, CANCELLED)
 
-    def _settle_runner(self, runner: Outputs) -> None:
-        silent = self.now() - (runner["seenAt"] or runner["createdAt"])
-        if runner["busy"] and silent > LOST_SEC:
+    def _apply_time_to_runner(self, runner: Outputs) -> None:
+        silent_sec = self.now() - (runner["seenAt"] or runner["createdAt"])
+        if runner["busy"] and silent_sec > LOST_SEC:
             job = self.job(runner["job"])
             if job and job["status"] == IN_PROGRESS:
-                self._complete(job, CANCELLED if job["cancelling"] else FAILURE, [], LOST)
+                self._complete(job, CANCELLED if job["cancelling"] else FAILURE, [], LOST_RUNNER_LOG)
             lost = {**runner, "online": False, "busy": False, "job": None, "spent": True}
-            self._put_runner(lost, note=f"{runner['name']} is lost")
-        elif runner["online"] and silent > OFFLINE_SEC:
-            self._put_runner({**runner, "online": False}, note=f"{runner['name']} is offline")
-        elif not runner["online"] and silent > UNCONNECTED_SEC:
+            self._update_runner(lost, note=f"{runner['name']} is lost")
+        elif runner["online"] and silent_sec > OFFLINE_SEC:
+            self._update_runner({**runner, "online": False}, note=f"{runner['name']} is offline")
+        elif not runner["online"] and silent_sec > UNCONNECTED_SEC:
             self.remove_runner(runner["owner"], runner["id"])
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -361,19 +365,19 @@ class Actions:
         new = {**job, **values}
         note = f"{new['name']}: {new['conclusion'] or new['status']}"
         self.world.update(JOB, str(job["id"]), outputs=new, note=note)
-        self._derive(int(job["runId"]))
+        self._update_run(int(job["runId"]))
 
-    def _derive(self, run: int) -> None:
+    def _update_run(self, run: int) -> None:
         """Update the status and conclusion of a run from its jobs."""
-        found, jobs = self.run(run), self.jobs(run)
-        if found is None:
+        run_row, jobs = self.run(run), self.jobs(run)
+        if run_row is None:
             return
         status = run_status(jobs)
-        conclusion = run_conclusion(jobs, cancelled=found["cancelled"]) if status == COMPLETED else None
-        new = {**found, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
-        self.world.update(RUN, str(run), outputs=new, quiet=found["status"] == status, note=conclusion or status)
+        conclusion = run_conclusion(jobs, cancelled=run_row["cancelled"]) if status == COMPLETED else None
+        new = {**run_row, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
+        self.world.update(RUN, str(run), outputs=new, quiet=run_row["status"] == status, note=conclusion or status)
 
-    def _put_runner(self, runner: Outputs, *, quiet: bool = False, note: str = "") -> None:
+    def _update_runner(self, runner: Outputs, *, quiet: bool = False, note: str = "") -> None:
         self.world.update(RUNNER, f"{runner['owner']}/{runner['id']}", outputs=runner, quiet=quiet, note=note)
 
 

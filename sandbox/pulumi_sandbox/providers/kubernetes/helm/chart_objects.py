@@ -20,7 +20,7 @@ ACCOUNT, WATCHES = (
 STRATEGY = "DEVICE_LIST_STRATEGY"
 PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
-NAME_MOST = 63
+MAX_NAME_LENGTH = 63
 
 # values.yaml of nvidia-device-plugin 0.20.0.
 PLUGIN_TOLERATIONS: list[dict[str, Any]] = [
@@ -54,34 +54,34 @@ Values = Mapping[str, Any]
 
 def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
     """Yield the token and the inputs of each object. Helm's annotations name the release."""
-    release, space = str(inputs.get("name")), str(inputs.get("namespace"))
-    mark = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": space}
+    release, namespace = str(inputs.get("name")), str(inputs.get("namespace"))
+    annotations = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
     values = inputs.get("values") or {}
-    for token, made in MAKERS[chart.name](release, space, values, version(chart, inputs)):
-        made["metadata"]["namespace"] = values.get("namespaceOverride") or space
-        made["metadata"]["annotations"] = mark
-        yield token, made
+    for token, object_inputs in MAKERS[chart.name](release, namespace, values, version(chart, inputs)):
+        object_inputs["metadata"]["namespace"] = values.get("namespaceOverride") or namespace
+        object_inputs["metadata"]["annotations"] = annotations
+        yield token, object_inputs
 
 
 def fullname(base: str, release: str, values: Values) -> str:
     if values.get("fullnameOverride"):
-        return str(values["fullnameOverride"])[:NAME_MOST].rstrip("-")
+        return str(values["fullnameOverride"])[:MAX_NAME_LENGTH].rstrip("-")
     name = str(values.get("nameOverride") or base)
-    return (release if name in release else f"{release}-{name}")[:NAME_MOST].rstrip("-")
+    return (release if name in release else f"{release}-{name}")[:MAX_NAME_LENGTH].rstrip("-")
 
 
-def _controller(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("gha-rs-controller", release, values)
-    labels = {PART_OF: "gha-rs-controller", VERSION: number}
+    labels = {PART_OF: "gha-rs-controller", VERSION: chart_version}
     labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
-    if watched := inner(values, "flags", "watchSingleNamespace"):
-        labels[WATCHES] = watched
-    pod = _placed(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
+    if namespace := inner(values, "flags", "watchSingleNamespace"):
+        labels[WATCHES] = namespace
+    pod = _scheduling_fields(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
     spec = {"replicas": values.get("replicaCount") or 1, "template": {"spec": pod}}
     yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-def _scale_set(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = str(values.get("runnerScaleSetName") or release)
     default = [{"name": "runner", "image": RUNNER_IMAGE, "command": ["/home/runner/run.sh"]}]
     pod = {"containers": default, "restartPolicy": "Never", **(inner(values, "template", "spec") or {})}
@@ -90,19 +90,21 @@ def _scale_set(release: str, _: str, values: Values, number: str) -> Iterator[Ob
         **{field: values[field] for field in ("minRunners", "maxRunners", "runnerGroup") if field in values},
         "template": {"spec": pod},
     }
-    labels = {PART_OF: "gha-rs", VERSION: number}
+    labels = {PART_OF: "gha-rs", VERSION: chart_version}
     yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
 
 
-def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _plugin(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("nvidia-device-plugin", release, values)
-    image = f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + number}"
+    image = (
+        f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + chart_version}"
+    )
     labels = {"app.kubernetes.io/name": "nvidia-device-plugin", "app.kubernetes.io/instance": release}
     strategies = values.get("deviceListStrategy") or "envvar"
     pod = {
         "affinity": PLUGIN_AFFINITY,
         "tolerations": PLUGIN_TOLERATIONS,
-        **_placed(values),
+        **_scheduling_fields(values),
         "containers": [
             {
                 "name": "nvidia-device-plugin-ctr",
@@ -119,15 +121,15 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
         yield DAEMON_SET, {"metadata": {"name": name, "labels": labels}, "spec": spec}
     # The subchart node-feature-discovery labels the nodes with an NVIDIA GPU.
     if inner(values, "gfd", "enabled") or inner(values, "nfd", "enabled"):
-        tolerated = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
-        worker = {"tolerations": tolerated, "containers": [{"name": "worker"}]}
+        tolerations = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
+        worker = {"tolerations": tolerations, "containers": [{"name": "worker"}]}
         labels = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": release}
         spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": worker}}
-        named = f"{release}-node-feature-discovery-worker"
-        yield DAEMON_SET, {"metadata": {"name": named, "labels": labels}, "spec": spec}
+        worker_name = f"{release}-node-feature-discovery-worker"
+        yield DAEMON_SET, {"metadata": {"name": worker_name, "labels": labels}, "spec": spec}
 
 
-def _placed(values: Values) -> dict[str, Any]:
+def _scheduling_fields(values: Values) -> dict[str, Any]:
     """Return the scheduling fields of the values, which replace those of the chart."""
     return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import is_open
+from pulumi_sandbox.providers.kubernetes.fields import has_unknown
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.resource import Problem
@@ -43,7 +43,7 @@ def check(chart: str, inputs: Values) -> Iterator[Problem]:
         yield from RULES[chart](inputs, values or {})
 
 
-def absent(chart: str, inputs: Values) -> Iterator[str]:
+def missing_values(chart: str, inputs: Values) -> Iterator[str]:
     """Yield the errors for missing required values of a scale set, at creation instead of in Check.
 
     The real provider's Check does not render charts (pulumi-kubernetes at 94977969,
@@ -69,42 +69,42 @@ def _scale_set(inputs: Values, values: Values) -> Iterator[Problem]:
     yield from _github_secret(values.get("githubConfigSecret"))
     name = scale_set_name(inputs, values)
     if isinstance(name, str) and len(name) > NAME_MOST:
-        where = "values.runnerScaleSetName" if values.get("runnerScaleSetName") else "name"
-        yield Problem(where, f"Name must have up to {NAME_MOST} characters")
-    space = values.get("namespaceOverride") or inputs.get("namespace")
-    if isinstance(space, str) and len(space) > NAMESPACE_MOST:
+        path = "values.runnerScaleSetName" if values.get("runnerScaleSetName") else "name"
+        yield Problem(path, f"Name must have up to {NAME_MOST} characters")
+    namespace = values.get("namespaceOverride") or inputs.get("namespace")
+    if isinstance(namespace, str) and len(namespace) > NAMESPACE_MOST:
         yield Problem("namespace", f"Namespace must have up to {NAMESPACE_MOST} characters")
     yield from _scaling(values)
-    for at, label in enumerate(values.get("scaleSetLabels") or ()):
-        each = "each label must be a non-empty string of less than 256 characters"
+    for index, label in enumerate(values.get("scaleSetLabels") or ()):
+        rule = "each label must be a non-empty string of less than 256 characters"
         if label == "":
-            yield Problem(f"values.scaleSetLabels[{at}]", f"scaleSetLabels contains an empty string, {each}")
+            yield Problem(f"values.scaleSetLabels[{index}]", f"scaleSetLabels contains an empty string, {rule}")
         elif isinstance(label, str) and len(label) >= LABEL_MOST:
             yield Problem(
-                f"values.scaleSetLabels[{at}]",
-                f"scaleSetLabels contains a label that is 256 characters or more, {each}",
+                f"values.scaleSetLabels[{index}]",
+                f"scaleSetLabels contains a label that is 256 characters or more, {rule}",
             )
     yield from _pods(values)
 
 
-def _github_secret(given: Any) -> Iterator[Problem]:
+def _github_secret(secret: Any) -> Iterator[Problem]:
     """Check that githubConfigSecret is a Secret's name, a token or a complete GitHub App.
 
     Source: templates/githubsecret.yaml.
     """
     path = "values.githubConfigSecret"
-    if isinstance(given, Unknown) or given is None:
+    if isinstance(secret, Unknown) or secret is None:
         return
-    if not given:
+    if not secret:
         yield Problem(path, SECRET_REQUIRED)
-    elif isinstance(given, Mapping):
-        if not given.get("github_token") and not given.get("github_app_id"):
+    elif isinstance(secret, Mapping):
+        if not secret.get("github_token") and not secret.get("github_app_id"):
             yield Problem(
                 path,
                 f"{A_SECRET}.Values.githubConfigSecret.github_token or .Values.githubConfigSecret.github_app_id.",
             )
-        both = (given.get("github_app_installation_id"), given.get("github_app_private_key"))
-        if given.get("github_app_id") and not all(both):
+        app_fields = (secret.get("github_app_installation_id"), secret.get("github_app_private_key"))
+        if secret.get("github_app_id") and not all(app_fields):
             yield Problem(
                 path,
                 f"{A_SECRET}.Values.githubConfigSecret.github_app_installation_id and "
@@ -113,10 +113,10 @@ def _github_secret(given: Any) -> Iterator[Problem]:
 
 
 def _scaling(values: Values) -> Iterator[Problem]:
-    least, most = values.get("minRunners"), values.get("maxRunners")
-    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+    min_runners, max_runners = values.get("minRunners"), values.get("maxRunners")
+    if isinstance(min_runners, int | float) and isinstance(max_runners, int | float) and min_runners > max_runners:
         yield Problem("values.maxRunners", "maxRunners has to be greater or equal to minRunners")
-    for name, value in (("maxRunners", most), ("minRunners", least)):
+    for name, value in (("maxRunners", max_runners), ("minRunners", min_runners)):
         if isinstance(value, int | float) and value < 0:
             yield Problem(f"values.{name}", f"{name} has to be greater or equal to 0")
 
@@ -134,8 +134,12 @@ def _pods(values: Values) -> Iterator[Problem]:
             "values.containerMode.kubernetesModeWorkVolumeClaim",
             "required when containerMode.type is kubernetes: without it the runner's volume has no claim",
         )
-    listed = inner(values, "template", "spec", "containers")
-    if listed is not None and not is_open(listed) and RUNNER not in [one.get("name") for _, one in items(listed)]:
+    containers = inner(values, "template", "spec", "containers")
+    if (
+        containers is not None
+        and not has_unknown(containers)
+        and RUNNER not in [one.get("name") for _, one in items(containers)]
+    ):
         yield Problem(
             "values.template.spec.containers",
             f"no container is named {RUNNER}; the controller runs and watches the container of this name",
@@ -155,15 +159,17 @@ def _plugin(inputs: Values, values: Values) -> Iterator[Problem]:
     if inputs.get("namespace") == "default" and not values.get("allowDefaultNamespace"):
         yield Problem("namespace", DEFAULT_NAMESPACE)
     config = values.get("config") or {}
-    named, listed = inner(config, "name"), inner(config, "map")
-    if named and listed:
+    config_name, config_map = inner(config, "name"), inner(config, "map")
+    if config_name and config_map:
         yield Problem(
             "values.config", "Only one of 'config.name' or 'config.map' should ever be set for a given deployment."
         )
-    if isinstance(listed, Mapping) and listed and not inner(config, "default"):
+    if isinstance(config_map, Mapping) and config_map and not inner(config, "default"):
         fallbacks = inner(config, "fallbackStrategies") or ("named", "single")
-        found = ("named" in fallbacks and "default" in listed) or ("single" in fallbacks and len(listed) == 1)
-        if not found and "empty" not in fallbacks:
+        has_default = ("named" in fallbacks and "default" in config_map) or (
+            "single" in fallbacks and len(config_map) == 1
+        )
+        if not has_default and "empty" not in fallbacks:
             yield Problem(
                 "values.config.default",
                 "A default config must be provided when more than one configuration is set in 'config.map'.",

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.values import Unknown
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
-FORMS: dict[str, tuple[type, ...]] = {
+VALUE_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,), "integer": (int,), "boolean": (bool,), "list": (list,), "map": (dict,),
     "any": (str, int, float, bool, list, dict),
 }  # fmt: skip
@@ -34,19 +34,19 @@ def charts() -> dict[str, Chart]:
     return {name: Chart(name, **fields) for name, fields in yaml.safe_load(text).items()}
 
 
-def named(inputs: Mapping[str, Any]) -> Chart | None:
+def chart_of(inputs: Mapping[str, Any]) -> Chart | None:
     """Return the known chart with the last element of the given name.
 
     The name may be `oci://ghcr.io/.../gha-runner-scale-set`, a folder, or a chart in a repository.
     """
-    given = inputs.get("chart")
-    return charts().get(given.rstrip("/").rsplit("/", 1)[-1]) if isinstance(given, str) else None
+    chart_name = inputs.get("chart")
+    return charts().get(chart_name.rstrip("/").rsplit("/", 1)[-1]) if isinstance(chart_name, str) else None
 
 
 def version(chart: Chart, inputs: Mapping[str, Any]) -> str:
     """Return the version of a chart. Without one, Helm installs the newest; the sandbox takes the known version."""
-    given = inputs.get("version")
-    return given.removeprefix("v") if isinstance(given, str) and given else chart.version
+    chosen = inputs.get("version")
+    return chosen.removeprefix("v") if isinstance(chosen, str) and chosen else chart.version
 
 
 def check(chart: Chart, given: Any) -> Iterator[Problem]:
@@ -55,36 +55,36 @@ def check(chart: Chart, given: Any) -> Iterator[Problem]:
         yield from _check(chart, "values", chart.values, given)
 
 
-def _check(chart: Chart, path: str, forms: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, value in given.items():
-        here, form = f"{path}.{name}", forms.get(name)
+def _check(chart: Chart, path: str, forms: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, value in values.items():
+        value_path, form = f"{path}.{name}", forms.get(name)
         if form is None:
-            near = did_you_mean(name, forms)
+            similar = did_you_mean(name, forms)
             yield Problem(
-                here,
+                value_path,
                 f"the chart {chart.name} {chart.version} does not read this value",
-                f"did you mean '{near}'?" if near else f"the chart reads {', '.join(forms)}",
+                f"did you mean '{similar}'?" if similar else f"the chart reads {', '.join(forms)}",
             )
         elif value is None or isinstance(value, Unknown):
             continue
         elif isinstance(form, Mapping):
             if isinstance(value, Mapping):
-                yield from _check(chart, here, form, value)
+                yield from _check(chart, value_path, form, value)
             else:
-                yield _wrong(chart, here, "map")
-        elif not any(_has_form(value, one) for one in form.split("|")):
-            yield _wrong(chart, here, form)
+                yield _type_problem(chart, value_path, "map")
+        elif not any(_has_type(value, one) for one in form.split("|")):
+            yield _type_problem(chart, value_path, form)
 
 
-def _has_form(value: Any, form: str) -> bool:
+def _has_type(value: Any, form: str) -> bool:
     if isinstance(value, bool):
         return form in ("boolean", "any")
     if form == "integer" and isinstance(value, float):
         return value.is_integer()
-    return isinstance(value, FORMS[form])
+    return isinstance(value, VALUE_TYPES[form])
 
 
-def _wrong(chart: Chart, path: str, form: str) -> Problem:
+def _type_problem(chart: Chart, path: str, form: str) -> Problem:
     """Return the problem of a wrong type, without the value, which may be a token that is not marked as secret."""
     return Problem(
         path, f"wrong type for the chart {chart.name} {chart.version}\n  expected: {form.replace('|', ' or ')}"

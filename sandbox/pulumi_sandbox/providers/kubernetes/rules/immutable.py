@@ -22,13 +22,13 @@ CLAIM = "spec is immutable after creation except resources.requests and volumeAt
 
 def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
     for path in FIELDS.get((group, kind), ()):
-        now = inner(new, *path.split("."))
-        if inner(old, *path.split(".")) != now:
-            yield invalid(path, now, "field is immutable")
+        new_value = inner(new, *path.split("."))
+        if inner(old, *path.split(".")) != new_value:
+            yield invalid(path, new_value, "field is immutable")
     match kind:
         case "ConfigMap" | "Secret" if old.get("immutable") is True:
-            yield from _frozen(old, new)
-        case "PersistentVolumeClaim" if _kept(old) != _kept(new):
+            yield from _immutable_data(old, new)
+        case "PersistentVolumeClaim" if _immutable_spec(old) != _immutable_spec(new):
             # The API's message also has a diff of both specs, with the field names of its Go source.
             yield forbidden("spec", CLAIM)
             if (mode := inner(new, "spec", "volumeMode")) != inner(old, "spec", "volumeMode"):
@@ -37,7 +37,7 @@ def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any])
             yield forbidden("value", "may not be changed in an update.")
 
 
-def _frozen(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+def _immutable_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
     """Check an update of an immutable Secret or ConfigMap (ValidateSecretUpdate, ValidateConfigMapUpdate).
 
     An API server stores stringData in data.
@@ -50,7 +50,7 @@ def _frozen(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]
             yield forbidden(name, detail)
 
 
-def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+def _immutable_spec(given: Mapping[str, Any]) -> dict[str, Any]:
     spec = inner(given, "spec") or {}
     return {name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")}
 

@@ -53,14 +53,14 @@ def _metadata(kind: str, given: Any) -> Iterator[Problem]:
     if isinstance(name, str) and name and not kind.endswith(("Role", "RoleBinding")):
         rule = dns_label if kind in ("Namespace", "Service") else dns_subdomain
         yield from (invalid("metadata.name", name, message) for message in rule(name))
-    space = inner(given, "namespace")
-    if isinstance(space, str) and space:
-        yield from (invalid("metadata.namespace", space, message) for message in dns_label(space))
+    namespace = inner(given, "namespace")
+    if isinstance(namespace, str) and namespace:
+        yield from (invalid("metadata.namespace", namespace, message) for message in dns_label(namespace))
     yield from pod_rules.labels("metadata.labels", inner(given, "labels"))
     yield from pod_rules.annotation_names("metadata.annotations", inner(given, "annotations"))
 
 
-def _counts(spec: Any, *names: str) -> Iterator[Problem]:
+def _check_counts(spec: Any, *names: str) -> Iterator[Problem]:
     """Check that the named fields are not negative (ValidateNonnegativeField)."""
     for name in names:
         value = inner(spec, name)
@@ -78,14 +78,14 @@ def _workload(kind: str) -> Rule:
         spec = given.get("spec")
         if isinstance(spec, Unknown):
             return
-        yield from _counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
-        chosen, template = inner(spec, "selector"), inner(spec, "template")
-        wrong = list(selector("spec.selector", chosen))
-        yield from wrong
-        if isinstance(chosen, Mapping) and is_empty(chosen):
+        yield from _check_counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+        selector_input, template = inner(spec, "selector"), inner(spec, "template")
+        selector_problems = list(selector("spec.selector", selector_input))
+        yield from selector_problems
+        if isinstance(selector_input, Mapping) and is_empty(selector_input):
             yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
-        elif chosen is not None and not wrong:
-            yield from _selects(chosen, template)
+        elif selector_input is not None and not selector_problems:
+            yield from _check_selection(selector_input, template)
         policy = inner(template, "spec", "restartPolicy")
         if isinstance(policy, str) and policy != "Always":
             yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
@@ -94,11 +94,11 @@ def _workload(kind: str) -> Rule:
     return check
 
 
-def _selects(chosen: Any, template: Any) -> Iterator[Problem]:
-    given = inner(template, "metadata", "labels")
-    given = {} if given is None and isinstance(template, Mapping) else given
-    if matches(chosen, given) is False:
-        yield invalid("spec.template.metadata.labels", given or None, "`selector` does not match template `labels`")
+def _check_selection(selector_input: Any, template: Any) -> Iterator[Problem]:
+    labels = inner(template, "metadata", "labels")
+    labels = {} if labels is None and isinstance(template, Mapping) else labels
+    if matches(selector_input, labels) is False:
+        yield invalid("spec.template.metadata.labels", labels or None, "`selector` does not match template `labels`")
 
 
 def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
@@ -107,7 +107,7 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
         return
     if inner(spec, "selector") is not None and inner(spec, "manualSelector") is not True:
         yield invalid("spec.selector", inner(spec, "selector"), "`selector` not auto-generated")
-    yield from _counts(spec, *JOB_COUNTS)
+    yield from _check_counts(spec, *JOB_COUNTS)
     mode, name = inner(spec, "completionMode"), inner(given, "metadata", "name")
     if isinstance(mode, str) and mode not in ("NonIndexed", "Indexed"):
         yield unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
@@ -115,17 +115,19 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
         # The pods have the Job's name in two labels: job-name and batch.kubernetes.io/job-name.
         yield from [invalid("spec.template.labels", name, too_long(LABEL_MOST))] * 2
     if mode == "Indexed":
-        yield from _indexed(spec, name)
+        yield from _check_indexed(spec, name)
     elif not isinstance(mode, Unknown):
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if isinstance(inner(spec, field), int):
                 yield invalid(f"spec.{field}", inner(spec, field), "requires indexed completion mode")
     yield from pod_rules.template("spec.template", template)
     if not isinstance(template, Unknown) and not isinstance(inner(template, "spec"), Unknown):
-        yield from _ends("spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec)
+        yield from _check_restart_policy(
+            "spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec
+        )
 
 
-def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
+def _check_restart_policy(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
     """Check that the pods of a Job do not always restart."""
     if policy in (None, "", "Always"):
         yield required(path, 'valid values: "OnFailure", "Never"')
@@ -135,7 +137,7 @@ def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def _indexed(spec: Any, name: Any) -> Iterator[Problem]:
+def _check_indexed(spec: Any, name: Any) -> Iterator[Problem]:
     completions, parallelism = inner(spec, "completions"), inner(spec, "parallelism")
     # If neither is given, both are 1 (pkg/apis/batch/v1/defaults.go, SetDefaults_Job).
     if completions is None and parallelism is not None:
@@ -156,7 +158,7 @@ def _quota(given: Mapping[str, Any]) -> Iterator[Problem]:
         yield from pod_rules.amount(f"spec.hard[{name}]", name, value)
 
 
-def _keys(field: str, given: Any) -> Iterator[Problem]:
+def _check_keys(field: str, given: Any) -> Iterator[Problem]:
     """Check the keys of a map (k8s.io/apimachinery v0.36.0, pkg/util/validation, IsConfigMapKey)."""
     for name, _ in pairs(given):
         yield from (invalid(f"{field}[{name}]", name, message) for message in data_key(name))
@@ -164,22 +166,22 @@ def _keys(field: str, given: Any) -> Iterator[Problem]:
 
 def _config_map(given: Mapping[str, Any]) -> Iterator[Problem]:
     plain, binary = given.get("data"), given.get("binaryData")
-    yield from _keys("data", plain)
+    yield from _check_keys("data", plain)
     for name, _ in pairs(plain):
         if isinstance(binary, Mapping) and name in binary:
             yield invalid(f"data[{name}]", name, "duplicate of key present in binaryData")
-    yield from _keys("binaryData", binary)
+    yield from _check_keys("binaryData", binary)
     # The error is about the whole object.
-    yield from _size("", plain, binary, "binaryData")
+    yield from _check_size("", plain, binary, "binaryData")
 
 
 def _secret(given: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _keys("data", given.get("data"))
-    yield from _keys("data", given.get("stringData"))
-    yield from _size("data", given.get("stringData"), given.get("data"), "data")
+    yield from _check_keys("data", given.get("data"))
+    yield from _check_keys("data", given.get("stringData"))
+    yield from _check_size("data", given.get("stringData"), given.get("data"), "data")
 
 
-def _size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
+def _check_size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
     size = sum(len(str(value).encode()) for _, value in pairs(plain))
     for name, value in pairs(encoded):
         try:

@@ -158,16 +158,18 @@ def resources(path: str, given: Any) -> Iterator[Problem]:
     if isinstance(limits, Unknown) or isinstance(requests, Unknown):
         return
     for name, value in pairs(requests):
-        asked, limit, most = quantity(value), quantity(limits.get(name)), canonical(limits.get(name))
-        if isinstance(limits.get(name), Unknown) or asked is None:
+        requested, limit, limit_text = quantity(value), quantity(limits.get(name)), canonical(limits.get(name))
+        if isinstance(limits.get(name), Unknown) or requested is None:
             continue
         if name not in limits:
             if not is_overcommitted(name):
                 yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-        elif limit is not None and asked != limit and not is_overcommitted(name):
-            yield invalid(f"{path}.requests", canonical(value), f"must be equal to {name} limit of {most}")
-        elif limit is not None and asked > limit:
-            yield invalid(f"{path}.requests", canonical(value), f"must be less than or equal to {name} limit of {most}")
+        elif limit is not None and requested != limit and not is_overcommitted(name):
+            yield invalid(f"{path}.requests", canonical(value), f"must be equal to {name} limit of {limit_text}")
+        elif limit is not None and requested > limit:
+            yield invalid(
+                f"{path}.requests", canonical(value), f"must be less than or equal to {name} limit of {limit_text}"
+            )
 
 
 def container_resource(path: str, name: str) -> Iterator[Problem]:
@@ -182,12 +184,12 @@ def container_resource(path: str, name: str) -> Iterator[Problem]:
 
 def amount(path: str, name: str, value: Any) -> Iterator[Problem]:
     """Check an amount of a resource (ValidateResourceQuantityValue)."""
-    found: Fraction | None = quantity(value)
-    if found is None:
+    parsed: Fraction | None = quantity(value)
+    if parsed is None:
         return
-    if found < 0:
+    if parsed < 0:
         yield invalid(path, canonical(value), "must be greater than or equal to 0")
-    if is_whole(name) and found.denominator != 1:
+    if is_whole(name) and parsed.denominator != 1:
         yield invalid(path, canonical(value), "must be an integer")
 
 

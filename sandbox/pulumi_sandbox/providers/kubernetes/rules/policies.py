@@ -49,24 +49,24 @@ def _port(path: str, given: Mapping[str, Any]) -> Iterator[Problem]:
         yield invalid(f"{path}.endPort", end, f"may not be specified when `port` is {what}")
 
 
-def _peer(path: str, given: Mapping[str, Any]) -> Iterator[Problem]:
-    block = given.get("ipBlock")
-    others = [name for name in ("podSelector", "namespaceSelector") if given.get(name) is not None]
+def _peer(path: str, peer: Mapping[str, Any]) -> Iterator[Problem]:
+    block = peer.get("ipBlock")
+    others = [name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None]
     for name in others:
-        yield from selector(f"{path}.{name}", given[name])
+        yield from selector(f"{path}.{name}", peer[name])
     if block is None and not others:
         yield required(path, "must specify a peer")
     elif block is not None and others:
         yield forbidden(path, "may not specify both ipBlock and another peer")
-    whole = _network(inner(block, "cidr"))
-    if isinstance(inner(block, "cidr"), str) and whole is None:
+    network = _network(inner(block, "cidr"))
+    if isinstance(inner(block, "cidr"), str) and network is None:
         yield _no_network(f"{path}.ipBlock.cidr", inner(block, "cidr"))
     excepted = inner(block, "except")
     for at, one in enumerate(excepted if isinstance(excepted, list) else ()):
-        part = _network(one)
-        if isinstance(one, str) and part is None:
+        excepted_network = _network(one)
+        if isinstance(one, str) and excepted_network is None:
             yield _no_network(f"{path}.ipBlock.except[{at}]", one)
-        elif part is not None and whole is not None and not _is_inside(part, whole):
+        elif excepted_network is not None and network is not None and not _is_inside(excepted_network, network):
             yield invalid(f"{path}.ipBlock.except[{at}]", one, "must be a strict subset of `cidr`")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, is_open, label_values, required
+from pulumi_sandbox.providers.kubernetes.fields import forbidden, has_unknown, invalid, label_values, required
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, labels
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
@@ -33,34 +33,39 @@ def selector(path: str, given: Any) -> Iterator[Problem]:
         yield from label_values(here, one.get("key"), values)
 
 
-def matches(given: Any, found: Any) -> bool | None:
+def matches(selector_input: Any, labels: Any) -> bool | None:
     """Return True if the selector matches the labels; None if a preview does not know all of both."""
-    if not isinstance(given, Mapping) or not isinstance(found, Mapping) or is_open(given) or is_open(found):
+    if (
+        not isinstance(selector_input, Mapping)
+        or not isinstance(labels, Mapping)
+        or has_unknown(selector_input)
+        or has_unknown(labels)
+    ):
         return None
-    if any(found.get(name) != value for name, value in (given.get("matchLabels") or {}).items()):
+    if any(labels.get(name) != value for name, value in (selector_input.get("matchLabels") or {}).items()):
         return False
-    return all(fits(one, found) for one in given.get("matchExpressions") or ())
+    return all(meets(one, labels) for one in selector_input.get("matchExpressions") or ())
 
 
-def fits(requirement: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def meets(requirement: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     """Return True if the labels meet one requirement of a selector or of a node affinity.
 
     Source: pkg/labels/selector.go, Requirement.Matches.
     """
     key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
-    has = key in found
+    has_key = key in labels
     match requirement.get("operator"):
         case "In":
-            return has and str(found[key]) in values
+            return has_key and str(labels[key]) in values
         case "NotIn":
-            return not has or str(found[key]) not in values
+            return not has_key or str(labels[key]) not in values
         case "Exists":
-            return has
+            return has_key
         case "DoesNotExist":
-            return not has
+            return not has_key
         case "Gt" | "Lt" as operator:
             try:
-                one, other = int(str(found[key])), int(values[0])
+                one, other = int(str(labels[key])), int(values[0])
             except (KeyError, ValueError, IndexError):
                 return False
             return one > other if operator == "Gt" else one < other

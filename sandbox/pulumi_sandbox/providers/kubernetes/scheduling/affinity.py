@@ -14,8 +14,8 @@ from pulumi_sandbox.providers.kubernetes.rules.selectors import matches
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node
 
-OWN = "node(s) didn't match pod anti-affinity rules"
-THEIRS = "node(s) didn't satisfy existing pods anti-affinity rules"
+OWN_RULE = "node(s) didn't match pod anti-affinity rules"
+RULE_OF_OTHER_POD = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class Pod(NamedTuple):
@@ -26,24 +26,24 @@ class Pod(NamedTuple):
     node: Node
 
 
-def kept_off(pod: Pod, others: Iterable[Pod]) -> Misfit | None:
+def anti_affinity(pod: Pod, others: Iterable[Pod]) -> Misfit | None:
     """Return the anti-affinity that keeps a pod off a node. The misfit is not final, as other pods may end."""
-    there = list(others)
-    if any(_repels(pod, other) for other in there):
-        return Misfit((OWN,), final=False)
-    if any(_repels(other, pod) for other in there):
-        return Misfit((THEIRS,), final=False)
+    other_pods = list(others)
+    if any(_excludes(pod, other) for other in other_pods):
+        return Misfit((OWN_RULE,), final=False)
+    if any(_excludes(other, pod) for other in other_pods):
+        return Misfit((RULE_OF_OTHER_POD,), final=False)
     return None
 
 
-def _repels(pod: Pod, other: Pod) -> bool:
+def _excludes(pod: Pod, other: Pod) -> bool:
     """Return True if a term of the pod matches the other pod in the same topology domain."""
     for term in _terms(pod.spec):
-        spaces = term.get("namespaces") or [pod.meta.get("namespace")]
+        namespaces = term.get("namespaces") or [pod.meta.get("namespace")]
         key = str(term.get("topologyKey"))
-        same = key in pod.node.labels and pod.node.labels[key] == other.node.labels.get(key)
-        about = matches(term.get("labelSelector"), other.meta.get("labels") or {})
-        if same and about and other.meta.get("namespace") in spaces:
+        same_domain = key in pod.node.labels and pod.node.labels[key] == other.node.labels.get(key)
+        selects_other = matches(term.get("labelSelector"), other.meta.get("labels") or {})
+        if same_domain and selects_other and other.meta.get("namespace") in namespaces:
             return True
     return False
 

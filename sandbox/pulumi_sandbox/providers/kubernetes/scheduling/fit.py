@@ -14,7 +14,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules.selectors import fits
+from pulumi_sandbox.providers.kubernetes.rules.selectors import meets
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 UNTOLERATED = "node(s) had untolerated taint(s)"
@@ -26,7 +26,7 @@ Amounts = Mapping[str, Fraction]
 
 @dataclass(frozen=True)
 class Misfit:
-    """The reasons why a pod does not fit a node; not final if the end of another pod would help."""
+    """The reasons why a pod does not fit a node. `final` is False if the pod would fit once another pod has ended."""
 
     reasons: tuple[str, ...]
     final: bool = True
@@ -36,18 +36,18 @@ def requests(spec: Mapping[str, Any], kind: str = "requests") -> dict[str, Fract
     """Return the requests of a pod: for each resource, the sum of its containers or its largest init container."""
     total: dict[str, Fraction] = {}
     for _, one in items(spec.get("containers")):
-        for name, amount in _requested(one, kind).items():
+        for name, amount in _container_requests(one, kind).items():
             total[name] = total.get(name, Fraction(0)) + amount
     for _, one in items(spec.get("initContainers")):
-        for name, amount in _requested(one, kind).items():
+        for name, amount in _container_requests(one, kind).items():
             total[name] = max(total.get(name, Fraction(0)), amount)
     return total
 
 
-def _requested(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
-    given = inner(container, "resources") or {}
+def _container_requests(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
+    resources = inner(container, "resources") or {}
     # The default of a request is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
-    amounts = {**(inner(given, "limits") or {}), **(inner(given, kind) or {})}
+    amounts = {**(inner(resources, "limits") or {}), **(inner(resources, kind) or {})}
     return {name: amount for name, value in pairs(amounts) if (amount := quantity(value)) is not None}
 
 
@@ -61,7 +61,7 @@ def tolerates(tolerations: Any, taint: Taint) -> bool:
     )
 
 
-def is_wanted(spec: Mapping[str, Any], node: Node) -> bool:
+def matches_affinity(spec: Mapping[str, Any], node: Node) -> bool:
     """Return True if the node matches the nodeSelector and every expression of one required affinity term."""
     if any(node.labels.get(name) != value for name, value in pairs(spec.get("nodeSelector"))):
         return False
@@ -70,55 +70,55 @@ def is_wanted(spec: Mapping[str, Any], node: Node) -> bool:
         return True
     fields = {"metadata.name": node.name}
     return any(
-        all(fits(one, node.labels) for _, one in items(term.get("matchExpressions")))
-        and all(fits(one, fields) for _, one in items(term.get("matchFields")))
+        all(meets(one, node.labels) for _, one in items(term.get("matchExpressions")))
+        and all(meets(one, fields) for _, one in items(term.get("matchFields")))
         and bool(term.get("matchExpressions") or term.get("matchFields"))
         for _, term in items(inner(required, "nodeSelectorTerms"))
     )
 
 
-def takes_daemon(spec: Mapping[str, Any], node: Node) -> bool:
+def runs_daemon(spec: Mapping[str, Any], node: Node) -> bool:
     """Return True if a DaemonSet runs a pod on the node; free resources do not matter.
 
     Source: pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod.
     """
-    return is_wanted(spec, node) and not _untolerated(spec, node)
+    return matches_affinity(spec, node) and not _has_untolerated_taint(spec, node)
 
 
-def _untolerated(spec: Mapping[str, Any], node: Node) -> bool:
+def _has_untolerated_taint(spec: Mapping[str, Any], node: Node) -> bool:
     return any(one.effect in BLOCKING and not tolerates(spec.get("tolerations"), one) for one in node.taints)
 
 
-def misfit(spec: Mapping[str, Any], node: Node, used: Amounts) -> Misfit | None:
-    if _untolerated(spec, node):
+def misfit_of(spec: Mapping[str, Any], node: Node, used: Amounts) -> Misfit | None:
+    if _has_untolerated_taint(spec, node):
         return Misfit((UNTOLERATED,))
-    if not is_wanted(spec, node):
+    if not matches_affinity(spec, node):
         return Misfit((NO_AFFINITY,))
     reasons, final = [], False
-    for name, asked in requests(spec).items():
-        there = node.allocatable.get(name, Fraction(0) if "/" in name else None)
-        if there is not None and asked and asked > there - used.get(name, Fraction(0)):
+    for name, requested in requests(spec).items():
+        allocatable = node.allocatable.get(name, Fraction(0) if "/" in name else None)
+        if allocatable is not None and requested and requested > allocatable - used.get(name, Fraction(0)):
             reasons.append(f"Insufficient {name}")
-            final = final or asked > there
+            final = final or requested > allocatable
     return Misfit(tuple(reasons), final) if reasons else None
 
 
-def unschedulable(found: Sequence[Misfit]) -> str:
+def unschedulable_message(misfits: Sequence[Misfit]) -> str:
     """Return the scheduler's message for a pod that fits no node.
 
     Sources: framework/types.go (FitError); framework/preemption and plugins/defaultpreemption for the part about
     preemption; plugins/dynamicresources for the part about claims.
     """
-    if not found:
+    if not misfits:
         return NO_NODES
-    total = f"0/{len(found)} nodes are available"
-    why = _counted(reason for one in found for reason in one.reasons)
-    helpless = [
-        "Preemption is not helpful for scheduling" if one.final else "No preemption victims found for incoming pod"
-        for one in found
+    total = f"0/{len(misfits)} nodes are available"
+    reasons = _count_reasons(reason for misfit in misfits for reason in misfit.reasons)
+    preemption = [
+        "Preemption is not helpful for scheduling" if misfit.final else "No preemption victims found for incoming pod"
+        for misfit in misfits
     ]
-    return f"{total}: {why}. no new claims to deallocate, preemption: {total}: {_counted(helpless)}."
+    return f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {_count_reasons(preemption)}."
 
 
-def _counted(reasons: Iterable[str]) -> str:
+def _count_reasons(reasons: Iterable[str]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in Counter(reasons).items()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.kubernetes.cluster import is_of
+from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
 from pulumi_sandbox.providers.kubernetes.fields import quantity
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, PACKAGED, Toolkit, toolkit
@@ -23,7 +23,7 @@ NODE_GROUP, TAG, TEMPLATE = (
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 # The prefix of tags that describe the nodes of a group without nodes to the cluster autoscaler (kubernetes/autoscaler,
 # cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
-HINT = "k8s.io/cluster-autoscaler/node-template/"
+TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/"
 # The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
 DEFAULT_TYPE = "t3.medium"
 DEFAULT_DISK_GIB = 20
@@ -47,7 +47,7 @@ class Node:
     allocatable: Mapping[str, Fraction] = field(default_factory=dict)
     gpus: int = 0
     """NVIDIA GPUs with an installed driver, advertised or not."""
-    brings_plugin: bool = False
+    has_builtin_plugin: bool = False
     toolkit: Toolkit = PACKAGED
 
 
@@ -58,7 +58,7 @@ class Group:
     name: str
     cluster: str
     desired: int
-    most: int
+    max_nodes: int
     pattern: Node
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -66,28 +66,32 @@ class Group:
         name = f"{self.name}-{number}"
         return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
 
-    def imagined(self) -> Node:
+    def predicted_node(self) -> Node:
         """Return the first node as the cluster autoscaler predicts it from the instance type and the group's tags."""
-        hints = {key.removeprefix(HINT): value for key, value in self.tags.items() if key.startswith(HINT)}
-        kept = {name: value for name, value in self.pattern.labels.items() if not _is_own(name)}
-        labels = {name.removeprefix("label/"): value for name, value in hints.items() if name.startswith("label/")}
-        known_labels = {
-            name.removeprefix("resources/"): value for name, value in hints.items() if name.startswith("resources/")
+        group_tags = {
+            key.removeprefix(TEMPLATE_TAG): value for key, value in self.tags.items() if key.startswith(TEMPLATE_TAG)
         }
-        amounts = {name: amount for name, value in known_labels.items() if (amount := quantity(value)) is not None}
+        labels_of_type = {name: value for name, value in self.pattern.labels.items() if not _is_of_group(name)}
+        labels = {name.removeprefix("label/"): value for name, value in group_tags.items() if name.startswith("label/")}
+        resource_tags = {
+            name.removeprefix("resources/"): value
+            for name, value in group_tags.items()
+            if name.startswith("resources/")
+        }
+        amounts = {name: amount for name, value in resource_tags.items() if (amount := quantity(value)) is not None}
         taints = []
-        for name, value in hints.items():
+        for name, value in group_tags.items():
             if name.startswith("taint/"):
                 text, _, effect = value.rpartition(":")
                 taints.append(Taint(name.removeprefix("taint/"), text, effect))
         gpus = {GPU: Fraction(self.pattern.gpus)} if self.pattern.gpus else {}
         # The autoscaler knows the disk only from a tag (the same repository, cloudprovider/aws/aws_manager.go,
         # buildNodeFromTemplate).
-        known = {**self.pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
-        return Node(f"{self.name}-0", {**kept, **labels}, tuple(taints), known)
+        allocatable = {**self.pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
+        return Node(f"{self.name}-0", {**labels_of_type, **labels}, tuple(taints), allocatable)
 
 
-def _is_own(label: str) -> bool:
+def _is_of_group(label: str) -> bool:
     """Return True if the label comes from the group and not from its instance type."""
     return not label.startswith(("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"))
 
@@ -98,14 +102,19 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
     if not cluster and len({_cluster(row) for row in rows}) > 1:
         return
     for row in rows:
-        given = row.inputs
-        if cluster and not is_of(cluster, *_cluster(row)):
+        inputs = row.inputs
+        if cluster and not is_cluster(cluster, *_cluster(row)):
             continue
-        name = str(row.outputs.get("nodeGroupName") or given.get("nodeGroupName") or row.name)
-        scaling = given.get("scalingConfig") or {}
-        desired, most = (_number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
+        name = str(row.outputs.get("nodeGroupName") or inputs.get("nodeGroupName") or row.name)
+        scaling = inputs.get("scalingConfig") or {}
+        desired, max_nodes = (_number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
         yield Group(
-            name, str(given.get("clusterName")), desired, most, _pattern(world, name, row), _tags(world, name, row)
+            name,
+            str(inputs.get("clusterName")),
+            desired,
+            max_nodes,
+            _pattern(world, name, row),
+            _tags(world, name, row),
         )
 
 
@@ -119,28 +128,28 @@ def _number(value: Any) -> int:
 
 
 def _pattern(world: World, name: str, row: Record) -> Node:
-    given = row.inputs
-    template = _template(world, given)
-    kind = _instance_type(given, template)
+    inputs = row.inputs
+    template = _template(world, inputs)
+    kind = _instance_type(inputs, template)
     machine = _machine(kind)
-    ami = str(given.get("amiType") or "")
+    ami = str(inputs.get("amiType") or "")
     labels = {
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": ARCHITECTURES[machine.architecture] if machine else "amd64",
         "node.kubernetes.io/instance-type": kind,
         "eks.amazonaws.com/nodegroup": name,
-        "eks.amazonaws.com/capacityType": str(given.get("capacityType") or "ON_DEMAND"),
-        **{key: str(value) for key, value in pairs(given.get("labels"))},
+        "eks.amazonaws.com/capacityType": str(inputs.get("capacityType") or "ON_DEMAND"),
+        **{key: str(value) for key, value in pairs(inputs.get("labels"))},
     }
     taints = tuple(
         Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
-        for _, one in items(given.get("taints"))
+        for _, one in items(inputs.get("taints"))
     )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
-    size[DISK] = _disk(ami, given, template)
+    size[DISK] = _disk(ami, inputs, template)
     container_toolkit = toolkit(ami, template.get("userData"))
-    return Node("", labels, taints, size, gpus, _is_bottlerocket(ami), container_toolkit)
+    return Node("", labels, taints, size, gpus, _has_device_plugin(ami), container_toolkit)
 
 
 def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fraction:
@@ -163,7 +172,7 @@ def _has_driver(ami: str) -> bool:
     return ami in ("", "CUSTOM") or known.get(ami, False)
 
 
-def _is_bottlerocket(ami: str) -> bool:
+def _has_device_plugin(ami: str) -> bool:
     """Return True for an NVIDIA variant of Bottlerocket, which contains the device plugin.
 
     Source: docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html.
@@ -171,19 +180,19 @@ def _is_bottlerocket(ami: str) -> bool:
     return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
 
 
-def _template(world: World, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the inputs of a group's launch template."""
-    wanted = inner(given, "launchTemplate") or {}
+    reference = inner(inputs, "launchTemplate") or {}
     for row in world.find(TEMPLATE):
-        if wanted and (row.id == wanted.get("id") or row.inputs.get("name") == wanted.get("name")):
+        if reference and (row.id == reference.get("id") or row.inputs.get("name") == reference.get("name")):
             return row.inputs
     return {}
 
 
 def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
     """Return the first instance type of the list, which the cluster autoscaler also uses."""
-    listed = given.get("instanceTypes") or []
-    return str(listed[0] if listed else template.get("instanceType") or DEFAULT_TYPE)
+    types = given.get("instanceTypes") or []
+    return str(types[0] if types else template.get("instanceType") or DEFAULT_TYPE)
 
 
 def _machine(kind: str) -> gpu_catalog.Machine | None:
@@ -196,42 +205,44 @@ def _machine(kind: str) -> gpu_catalog.Machine | None:
 
 def _tags(world: World, name: str, row: Record) -> dict[str, str]:
     """Return the tags of the group's Auto Scaling group, which does not get the tags of the node group."""
-    scaled = {str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)}
-    found = {}
+    scaling_groups = {
+        str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)
+    }
+    tags = {}
     for tag in world.find(TAG):
         target = str(tag.inputs.get("autoscalingGroupName"))
         # Amazon names the Auto Scaling group eks-<node group>-<uuid>.
-        if target in scaled or (not scaled and target.startswith(f"eks-{name}-")):
-            found[str(inner(tag.inputs, "tag", "key"))] = str(inner(tag.inputs, "tag", "value"))
-    return found
+        if target in scaling_groups or (not scaling_groups and target.startswith(f"eks-{name}-")):
+            tags[str(inner(tag.inputs, "tag", "key"))] = str(inner(tag.inputs, "tag", "value"))
+    return tags
 
 
 def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return [one for _, one in items(resources.get("autoscalingGroups"))]
 
 
-def listed(given: Any, cluster: str) -> Iterator[Node]:
+def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     """Yield the nodes of `values: {kubernetes: {nodes: [...]}}` in sandbox.yaml.
 
     The keys of a node are name, labels, taints, allocatable and cluster.
     """
-    for at, one in items(given):
-        if cluster and one.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
+    for index, entry in items(entries):
+        if cluster and entry.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
             continue
         taints = tuple(
             Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
-            for _, taint in items(one.get("taints"))
+            for _, taint in items(entry.get("taints"))
         )
         amounts = {
-            name: amount for name, value in pairs(one.get("allocatable")) if (amount := quantity(value)) is not None
+            name: amount for name, value in pairs(entry.get("allocatable")) if (amount := quantity(value)) is not None
         }
-        name = str(one.get("name") or f"node-{at}")
-        labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(one.get("labels"))}}
+        name = str(entry.get("name") or f"node-{index}")
+        labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(entry.get("labels"))}}
         yield Node(name, labels, taints, amounts)
 
 
-def numbered(group: Group, used: Collection[str]) -> Iterator[Node]:
+def nodes_of(group: Group, used: Collection[str]) -> Iterator[Node]:
     """Yield the nodes of a group: the desired ones, and those started for pods that still run."""
-    for number in range(max(group.desired, group.most)):
+    for number in range(max(group.desired, group.max_nodes)):
         if number < group.desired or f"{group.name}-{number}" in used:
             yield group.node(number)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import printed, quantity
+from pulumi_sandbox.providers.kubernetes.fields import format_quantity, quantity
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.rules.resources import COMPUTE, is_extended
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import requests
@@ -22,47 +22,50 @@ ENDED = ("Succeeded", "Failed")
 
 def usage(spec: Mapping[str, Any]) -> dict[str, Fraction]:
     """Return the usage of a pod by quota key. GPUs count only as requests.nvidia.com/gpu."""
-    found = {"pods": Fraction(1), "count/pods": Fraction(1)}
+    amounts = {"pods": Fraction(1), "count/pods": Fraction(1)}
     for name, amount in requests(spec).items():
         if name in COMPUTE:
-            found |= {name: amount, f"requests.{name}": amount}
+            amounts |= {name: amount, f"requests.{name}": amount}
         elif is_extended(name):
-            found[f"requests.{name}"] = amount
+            amounts[f"requests.{name}"] = amount
     for name, amount in limits(spec).items():
         if name in COMPUTE:
-            found[f"limits.{name}"] = amount
-    return found
+            amounts[f"limits.{name}"] = amount
+    return amounts
 
 
 def limits(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    limited = [{"resources": {"limits": inner(one, "resources", "limits")}} for _, one in items(spec.get("containers"))]
-    return requests({"containers": limited})
+    containers = [
+        {"resources": {"limits": inner(one, "resources", "limits")}} for _, one in items(spec.get("containers"))
+    ]
+    return requests({"containers": containers})
 
 
 def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the reasons why a quota refuses a pod."""
-    asked = usage(spec)
+    pod_usage = usage(spec)
     for row in world.find(QUOTA):
         if inner(row.inputs, "metadata", "namespace") != namespace:
             continue
-        given = pairs(inner(row.inputs, "spec", "hard"))
-        hard = {key: amount for key, value in given if (amount := quantity(value)) is not None}
+        limits_of_quota = pairs(inner(row.inputs, "spec", "hard"))
+        hard = {key: amount for key, value in limits_of_quota if (amount := quantity(value)) is not None}
         quota = str(inner(row.inputs, "metadata", "name"))
-        text = f'pods "{name}" is forbidden'
-        if missing := sorted(key for key in hard if key not in asked and key.rpartition(".")[2] in COMPUTE):
-            who = ",".join(str(one.get("name")) for _, one in items(spec.get("containers")))
-            yield f"{text}: failed quota: {quota}: must specify {'; '.join(f'{key} for: {who}' for key in missing)}"
+        start = f'pods "{name}" is forbidden'
+        if missing := sorted(key for key in hard if key not in pod_usage and key.rpartition(".")[2] in COMPUTE):
+            container_names = ",".join(str(one.get("name")) for _, one in items(spec.get("containers")))
+            keys = "; ".join(f"{key} for: {container_names}" for key in missing)
+            yield f"{start}: failed quota: {quota}: must specify {keys}"
             continue
-        used = {key: _used(world, namespace, key) for key in hard if key in asked}
-        over = [key for key in sorted(used) if used[key] + asked[key] > hard[key]]
-        if over:
+        used = {key: _used(world, namespace, key) for key in hard if key in pod_usage}
+        exceeded = [key for key in sorted(used) if used[key] + pod_usage[key] > hard[key]]
+        if exceeded:
             yield (
-                f"{text}: exceeded quota: {quota}, requested: {_amounts(over, asked)}, used: {_amounts(over, used)}, "
-                f"limited: {_amounts(over, hard)}"
+                f"{start}: exceeded quota: {quota}, requested: {_amounts(exceeded, pod_usage)}, "
+                f"used: {_amounts(exceeded, used)}, limited: {_amounts(exceeded, hard)}"
             )
 
 
-def uncounted(hard: Any) -> list[str]:
+def keys_without_effect(hard: Any) -> list[str]:
     """Return the quota keys without effect.
 
     Extended resources are counted only by their requests. The API accepts other keys of them, but counts nothing.
@@ -71,13 +74,13 @@ def uncounted(hard: Any) -> list[str]:
 
 
 def _used(world: World, namespace: str, name: str) -> Fraction:
-    living = (
+    running_pods = (
         row
         for row in world.find(POD)
         if inner(row.inputs, "metadata", "namespace") == namespace
         and (name == "count/pods" or inner(row.outputs, "status", "phase") not in ENDED)
     )
-    return sum((usage(inner(row.inputs, "spec") or {}).get(name, Fraction(0)) for row in living), Fraction(0))
+    return sum((usage(inner(row.inputs, "spec") or {}).get(name, Fraction(0)) for row in running_pods), Fraction(0))
 
 
 def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
@@ -86,4 +89,4 @@ def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
 
 def _format_amount(name: str, amount: Fraction) -> str:
     """Print a sum of amounts. Memory and storage use binary units, as most manifests do."""
-    return printed(amount, binary="memory" in name or "storage" in name)
+    return format_quantity(amount, binary="memory" in name or "storage" in name)

@@ -10,20 +10,26 @@ from typing import Any
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, PCI_LABEL, STRATEGY
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling import affinity
-from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit, misfit, requests, takes_daemon, unschedulable
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
+    Misfit,
+    misfit_of,
+    requests,
+    runs_daemon,
+    unschedulable_message,
+)
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, groups, listed, numbered
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, groups, listed_nodes, nodes_of
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
 POD = "kubernetes:core/v1:Pod"
-PLUGIN = "k8s-device-plugin"
-LABELLER = "node-feature-discovery"
+DEVICE_PLUGIN = "k8s-device-plugin"
+FEATURE_DISCOVERY = "node-feature-discovery"
 ENDED = ("Succeeded", "Failed")
 # The deviceListStrategy of Bottlerocket's plugin (bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins).
-BROUGHT = "volume-mounts"
+BUILTIN_STRATEGY = "volume-mounts"
 
 
 @dataclass(frozen=True)
@@ -48,17 +54,17 @@ class Scheduler:
     def launches(self, log: Log) -> Launches:
         return Launches(self.world, self.workspace, log)
 
-    def is_blind(self) -> bool:
+    def knows_no_node(self) -> bool:
         """Return True if the sandbox knows no node and therefore cannot place pods."""
         return not any(groups(self.world, self.cluster())) and not self.values().get("nodes")
 
     def nodes(self) -> list[Node]:
         """Return the running nodes with their advertised GPUs."""
         cluster, used = self.cluster(), {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
-        found = [*listed(self.values().get("nodes"), cluster)]
+        all_nodes = [*listed_nodes(self.values().get("nodes"), cluster)]
         for group in groups(self.world, cluster):
-            found.extend(numbered(group, used))
-        return [self.advertised(one) for one in found]
+            all_nodes.extend(nodes_of(group, used))
+        return [self.with_advertised_gpus(node) for node in all_nodes]
 
     def running(self, node: str = "") -> Iterator[Record]:
         """Yield the pods on a node, or on all nodes without a name."""
@@ -67,7 +73,7 @@ class Scheduler:
             if place and place == (node or place) and inner(row.outputs, "status", "phase") not in ENDED:
                 yield row
 
-    def daemons(self, what: str) -> Iterator[Mapping[str, Any]]:
+    def daemon_specs(self, name_part: str) -> Iterator[Mapping[str, Any]]:
         """Yield the pod specs of DaemonSets with `what` in their name or image.
 
         A DaemonSet that was edited to have no ready pod is left out.
@@ -77,26 +83,26 @@ class Scheduler:
                 continue
             spec = inner(row.inputs, "spec", "template", "spec") or {}
             images = [str(one.get("image")) for _, one in items(spec.get("containers"))]
-            if what in row.id or any(what in image for image in images):
+            if name_part in row.id or any(name_part in image for image in images):
                 yield spec
 
-    def advertised(self, node: Node) -> Node:
+    def with_advertised_gpus(self, node: Node) -> Node:
         """Return the node with its GPUs as allocatable if a device plugin runs on the node."""
         if not node.gpus:
             return node
-        if any(takes_daemon(spec, node) for spec in self.daemons(LABELLER)):
+        if any(runs_daemon(spec, node) for spec in self.daemon_specs(FEATURE_DISCOVERY)):
             node = replace(node, labels={**node.labels, PCI_LABEL: "true"})
-        if node.brings_plugin or any(takes_daemon(spec, node) for spec in self.daemons(PLUGIN)):
+        if node.has_builtin_plugin or any(runs_daemon(spec, node) for spec in self.daemon_specs(DEVICE_PLUGIN)):
             return replace(node, allocatable={**node.allocatable, GPU: Fraction(node.gpus)})
         return node
 
     def gpus(self, name: str, container: Mapping[str, Any]) -> int:
         """Return the number of GPUs that a container sees on the node; 0 for an unknown node."""
-        for node in (one for one in self.nodes() if one.name == name and one.gpus):
-            spoken = [BROUGHT] if node.brings_plugin else []
-            for spec in self.daemons(PLUGIN):
-                spoken += [_strategy(spec)] if takes_daemon(spec, node) else []
-            return gpus(container, node.toolkit, ",".join(spoken).split(","), node.gpus)
+        for node in (each for each in self.nodes() if each.name == name and each.gpus):
+            strategies = [BUILTIN_STRATEGY] if node.has_builtin_plugin else []
+            for spec in self.daemon_specs(DEVICE_PLUGIN):
+                strategies += [_strategy(spec)] if runs_daemon(spec, node) else []
+            return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
         return 0
 
     def place(
@@ -110,55 +116,55 @@ class Scheduler:
             launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
         """
         nodes, meta = self.nodes(), meta or {}
-        found = [self._misfit(spec, one) or self._kept_off(spec, meta, one, nodes) for one in nodes]
-        for node, wrong in zip(nodes, found, strict=True):
-            if wrong is None:
+        misfits = [self._misfit(spec, each) or self._anti_affinity(spec, meta, each, nodes) for each in nodes]
+        for node, misfit in zip(nodes, misfits, strict=True):
+            if misfit is None:
                 return Placement(node.name)
-        wrongs = [one for one in found if one is not None]
-        for group in self._growing(spec):
-            node = self.advertised(group.node(self._next(group)))
-            wrong = self._misfit(spec, node) or self._kept_off(spec, meta, node, nodes)
-            if wrong is not None:
-                wrongs.append(wrong)
-            elif launches is None or not launches.refused(group):
+        found_misfits = [each for each in misfits if each is not None]
+        for group in self._groups_to_grow(spec):
+            node = self.with_advertised_gpus(group.node(self._next(group)))
+            misfit = self._misfit(spec, node) or self._anti_affinity(spec, meta, node, nodes)
+            if misfit is not None:
+                found_misfits.append(misfit)
+            elif launches is None or not launches.is_refused(group):
                 return Placement(node.name, started=group.name)
-        return Placement(message=unschedulable(wrongs))
+        return Placement(message=unschedulable_message(found_misfits))
 
     def _misfit(self, spec: Mapping[str, Any], node: Node) -> Misfit | None:
         used: dict[str, Fraction] = {}
         for row in self.running(node.name):
             for name, amount in requests(inner(row.inputs, "spec") or {}).items():
                 used[name] = used.get(name, Fraction(0)) + amount
-        return misfit(spec, node, used)
+        return misfit_of(spec, node, used)
 
-    def _kept_off(
+    def _anti_affinity(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: Node, nodes: Iterable[Node]
     ) -> Misfit | None:
-        known = {one.name: one for one in nodes}
+        node_of_name = {each.name: each for each in nodes}
         others = [
-            affinity.Pod(inner(row.inputs, "metadata") or {}, inner(row.inputs, "spec") or {}, known[place])
+            affinity.Pod(inner(row.inputs, "metadata") or {}, inner(row.inputs, "spec") or {}, node_of_name[place])
             for row in self.running()
-            if (place := str(inner(row.inputs, "spec", "nodeName"))) in known
+            if (place := str(inner(row.inputs, "spec", "nodeName"))) in node_of_name
         ]
-        return affinity.kept_off(affinity.Pod(meta, spec, node), others)
+        return affinity.anti_affinity(affinity.Pod(meta, spec, node), others)
 
-    def _growing(self, spec: Mapping[str, Any]) -> Iterable[Group]:
+    def _groups_to_grow(self, spec: Mapping[str, Any]) -> Iterable[Group]:
         """Yield the groups in which the autoscaler would start a node for the pod.
 
         The autoscaler checks a running node of the group, or predicts the first node from the tags.
         """
         for group in groups(self.world, self.cluster()):
-            if self._next(group) >= group.most:
+            if self._next(group) >= group.max_nodes:
                 continue
-            example = self.advertised(group.node(0)) if group.desired else group.imagined()
-            if misfit(spec, example, {}) is None:
+            example = self.with_advertised_gpus(group.node(0)) if group.desired else group.predicted_node()
+            if misfit_of(spec, example, {}) is None:
                 yield group
 
     def _next(self, group: Group) -> int:
         """Return the number of the next node, or the maximum if the group is full."""
         used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
-        free = (number for number in range(group.desired, group.most) if f"{group.name}-{number}" not in used)
-        return next(free, group.most)
+        free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
+        return next(free, group.max_nodes)
 
 
 def _strategy(spec: Mapping[str, Any]) -> str:

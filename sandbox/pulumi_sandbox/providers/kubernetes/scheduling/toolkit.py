@@ -22,7 +22,7 @@ VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Toolkit:
-    """The device lists that the toolkit accepts from unprivileged containers."""
+    """The ways in which an unprivileged container may request GPUs: by an environment variable, or by volume mounts."""
 
     by_variable: bool
     by_mounts: bool
@@ -40,11 +40,11 @@ def toolkit(ami: str, user_data: Any) -> Toolkit:
 
     Releases of AL2023 differ; the sandbox assumes the less restrictive setting.
     """
-    found = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
+    default = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
     settings = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
     return Toolkit(
-        by_variable=settings.get("envvar-when-unprivileged", found.by_variable),
-        by_mounts=settings.get("as-volume-mounts", found.by_mounts),
+        by_variable=settings.get("envvar-when-unprivileged", default.by_variable),
+        by_mounts=settings.get("as-volume-mounts", default.by_mounts),
     )
 
 
@@ -55,18 +55,20 @@ def _text(user_data: Any) -> str:
         return ""  # a secret, stored as a digest
 
 
-def gpus(container: Mapping[str, Any], found: Toolkit, strategies: Collection[str], on_node: int) -> int:
+def gpus(container: Mapping[str, Any], toolkit_settings: Toolkit, strategies: Collection[str], on_node: int) -> int:
     """Return the number of GPUs that a container sees. Variables of its image are unknown and do not count."""
     if inner(container, "securityContext", "privileged") is True:
         return on_node
-    asked = int(quantity(inner(container, "resources", "limits", GPU)) or 0)
-    listens = found.by_variable and _variable(container) == "all"
-    if not asked:
-        return on_node if listens else 0
-    if any(one.startswith("cdi-") for one in strategies):
-        return on_node if listens else asked
-    heard = ("volume-mounts" in strategies and found.by_mounts) or ("envvar" in strategies and found.by_variable)
-    return asked if heard else 0
+    requested = int(quantity(inner(container, "resources", "limits", GPU)) or 0)
+    sees_all = toolkit_settings.by_variable and _variable(container) == "all"
+    if not requested:
+        return on_node if sees_all else 0
+    if any(each.startswith("cdi-") for each in strategies):
+        return on_node if sees_all else requested
+    is_listed = ("volume-mounts" in strategies and toolkit_settings.by_mounts) or (
+        "envvar" in strategies and toolkit_settings.by_variable
+    )
+    return requested if is_listed else 0
 
 
 def _variable(container: Mapping[str, Any]) -> str:

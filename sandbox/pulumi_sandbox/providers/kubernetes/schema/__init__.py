@@ -1,0 +1,1 @@
+"""Kubernetes' JSON schemas, and the custom resource definitions of ARC (Actions Runner Controller)."""

@@ -14,33 +14,33 @@ GROUP = "actions.github.com"
 # actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
 KINDS = ("AutoscalingListener", "AutoscalingRunnerSet", "EphemeralRunner", "EphemeralRunnerSet")
 # The sandbox's annotation with the version of the chart that installed a definition.
-BROUGHT = "pulumi-sandbox/chart-version"
+CHART_VERSION_ANNOTATION = "pulumi-sandbox/chart-version"
 
 
-def name(kind: str) -> str:
+def definition_name(kind: str) -> str:
     return f"{kind.lower()}s.{GROUP}"
 
 
 def find(world: World, kind: str) -> Record | None:
-    return world.get(PATCH, name(kind)) or world.get(DEFINITION, name(kind))
+    return world.get(PATCH, definition_name(kind)) or world.get(DEFINITION, definition_name(kind))
 
 
-def bring(world: World, number: str) -> None:
+def install_missing(world: World, number: str) -> None:
     """Create the missing definitions of a chart, as Helm does at the installation only.
 
     Source: helm/helm v3.20.2, pkg/action/install.go, installCRDs.
     """
     for kind in KINDS:
         if find(world, kind) is None:
-            called, names = name(kind), {"kind": kind, "plural": f"{kind.lower()}s"}
-            given = {
-                "metadata": {"name": called, "annotations": {BROUGHT: number}},
+            name, names = definition_name(kind), {"kind": kind, "plural": f"{kind.lower()}s"}
+            definition = {
+                "metadata": {"name": name, "annotations": {CHART_VERSION_ANNOTATION: number}},
                 "spec": {"group": GROUP, "names": names, "scope": "Namespaced"},
             }
-            world.insert(Record(DEFINITION, called, called, "", given, given, "controller"))
+            world.insert(Record(DEFINITION, name, name, "", definition, definition, "controller"))
 
 
-def patch(res: Resource) -> None:
+def apply_patch(res: Resource) -> None:
     """Apply a patch of a definition, which creates or takes over the whole definition.
 
     Source: pulumi-kubernetes at 94977969, provider/pkg/await/await.go, Creation and updateResource.
@@ -52,7 +52,7 @@ def refusals(world: World, res: Resource) -> Iterator[str]:
     """Yield an error if a definition is missing: the controller exits, and its release never becomes ready."""
     if res.old_inputs is None and not res.inputs.get("skipCrds"):
         return
-    if missing := [name(kind) for kind in KINDS if find(world, kind) is None]:
+    if missing := [definition_name(kind) for kind in KINDS if find(world, kind) is None]:
         yield (
             f"the controller's custom resource definitions are missing: {', '.join(missing)}\n"
             "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions only "
@@ -60,14 +60,15 @@ def refusals(world: World, res: Resource) -> Iterator[str]:
         )
 
 
-def old(world: World, number: str) -> Iterator[str]:
+def version_warnings(world: World, number: str) -> Iterator[str]:
     """Yield a warning for each definition that a chart of another minor version installed."""
     for kind in KINDS:
         row = find(world, kind)
-        brought = inner(row.inputs, "metadata", "annotations", BROUGHT) if row else None
-        if brought and minor(str(brought)) != minor(number):
-            yield f"{name(kind)} is still version {brought}: Helm does not update it, and fields of {number} are lost"
+        installed = inner(row.inputs, "metadata", "annotations", CHART_VERSION_ANNOTATION) if row else None
+        if installed and minor_version(str(installed)) != minor_version(number):
+            name = definition_name(kind)
+            yield f"{name} is still version {installed}: Helm does not update it, and fields of {number} are lost"
 
 
-def minor(number: str) -> list[str]:
+def minor_version(number: str) -> list[str]:
     return number.split(".")[:2]

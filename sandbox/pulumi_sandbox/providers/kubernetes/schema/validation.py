@@ -20,7 +20,7 @@ from pulumi_sandbox.providers.values import Unknown
 VERSION = "1.36"
 # JSON schema types, with their names in the errors of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
 # typed/validate.go).
-WANTED = {
+TYPE_NAMES = {
     "string": "string",
     "integer": "numeric (int or float)",
     "number": "numeric (int or float)",
@@ -41,49 +41,51 @@ KEY_DEFAULTS = {"protocol": "TCP"}
 def definitions() -> dict[str, Any]:
     """Return the types of the API by their names in Kubernetes' OpenAPI document."""
     folder = files("kubernetes_validate").joinpath("kubernetes-json-schema", f"v{VERSION}.0-local-strict")
-    found: dict[str, Any] = json.loads(folder.joinpath("_definitions.json").read_text(encoding="utf-8"))["$defs"]
-    return found
+    by_name: dict[str, Any] = json.loads(folder.joinpath("_definitions.json").read_text(encoding="utf-8"))["$defs"]
+    return by_name
 
 
 @cache
 def kinds() -> dict[tuple[str, str], str]:
     """Return the OpenAPI name of each kind by its API version, such as `apps/v1` or `v1`, and its name."""
-    found = {}
+    by_name = {}
     for name, definition in definitions().items():
         for one in definition.get("x-kubernetes-group-version-kind", ()):
             version = f"{one['group']}/{one['version']}" if one["group"] else one["version"]
-            found[version, one["kind"]] = name
-    return found
+            by_name[version, one["kind"]] = name
+    return by_name
 
 
-def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_list_keys(_validator: Any, keys: list[str], elements: Any, _schema: Any) -> Iterator[ValidationError]:
     """Yield an error for list elements with the same key fields (typed/validate.go, visitListItems)."""
-    seen = set()
-    for _, one in items(listed):
-        found = [(key, one.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
-        if any(not isinstance(value, str | int) for _, value in found):
+    key_texts = set()
+    for _, element in items(elements):
+        key_values = [(key, element.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
+        if any(not isinstance(value, str | int) for _, value in key_values):
             continue  # another rule reports a missing key, and an unknown value is not an error
-        text = ",".join(f"{key}={format_value(value)}" for key, value in found)
-        if text in seen:
-            yield ValidationError(f"duplicate entries for key [{text}]")
-        seen.add(text)
+        key_text = ",".join(f"{key}={format_value(value)}" for key, value in key_values)
+        if key_text in key_texts:
+            yield ValidationError(f"duplicate entries for key [{key_text}]")
+        key_texts.add(key_text)
 
 
-def _amount(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_quantity(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
     if isinstance(value, list | dict):
         yield ValidationError(f"expected any scalar, got &{{{go_format.text(value)}}}")
     elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
         yield ValidationError(QUANTITY_WRONG)
 
 
-def _port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
     """Yield an error unless the port is a number or a name (encoding/json, UnmarshalTypeError)."""
     if isinstance(value, bool | float | list | dict):
         number = f" {value}" if isinstance(value, float) else ""
         yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
 
 
-Checker = validators.extend(Draft202012Validator, {KEYS: _each_once, QUANTITY: _amount, PORT: _port})
+Checker = validators.extend(
+    Draft202012Validator, {KEYS: _check_list_keys, QUANTITY: _check_quantity, PORT: _check_port}
+)
 
 
 @cache
@@ -93,17 +95,17 @@ def _validator(name: str) -> Any:
     return Checker({"$ref": f"#/$defs/{name}", "$defs": local})
 
 
-def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
+def check(api_version: str, kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems that the schema finds; a kind without a schema has none."""
     name = kinds().get((api_version, kind))
     if name is None:
         return
-    for error in _validator(name).iter_errors(given):
+    for error in _validator(name).iter_errors(inputs):
         yield from _problems(error)
 
 
 def _problems(error: ValidationError) -> Iterator[Problem]:
-    path = joined(error.absolute_path)
+    path = path_text(error.absolute_path)
     if isinstance(error.instance, Unknown):
         return  # the value is unknown during a preview
     match error.validator:
@@ -113,20 +115,20 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             name = next(one for one in missing if repr(one) in error.message)
             yield required(f"{path}.{name}" if path else name)
         case "additionalProperties":
-            known = error.schema.get("properties", {})
+            properties = error.schema.get("properties", {})
             for name in error.instance:
-                if name not in known:
+                if name not in properties:
                     yield Problem(f"{path}.{name}" if path else name, "field not declared in schema")
         case "type":
-            wanted = next(one for one in _listed(error.validator_value) if one != "null")
-            yield required(path) if error.instance is None else Problem(path, _mistyped(wanted, error))
+            wanted_type = next(one for one in _as_list(error.validator_value) if one != "null")
+            yield required(path) if error.instance is None else Problem(path, _type_message(wanted_type, error))
         case _:
             yield Problem(path, error.message)
 
 
-def _mistyped(wanted: str, error: ValidationError) -> str:
+def _type_message(wanted_type: str, error: ValidationError) -> str:
     value = error.instance
-    match wanted:
+    match wanted_type:
         case "integer" if isinstance(value, float):
             return f"cannot convert float64 to {error.schema.get('format', 'int64')}"
         case "integer" | "number":
@@ -135,14 +137,14 @@ def _mistyped(wanted: str, error: ValidationError) -> str:
             got = f"&value.valueUnstructured{{Value:{go_format.source(value)}}}"
         case _:
             got = f"&{{{go_format.text(value)}}}"
-    return f"expected {WANTED[wanted]}, got {got}"
+    return f"expected {TYPE_NAMES[wanted_type]}, got {got}"
 
 
-def _listed(types: str | list[str]) -> list[str]:
+def _as_list(types: str | list[str]) -> list[str]:
     return [types] if isinstance(types, str) else types
 
 
-def joined(path: Any) -> str:
+def path_text(path: Any) -> str:
     """Return a path such as `spec.containers[0].name`; map keys are not quoted."""
     text = ""
     for step in path:

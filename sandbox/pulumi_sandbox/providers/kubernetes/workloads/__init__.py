@@ -1,0 +1,1 @@
+"""Pods that run: Jobs with their containers, and the runners of scale sets."""

@@ -86,18 +86,18 @@ def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, A
     """Return the error of an `up` for a Job that is not ready."""
     name = str(inner(res.inputs, "metadata", "name"))
     if failure(status):
-        why = failed(name)
+        reason = failed(name)
     elif cancelled:
-        why = f'Resource operation was cancelled for "{name}"'
+        reason = f'Resource operation was cancelled for "{name}"'
     else:
-        why = f"'{name}' timed out waiting to be Ready"
+        reason = f"'{name}' timed out waiting to be Ready"
     if res.old_inputs is None:
         text = (
             f'resource "{res.urn}" was successfully created, but the Kubernetes API server reported that it failed to '
-            f"fully initialize or become live: {why}"
+            f"fully initialize or become live: {reason}"
         )
     else:
-        text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {why}'
+        text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {reason}'
     return NotReady(text, reasons(status, pods), {"status": status})
 
 

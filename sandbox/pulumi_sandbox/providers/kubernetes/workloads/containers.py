@@ -26,7 +26,7 @@ from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pa
 from pulumi_sandbox.providers.kubernetes.workloads import dns_names, network
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.machines.settings import GuestSettings
-from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, supervised
+from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
@@ -41,7 +41,7 @@ FINISHED = "Finished running startup scripts."
 
 
 @dataclass(frozen=True)
-class Ended:
+class ContainerResult:
     """The result of a container; `killed` is True if the sandbox stopped the container."""
 
     name: str
@@ -83,19 +83,19 @@ class Containers:
     def files(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the files that ConfigMaps mount into the container, by path."""
         volumes = {str(one.get("name")): one for _, one in items(spec.get("volumes"))}
-        found: dict[str, bytes] = {}
+        file_contents: dict[str, bytes] = {}
         for _, mount in items(container.get("volumeMounts")):
-            wanted = inner(volumes.get(str(mount.get("name"))), "configMap")
-            row = self.world.get(CONFIG_MAP, f"{namespace}/{inner(wanted, 'name')}")
+            config_map = inner(volumes.get(str(mount.get("name"))), "configMap")
+            row = self.world.get(CONFIG_MAP, f"{namespace}/{inner(config_map, 'name')}")
             if row is None:
                 continue
-            keys = {str(one.get("key")): str(one.get("path")) for _, one in items(inner(wanted, "items"))}
+            keys = {str(one.get("key")): str(one.get("path")) for _, one in items(inner(config_map, "items"))}
             for key, data in contents(row.inputs).items():
                 name = keys.get(key) if keys else key
-                place = str(mount.get("mountPath")).rstrip("/")
+                mount_path = str(mount.get("mountPath")).rstrip("/")
                 if name and mount.get("subPath") in (None, "", name):
-                    found[place if mount.get("subPath") else f"{place}/{name}"] = data
-        return found
+                    file_contents[mount_path if mount.get("subPath") else f"{mount_path}/{name}"] = data
+        return file_contents
 
     def run(
         self,
@@ -104,56 +104,57 @@ class Containers:
         limit_sec: float | None,
         say: Callable[[str], None],
         stopped: Callable[[], bool] = lambda: False,
-    ) -> Ended:
-        enforced = bool(self.images.values().get("networkPolicies", True))
+    ) -> ContainerResult:
+        policies_enforced = bool(self.images.values().get("networkPolicies", True))
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-"))
-            api = stack.enter_context(network.api_server(self.world, pod.namespace, pod.labels, enforced))
+            api = stack.enter_context(network.api_server(self.world, pod.namespace, pod.labels, policies_enforced))
             root = Path(folder).resolve()
-            moved = self._mount(root, pod, container)
+            local_paths = self._mount(root, pod, container)
             log = str(container.get("terminationMessagePath") or TERMINATION_LOG)
-            moved[log] = str(root / "termination-log")
+            local_paths[log] = str(root / "termination-log")
             environment = {**api, **self._environment(pod, container)}
-            command = [_expanded(one, environment) for one in _command(container)]
+            command = [_expand(one, environment) for one in _command(container)]
             # Values of sandbox.yaml contain paths of this computer and stay as they are. Such a path may start like a
             # mount path, such as /tmp.
-            there = {
-                name: value if name in pod.environment else _moved(value, moved) for name, value in environment.items()
+            local_environment = {
+                name: value if name in pod.environment else _with_local_paths(value, local_paths)
+                for name, value in environment.items()
             }
             if pod.names and pod.spec.get("subdomain"):
-                there |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), there)
+                local_environment |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), local_environment)
             devices = _devices(root / "dev", pod.gpus(container))
-            arguments = [devices if one == DEVICES else _moved(one, moved) for one in command]
-            lines, code, killed = self._execute(arguments, there, limit_sec, say, stopped)
+            arguments = [devices if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
+            lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, lines, code)
-            return Ended(str(container.get("name")), code, message, killed)
+            return ContainerResult(str(container.get("name")), code, message, killed)
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         """Create folders and files for the mounts, and return their local paths by the paths in the container."""
-        moved = {}
-        for _, one in items(container.get("volumeMounts")):
-            place = str(one.get("mountPath")).rstrip("/")
-            here = root / "mounts" / place.strip("/")
-            here.mkdir(parents=True, exist_ok=True)
-            moved[place] = str(here)
+        local_paths = {}
+        for _, mount in items(container.get("volumeMounts")):
+            mount_path = str(mount.get("mountPath")).rstrip("/")
+            local_path = root / "mounts" / mount_path.strip("/")
+            local_path.mkdir(parents=True, exist_ok=True)
+            local_paths[mount_path] = str(local_path)
         for path, data in self.files(pod.namespace, pod.spec, container).items():
-            here = root / "mounts" / path.strip("/")
-            if here.is_dir():
-                here.rmdir()  # a single file, mounted with subPath
-            here.write_bytes(data)
-        return moved
+            local_path = root / "mounts" / path.strip("/")
+            if local_path.is_dir():
+                local_path.rmdir()  # a single file, mounted with subPath
+            local_path.write_bytes(data)
+        return local_paths
 
     def _environment(self, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         fields = {"metadata.name": pod.name, "metadata.namespace": pod.namespace, "spec.nodeName": pod.node}
         fields |= {f"metadata.labels['{name}']": value for name, value in pod.labels.items()}
-        found: dict[str, str] = {"LANG": os.environ.get("LANG", "C.UTF-8")}
-        for _, one in items(container.get("env")):
-            source = inner(one, "valueFrom", "fieldRef", "fieldPath")
-            value = fields.get(str(source)) if source else one.get("value")
+        variables: dict[str, str] = {"LANG": os.environ.get("LANG", "C.UTF-8")}
+        for _, entry in items(container.get("env")):
+            source = inner(entry, "valueFrom", "fieldRef", "fieldPath")
+            value = fields.get(str(source)) if source else entry.get("value")
             if value is not None:
-                found[str(one.get("name"))] = _expanded(str(value), found)
+                variables[str(entry.get("name"))] = _expand(str(value), variables)
         packages = self.images.user_packages(pod.spec, container)
-        return {**found, **({"PYTHONPATH": packages} if packages else {}), **pod.environment}
+        return {**variables, **({"PYTHONPATH": packages} if packages else {}), **pod.environment}
 
     def _execute(
         self,
@@ -163,19 +164,19 @@ class Containers:
         say: Callable[[str], None],
         stopped: Callable[[], bool],
     ) -> tuple[list[str], int, bool]:
-        process = supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
+        process = start_supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
         assert process.stdin is not None  # noqa: S101 -- opened as pipes
         assert process.stdout is not None  # noqa: S101
         lines: list[str] = []
-        codes: list[int] = []
-        over = threading.Event()
-        reader = threading.Thread(target=_read, args=(process.stdout, lines, codes, over, say), daemon=True)
+        exit_codes: list[int] = []
+        finished = threading.Event()
+        reader = threading.Thread(target=_read, args=(process.stdout, lines, exit_codes, finished, say), daemon=True)
         reader.start()
-        until = None if limit_sec is None else time.monotonic() + limit_sec
-        while not over.wait(0.1) and not self.cancelled.is_set() and not stopped():
-            if until is not None and time.monotonic() >= until:
+        deadline = None if limit_sec is None else time.monotonic() + limit_sec
+        while not finished.wait(0.1) and not self.cancelled.is_set() and not stopped():
+            if deadline is not None and time.monotonic() >= deadline:
                 break
-        killed = not over.is_set()
+        killed = not finished.is_set()
         process.stdin.close()  # closing the pipe ends every process that the container started
         try:
             process.wait(STOP_SEC)
@@ -184,7 +185,7 @@ class Containers:
         reader.join(timeout=1)
         process.stdout.close()
         # 137 is the exit code of a container that SIGKILL ended.
-        return lines, 137 if killed else (codes[0] if codes else 0), killed
+        return lines, 137 if killed else (exit_codes[0] if exit_codes else 0), killed
 
 
 def _devices(folder: Path, gpus: int) -> str:
@@ -196,20 +197,20 @@ def _devices(folder: Path, gpus: int) -> str:
 
 
 def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:
-    found = {name: str(value).encode() for name, value in pairs(config_map.get("data"))}
+    data_of_key = {name: str(value).encode() for name, value in pairs(config_map.get("data"))}
     for name, value in pairs(config_map.get("binaryData")):
         try:
-            found[name] = base64.b64decode(value, validate=True)
+            data_of_key[name] = base64.b64decode(value, validate=True)
         except (binascii.Error, TypeError, ValueError):
             continue  # a secret, stored as a digest
-    return found
+    return data_of_key
 
 
 def _command(container: Mapping[str, Any]) -> list[str]:
     return [str(one) for key in ("command", "args") for one in container.get(key) or ()]
 
 
-def _expanded(text: str, environment: Mapping[str, str]) -> str:
+def _expand(text: str, environment: Mapping[str, str]) -> str:
     """Expand $(NAME) in a command or a variable; `$$` becomes `$`.
 
     Source: kubernetes.io, "Define Dependent Environment Variables".
@@ -218,32 +219,34 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
     return found.sub(lambda at: "$" if at[0] == "$$" else environment.get(at[1], at[0]), text)
 
 
-def _moved(text: str, places: Mapping[str, str]) -> str:
+def _with_local_paths(text: str, local_paths: Mapping[str, str]) -> str:
     """Replace paths of the container by local paths.
 
     One pass replaces all paths, because a local path is below /tmp and could match a second time.
     """
-    longest = "|".join(re.escape(place) for place in sorted(places, key=len, reverse=True))
-    return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: places[found[1]], text)
+    longest = "|".join(re.escape(place) for place in sorted(local_paths, key=len, reverse=True))
+    return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: local_paths[found[1]], text)
 
 
-def _read(stream: Any, lines: list[str], codes: list[int], over: threading.Event, say: Callable[[str], None]) -> None:
+def _read(
+    stream: Any, lines: list[str], exit_codes: list[int], finished: threading.Event, say: Callable[[str], None]
+) -> None:
     for raw in stream:
         line = raw.decode(errors="replace").rstrip("\r\n")
         if line.startswith(PREFIX):
             lines.append(line.removeprefix(PREFIX))
             say(lines[-1])
-        elif found := FAILED.fullmatch(line):
-            number = int(found[1])
-            codes.append(number if number >= 0 else 128 - number)
+        elif failure := FAILED.fullmatch(line):
+            number = int(failure[1])
+            exit_codes.append(number if number >= 0 else 128 - number)
         elif line == FINISHED:
             break
-    over.set()
+    finished.set()
 
 
 def _message(path: Path, container: Mapping[str, Any], lines: list[str], code: int) -> str:
     """Return the termination message that the kubelet would store."""
-    found = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace") if path.is_file() else ""
-    if not found and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-        found = "\n".join(lines[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")
-    return found
+    message = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace") if path.is_file() else ""
+    if not message and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        message = "\n".join(lines[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")
+    return message

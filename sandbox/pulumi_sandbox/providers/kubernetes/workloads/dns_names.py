@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.world.store import World
 
 SERVICE = "kubernetes:core/v1:Service"
-STAND_IN = Path(__file__).parent / "cluster_dns"
+RESOLVER_FOLDER = Path(__file__).parent / "cluster_dns"
 
 
 def names(world: World, namespace: str) -> Iterator[tuple[str, str]]:
@@ -27,18 +27,18 @@ def names(world: World, namespace: str) -> Iterator[tuple[str, str]]:
         spec, meta = inner(row.inputs, "spec") or {}, inner(row.inputs, "metadata") or {}
         host, subdomain = spec.get("hostname"), spec.get("subdomain")
         running = inner(row.outputs, "status", "phase") == "Running"
-        if host and running and meta.get("namespace") == namespace and _is_behind(world, meta, str(subdomain)):
+        if host and running and meta.get("namespace") == namespace and _is_selected_by(world, meta, str(subdomain)):
             number = zlib.crc32(row.id.encode())
             # kubeadm's guides use 10.244.0.0/16 for pods.
             yield f"{host}.{subdomain}", f"10.244.{number >> 8 & 255}.{number & 255}"
 
 
-def _is_behind(world: World, meta: Mapping[str, Any], service: str) -> bool:
+def _is_selected_by(world: World, meta: Mapping[str, Any], service: str) -> bool:
     row = world.get(SERVICE, f"{meta.get('namespace')}/{service}")
     spec = inner(row.inputs, "spec") if row else None
-    chosen = inner(spec, "selector")
+    selector = inner(spec, "selector")
     labels = meta.get("labels") or {}
-    return inner(spec, "clusterIP") == "None" and bool(chosen) and chosen.items() <= labels.items()
+    return inner(spec, "clusterIP") == "None" and bool(selector) and selector.items() <= labels.items()
 
 
 def environment(file: Path, service: str, others: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ def environment(file: Path, service: str, others: Mapping[str, str]) -> dict[str
 
     `others` are the program's other variables.
     """
-    paths = os.pathsep.join(filter(None, (str(STAND_IN), others.get("PYTHONPATH"))))
+    paths = os.pathsep.join(filter(None, (str(RESOLVER_FOLDER), others.get("PYTHONPATH"))))
     return {"PYTHONPATH": paths, "PULUMI_SANDBOX_NAMES": str(file), "PULUMI_SANDBOX_SERVICE": service}
 
 

@@ -1,4 +1,7 @@
-"""Run a Job at its creation, and check its status again at every later step, as the kubernetes provider does."""
+"""Wait for Jobs as the kubernetes provider does: run a Job at its creation, and check its status at each later step.
+
+This is how a stack fails if the smoke check of its gate, which is a Job, fails.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
     "container's image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
-WAITED_OUT = "the provider does not recognize {} and waits {:.0f} s; the sandbox does not wait"
+NOT_WAITED = "the provider does not recognize {} and waits {:.0f} s; the sandbox does not wait"
 
 
 @dataclass
@@ -48,21 +51,21 @@ class Gate:
     def settings(self) -> GuestSettings:
         try:
             return guest_settings.guest(self.workspace.settings_file, self.workspace.project)
-        except SettingsError as wrong:
-            raise Refused(str(wrong)) from None
+        except SettingsError as error:
+            raise Refused(str(error)) from None
 
     def refusals(self, res: Resource) -> Iterator[str]:
         """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""
-        spec, space = (
+        spec, namespace = (
             inner(res.inputs, "spec", "template", "spec") or {},
             str(inner(res.inputs, "metadata", "namespace")),
         )
         for kind in ("initContainers", "containers"):
-            for _, one in items(spec.get(kind)):
-                if self.containers.programs(space, spec, one):
+            for _, container in items(spec.get(kind)):
+                if self.containers.programs(namespace, spec, container):
                     settings = self.settings()
                     if not settings.runs:
-                        yield NOT_ALLOWED.format(one.get("name"))
+                        yield NOT_ALLOWED.format(container.get("name"))
                     yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
@@ -81,13 +84,13 @@ class Gate:
         for _, one in items(status.get("conditions")):
             if not await_rules.failure(status):
                 res.log(f"{one['reason']}: {one['message']}", "info")
-                res.log(WAITED_OUT.format(one["reason"], await_rules.timeout_sec(res)), "info")
+                res.log(NOT_WAITED.format(one["reason"], await_rules.timeout_sec(res)), "info")
         if await_rules.annotation(res.inputs, await_rules.SKIP) == "true":
             res.log(unready.reasons[-1], "info")
             return {"status": status}
         raise unready
 
-    def stuck(self, record: Record) -> NotReady | None:
+    def not_ready(self, record: Record) -> NotReady | None:
         """Return the error of a Job that has not succeeded (job.go, Read)."""
         status = record.outputs.get("status")
         skipped = await_rules.annotation(record.inputs, await_rules.SKIP) == "true"

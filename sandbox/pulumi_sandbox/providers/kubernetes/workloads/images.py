@@ -41,7 +41,7 @@ class Images:
     """Returns the values of sandbox.yaml and the fixtures for the cluster."""
     project: Path
 
-    def described(self, image: str) -> Mapping[str, Any]:
+    def entry_of(self, image: str) -> Mapping[str, Any]:
         """Return the first entry that matches the image; empty if no entry matches."""
         found = (one for _, one in items(self.values().get("images")) if fnmatchcase(image, str(one.get("match"))))
         return next(found, {})
@@ -57,7 +57,7 @@ class Images:
             for _, container in items(spec.get(kind)):
                 image = str(container.get("image"))
                 registry = image.partition("/")[0]
-                if self.described(image).get("private") and registry not in self._logins(namespace, spec, registry):
+                if self.entry_of(image).get("private") and registry not in self._logins(namespace, spec, registry):
                     return f'Back-off pulling image "{image}": ErrImagePull: {UNAUTHORIZED.format(image, registry)}'
         return ""
 
@@ -67,12 +67,12 @@ class Images:
         Python finds ~/.local only as that user with an unchanged HOME. Another user may not enter a home of mode 0750
         (Ubuntu's adduser). Another HOME changes the folder (docs.python.org/3/library/site.html#site.USER_BASE).
         """
-        given = self.described(str(container.get("image")))
+        entry = self.entry_of(str(container.get("image")))
         runs_as = inner(container, "securityContext", "runAsUser") or inner(spec, "securityContext", "runAsUser")
         other_home = any(one.get("name") == "HOME" for _, one in items(container.get("env")))
-        if not given.get("userPackages") or runs_as not in (None, given.get("user")) or other_home:
+        if not entry.get("userPackages") or runs_as not in (None, entry.get("user")) or other_home:
             return ""
-        return str(self.project.absolute() / given["userPackages"])
+        return str(self.project.absolute() / entry["userPackages"])
 
     def _exists(self, namespace: str, name: str) -> bool:
         identity = f"{namespace}/{name}"
@@ -84,15 +84,15 @@ class Images:
 
         A Secret with unknown contents counts as a login for the given registry.
         """
-        found: list[str] = []
+        registries: list[str] = []
         for name in _pull_secrets(spec):
             row = self.world.get(SECRET, f"{namespace}/{name}")
             if row is None:
-                found += [registry] if self._exists(namespace, name) else []
+                registries += [registry] if self._exists(namespace, name) else []
             elif row.inputs.get("type") == LOGIN:
                 text = inner(row.inputs, "stringData", ".dockerconfigjson")
-                found += json.loads(text)["auths"] if isinstance(text, str) else [registry]
-        return found
+                registries += json.loads(text)["auths"] if isinstance(text, str) else [registry]
+        return registries
 
 
 def _pull_secrets(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.providers.kubernetes.workloads import dns_names, job_rules
-from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers, Ended, Pod
-from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, ending, pod, pods_of
+from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult, Containers, Pod
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, pod, pods_of, random_suffix
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record
@@ -55,56 +55,56 @@ class JobPods:
         self.spec: Mapping[str, Any] = inner(self.res.inputs, "spec") or {}
         self.pod: Mapping[str, Any] = inner(self.spec, "template", "spec") or {}
         # The emulated state stores the pods with hashed secrets.
-        kept = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
-        self.kept: Mapping[str, Any] = inner(kept, "spec", "template", "spec") or {}
+        hashed = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
+        self.stored_spec: Mapping[str, Any] = inner(hashed, "spec", "template", "spec") or {}
         self.launches = self.workloads.scheduler.launches(self.res.log)
 
     def rows(self) -> list[Record]:
         return pods_of(self.world, self.namespace, self.job)
 
-    def labels(self, one: Attempt) -> dict[str, str]:
+    def labels(self, attempt: Attempt) -> dict[str, str]:
         """Return the labels of the template and of the controller (pkg/controller/job, k8s.io/kubernetes v1.36.0)."""
         job = {f"{prefix}job-name": self.job for prefix in ("", "batch.kubernetes.io/")}
-        index = {} if one.index is None else {"batch.kubernetes.io/job-completion-index": str(one.index)}
+        index = {} if attempt.index is None else {"batch.kubernetes.io/job-completion-index": str(attempt.index)}
         return {**(inner(self.spec, "template", "metadata", "labels") or {}), **job, **index}
 
-    def start(self, one: Attempt) -> None:
+    def start(self, attempt: Attempt) -> None:
         """Create the pod unless a quota refuses it, and place it on a node if one fits."""
-        index = "" if one.index is None else f"{one.index}-"
-        name = one.name or f"{self.job}-{index}{ending()}"
-        if not one.name:
+        index = "" if attempt.index is None else f"{attempt.index}-"
+        name = attempt.name or f"{self.job}-{index}{random_suffix()}"
+        if not attempt.name:
             self.refused = next(quota.refusals(self.world, self.namespace, name, self.pod), "")
             if self.refused:
                 return
-        scheduler, labels = self.workloads.scheduler, self.labels(one)
+        scheduler, labels = self.workloads.scheduler, self.labels(attempt)
         placed = Placement(UNKNOWN_NODE)
-        if not scheduler.is_blind():
+        if not scheduler.knows_no_node():
             placed = scheduler.place(self.pod, {"namespace": self.namespace, "labels": labels}, self.launches)
-        if one.name and not placed.node and placed.message == one.last_message:
+        if attempt.name and not placed.node and placed.message == attempt.last_message:
             return
         # pkg/controller/job/job_controller.go, manageJob.
-        host = {} if one.index is None else {"hostname": f"{self.job}-{one.index}"}
-        row = pod(self.job, self.namespace, name, {**self.kept, **host}, placed, labels)
+        host = {} if attempt.index is None else {"hostname": f"{self.job}-{attempt.index}"}
+        row = pod(self.job, self.namespace, name, {**self.stored_spec, **host}, placed, labels)
         self.world.delete(POD, row.id, self.job)
         self.world.insert(row)
-        one.name, one.node, one.last_message = name, placed.node, placed.message
+        attempt.name, attempt.node, attempt.last_message = name, placed.node, placed.message
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
-        fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
+        fault = self.world.take_fault("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
         images = self.workloads.images
         if placed.node and (event := images.missing_secrets(self.namespace, self.pod)):
             self.res.log(f"{name}: {event}", "info")
         if fault:
             image = next((str(container.get("image")) for _, container in items(self.pod.get("containers"))), "")
             # pkg/kubelet/images/image_manager.go.
-            one.waiting = f'Back-off pulling image "{image}"' + (f": {fault.message}" if fault.message else "")
+            attempt.waiting = f'Back-off pulling image "{image}"' + (f": {fault.message}" if fault.message else "")
         elif placed.node:
-            one.waiting = images.back_off(self.namespace, self.pod)
-        if one.waiting:
-            state = {"waiting": {"reason": "ImagePullBackOff", "message": one.waiting}}
-            if one.index is not None:  # log now: the error comes after the Job's other pods, which may run for long
-                self.res.log(f"{name}: {one.waiting}", "info")
-            self._amend(row, "Pending", [{"name": self._first(), "state": state}])
+            attempt.waiting = images.back_off(self.namespace, self.pod)
+        if attempt.waiting:
+            state = {"waiting": {"reason": "ImagePullBackOff", "message": attempt.waiting}}
+            if attempt.index is not None:  # log now: the error comes after the Job's other pods, which may run for long
+                self.res.log(f"{name}: {attempt.waiting}", "info")
+            self._set_status(row, "Pending", [{"name": self._first(), "state": state}])
 
     def publish(self) -> None:
         """Write the DNS names of the running pods."""
@@ -113,48 +113,50 @@ class JobPods:
     def _first(self) -> str:
         return next((str(one.get("name")) for _, one in items(self.pod.get("containers"))), "")
 
-    def run(self, one: Attempt, left_sec: float) -> list[Ended]:
+    def run(self, attempt: Attempt, left_sec: float) -> list[ContainerResult]:
         """Run the init containers one after another, then the other containers in parallel."""
-        fault = self.world.take("guest", self.res.token, self.res.name, id=self.res.id)
+        fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
         settings = self.containers.settings()
-        index = {} if one.index is None else {"JOB_COMPLETION_INDEX": str(one.index)}
+        index = {} if attempt.index is None else {"JOB_COMPLETION_INDEX": str(attempt.index)}
         environment = {**index, **settings.environment, **(fault.settings if fault else {})}
-        gpus = partial(self.workloads.scheduler.gpus, one.node)
-        about = Pod(one.name, self.namespace, one.node, self.pod, environment, gpus, self.labels(one), self.names)
-        found: list[Ended] = []
+        gpus = partial(self.workloads.scheduler.gpus, attempt.node)
+        pod_facts = Pod(
+            attempt.name, self.namespace, attempt.node, self.pod, environment, gpus, self.labels(attempt), self.names
+        )
+        results: list[ContainerResult] = []
         for kind in ("initContainers", "containers"):
             containers = [container for _, container in items(self.pod.get(kind))]
-            with ThreadPoolExecutor(1 if kind == "initContainers" else len(containers) or 1) as several:
-                found += several.map(lambda container: self._container(about, container, left_sec), containers)
-            if any(ended.exit_code for ended in found):
+            with ThreadPoolExecutor(1 if kind == "initContainers" else len(containers) or 1) as pool:
+                results += pool.map(lambda container: self._container(pod_facts, container, left_sec), containers)
+            if any(ended.exit_code for ended in results):
                 break
-        return found
+        return results
 
-    def _container(self, about: Pod, container: Mapping[str, Any], left_sec: float) -> Ended:
+    def _container(self, pod_facts: Pod, container: Mapping[str, Any], left_sec: float) -> ContainerResult:
         """Run one container. With restartPolicy OnFailure, repeat up to the backoff limit."""
         if self.containers.settings().assumed is not None or not self.containers.programs(
             self.namespace, self.pod, container
         ):
             self.res.log(NOT_RUN.format(container.get("name")), "info")
-            return Ended(str(container.get("name")))
+            return ContainerResult(str(container.get("name")))
         limit = self.spec.get("backoffLimit")
         tries = max(1, job_rules.DEFAULT_BACKOFF_LIMIT if limit is None else int(limit))
         if self.pod.get("restartPolicy") != "OnFailure":
             tries = 1
         for _ in range(tries):
-            ended = self.containers.run(
-                about, container, left_sec, lambda line: self.res.log(line, "status"), self.stopped.is_set
+            result = self.containers.run(
+                pod_facts, container, left_sec, lambda line: self.res.log(line, "status"), self.stopped.is_set
             )
-            if ended.killed or not ended.exit_code:
+            if result.killed or not result.exit_code:
                 break
-        return ended
+        return result
 
-    def remove(self, one: Attempt) -> None:
-        self.world.delete(POD, f"{self.namespace}/{one.name}", self.job)
+    def remove(self, attempt: Attempt) -> None:
+        self.world.delete(POD, f"{self.namespace}/{attempt.name}", self.job)
 
-    def finish(self, one: Attempt, containers: list[Ended], *, succeeded: bool) -> None:
+    def finish(self, attempt: Attempt, containers: list[ContainerResult], *, succeeded: bool) -> None:
         """Store the exit codes and termination messages of a pod."""
-        row = self.world.get(POD, f"{self.namespace}/{one.name}")
+        row = self.world.get(POD, f"{self.namespace}/{attempt.name}")
         if row is not None:
             states = [
                 {"name": ended.name, "state": {"terminated": {
@@ -163,16 +165,16 @@ class JobPods:
                 }}}
                 for ended in containers
             ]  # fmt: skip
-            self._amend(row, "Succeeded" if succeeded else "Failed", states)
+            self._set_status(row, "Succeeded" if succeeded else "Failed", states)
 
-    def _amend(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
+    def _set_status(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
         """Update the status of a pod. Init containers have their own list, which Pulumi does not read."""
-        before = {str(one.get("name")) for _, one in items(self.pod.get("initContainers"))}
+        init_names = {str(state.get("name")) for _, state in items(self.pod.get("initContainers"))}
         lists = {
-            "initContainerStatuses": [one for one in states if one["name"] in before],
-            "containerStatuses": [one for one in states if one["name"] not in before],
+            "initContainerStatuses": [state for state in states if state["name"] in init_names],
+            "containerStatuses": [state for state in states if state["name"] not in init_names],
         }
-        nonempty = {key: found for key, found in lists.items() if found}
+        nonempty = {key: states_of_kind for key, states_of_kind in lists.items() if states_of_kind}
         status = {**(inner(row.outputs, "status") or {}), "phase": phase, **nonempty}
         self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.kubernetes.workloads.containers import Ended
+from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult
 
 BACKOFF = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
@@ -15,7 +15,7 @@ INDEXES = ("FailedIndexes", "Job has failed indexes")
 TOO_MANY = ("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
 DEFAULT_BACKOFF_LIMIT = 6
 # An Ignore rule may match forever. After this number of pods, the sandbox gives up.
-IGNORED_MOST = 6
+MAX_IGNORED_PODS = 6
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Tally:
     failed_indexes: set[int] = field(default_factory=set)
     condition: tuple[str, str] | None = None
 
-    def count(self, pod: str, index: int | None, containers: Sequence[Ended]) -> None:
+    def count(self, pod: str, index: int | None, containers: Sequence[ContainerResult]) -> None:
         """Count one more pod that has ended."""
         if not any(one.exit_code for one in containers):
             self.succeeded += 1
             return
         self.failed += 1
-        action, number, container = self._matched(containers)
+        action, number, container = self._matching_rule(containers)
         if action == "FailJob" and container:
             code = container.exit_code
             text = f"Container {container.name} for pod {pod} failed with exit code {code} matching FailJob rule"
@@ -46,47 +46,52 @@ class Tally:
         elif action == "Ignore":
             self.ignored += 1
         else:
-            self._counted(index, at_once=action == "FailIndex")
+            self._count_failure(index, at_once=action == "FailIndex")
 
-    def _counted(self, index: int | None, *, at_once: bool) -> None:
+    def _count_failure(self, index: int | None, *, at_once: bool) -> None:
         self.counted += 1
         self.by_index[index] = self.by_index.get(index, 0) + 1
-        each = self.spec.get("backoffLimitPerIndex")
-        if index is not None and each is not None and (at_once or self.by_index[index] > each):
+        limit_per_index = self.spec.get("backoffLimitPerIndex")
+        if index is not None and limit_per_index is not None and (at_once or self.by_index[index] > limit_per_index):
             self.failed_indexes.add(index)
-            most = self.spec.get("maxFailedIndexes")
-            if most is not None and len(self.failed_indexes) > most:
+            max_failed = self.spec.get("maxFailedIndexes")
+            if max_failed is not None and len(self.failed_indexes) > max_failed:
                 self.condition = TOO_MANY
         limit = self.spec.get("backoffLimit")
-        if limit is None and each is None:
+        if limit is None and limit_per_index is None:
             limit = DEFAULT_BACKOFF_LIMIT
         if limit is not None and self.counted > limit:
             self.condition = BACKOFF
 
-    def _matched(self, containers: Sequence[Ended]) -> tuple[str, int, Ended | None]:
+    def _matching_rule(self, containers: Sequence[ContainerResult]) -> tuple[str, int, ContainerResult | None]:
         """Return the first matching rule on exit codes (pod_failure_policy.go, matchPodFailurePolicy)."""
         for number, rule in items(inner(self.spec, "podFailurePolicy", "rules")):
-            wanted = rule.get("onExitCodes") or {}
-            values = wanted.get("values") or ()
-            for one in containers:
-                named = wanted.get("containerName") in (None, one.name)
-                if one.exit_code and named and wanted and (one.exit_code in values) == (wanted.get("operator") == "In"):
-                    return str(rule.get("action")), number, one
+            condition = rule.get("onExitCodes") or {}
+            values = condition.get("values") or ()
+            for container in containers:
+                names_container = condition.get("containerName") in (None, container.name)
+                if (
+                    container.exit_code
+                    and names_container
+                    and condition
+                    and (container.exit_code in values) == (condition.get("operator") == "In")
+                ):
+                    return str(rule.get("action")), number, container
         return "", 0, None
 
-    def is_over(self, wanted: int) -> bool:
-        if self.succeeded + len(self.failed_indexes) >= wanted and self.failed_indexes:
+    def is_over(self, completions: int) -> bool:
+        if self.succeeded + len(self.failed_indexes) >= completions and self.failed_indexes:
             self.condition = self.condition or INDEXES
-        return self.condition is not None or self.succeeded >= wanted
+        return self.condition is not None or self.succeeded >= completions
 
 
 def status(tally: Tally, started: str, ended: str, active: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"startTime": started, "succeeded": tally.succeeded, "failed": tally.failed}
+    fields: dict[str, Any] = {"startTime": started, "succeeded": tally.succeeded, "failed": tally.failed}
     if active:
-        found["active"] = active
+        fields["active"] = active
     if tally.condition:
         reason, message = tally.condition
-        found["conditions"] = [{"type": "Failed", "status": "True", "reason": reason, "message": message}]
+        fields["conditions"] = [{"type": "Failed", "status": "True", "reason": reason, "message": message}]
     elif ended:
-        found |= {"completionTime": ended, "conditions": [{"type": "Complete", "status": "True"}]}
-    return {name: value for name, value in found.items() if value != 0}
+        fields |= {"completionTime": ended, "conditions": [{"type": "Complete", "status": "True"}]}
+    return {name: value for name, value in fields.items() if value != 0}

@@ -28,20 +28,22 @@ _QUEUE = 1024
 
 
 @contextlib.contextmanager
-def api_server(world: World, namespace: str, labels: Mapping[str, str], enforced: bool) -> Iterator[dict[str, str]]:
+def api_server(
+    world: World, namespace: str, labels: Mapping[str, str], policies_enforced: bool
+) -> Iterator[dict[str, str]]:
     """Yield the variables of the API server's address, replaced by an open or closed local address."""
     # No code accepts connections. They are established and stay in the backlog.
     with socket.create_server(("127.0.0.1", 0), backlog=_QUEUE) as server:
         host, port = server.getsockname()
         timer = threading.Timer(OPEN_SEC, server.close)
         timer.daemon = True
-        if enforced and not lets_out(world, namespace, labels, (SERVICE_ADDRESS, SERVICE_PORT)):
+        if policies_enforced and not allows_egress(world, namespace, labels, (SERVICE_ADDRESS, SERVICE_PORT)):
             timer.start()
         yield {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
         timer.cancel()
 
 
-def lets_out(
+def allows_egress(
     world: World, namespace: str, labels: Mapping[str, str], target: tuple[str, int], protocol: str = "TCP"
 ) -> bool:
     """Return True if a pod can reach an address outside of the pod network.
@@ -57,19 +59,21 @@ def lets_out(
         and "Egress" in ((spec := inner(row.inputs, "spec") or {}).get("policyTypes") or ())
         and matches(spec.get("podSelector"), labels)
     ]
-    return not specs or any(_names(rule, target, protocol) for spec in specs for _, rule in items(spec.get("egress")))
+    return not specs or any(
+        _rule_allows(rule, target, protocol) for spec in specs for _, rule in items(spec.get("egress"))
+    )
 
 
-def _names(rule: Mapping[str, Any], target: tuple[str, int], protocol: str) -> bool:
+def _rule_allows(rule: Mapping[str, Any], target: tuple[str, int], protocol: str) -> bool:
     address, port = target
     ports = [(one.get("protocol", "TCP"), one.get("port")) for _, one in items(rule.get("ports"))]
     if ports and (protocol, port) not in ports:
         return False
     peers = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
-    return not peers or any(_holds(block, address) for block in peers if block)
+    return not peers or any(_block_contains(block, address) for block in peers if block)
 
 
-def _holds(block: Mapping[str, Any], text: str) -> bool:
+def _block_contains(block: Mapping[str, Any], text: str) -> bool:
     address = ip_address(text)
     excepted = any(address in ip_network(one) for one in block.get("except") or ())
     return address in ip_network(str(block.get("cidr"))) and not excepted

@@ -21,9 +21,9 @@ from pulumi_sandbox.world.store import Record, World, now
 RUNNER = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
 DONE = ("Succeeded", "Failed", "Outdated")
 # Helm polls every two seconds (helm/helm v3.20.2, pkg/kube/wait.go, waitForDeletedResources).
-ASK_SEC = 0.2
+POLL_SEC = 0.2
 # The same, pkg/action/uninstall.go, Run. Helm deletes its record of the release in any case.
-WAITED = (
+TIMED_OUT = (
     "uninstallation completed with 1 error(s): context deadline exceeded\n"
     "  got: {0} after {1} s\n"
     "  hint: Helm has deleted its record of the release, and the controller deletes the set once its jobs have ended; "
@@ -46,18 +46,18 @@ class Runners:
     cancelled: threading.Event
 
     def of(self, runner_set: Record) -> list[Record]:
-        space = inner(runner_set.inputs, "metadata", "namespace")
+        namespace = inner(runner_set.inputs, "metadata", "namespace")
         return [
             row
             for row in self.world.find(RUNNER)
-            if inner(row.inputs, "metadata", "namespace") == space
+            if inner(row.inputs, "metadata", "namespace") == namespace
             and inner(row.inputs, "metadata", "ownerReferences") == [{"name": runner_set.name}]
         ]
 
     def with_jobs(self, runner_set: Record) -> list[Record]:
         return [row for row in self.of(runner_set) if has_job(row)]
 
-    def dismiss(self, runner_set: Record) -> None:
+    def delete_idle(self, runner_set: Record) -> None:
         """Delete the runners without a job, and their pods.
 
         GitHub refuses to remove a runner with a job, so that runner stays (ephemeralrunnerset_controller.go,
@@ -74,7 +74,7 @@ class Runners:
         Its finalizer keeps the set while a runner has a job (autoscalingrunnerset_controller.go and
         ephemeralrunnerset_controller.go, cleanUpEphemeralRunners).
         """
-        self.dismiss(runner_set)
+        self.delete_idle(runner_set)
         if not self.of(runner_set):
             self.world.delete(runner_set.type, runner_set.id, why)
             return True
@@ -90,16 +90,16 @@ class Runners:
         Raises:
             Refused: Jobs still run after `timeout` seconds, or the operation was cancelled.
         """
-        until = time.monotonic() + timeout
-        while not self._ended(runner_set, why):
+        deadline = time.monotonic() + timeout
+        while not self._is_deleted(runner_set, why):
             busy = _running_jobs(self.with_jobs(runner_set))
             log(f"{runner_set.id} is deleted once its jobs have ended: {busy}", "status")
-            if time.monotonic() >= until:
-                raise Refused(WAITED.format(busy, f"{timeout:g}"))
-            if self.cancelled.wait(ASK_SEC):
+            if time.monotonic() >= deadline:
+                raise Refused(TIMED_OUT.format(busy, f"{timeout:g}"))
+            if self.cancelled.wait(POLL_SEC):
                 raise Refused(CANCELLED)
 
-    def _ended(self, runner_set: Record, why: str) -> bool:
+    def _is_deleted(self, runner_set: Record, why: str) -> bool:
         with self.world.transaction():
             row = self.world.get(runner_set.type, runner_set.id)
             return row is None or self.end(row, why)
@@ -111,6 +111,6 @@ def _running_jobs(rows: list[Record]) -> str:
 
 def runner(pod: Record) -> Record:
     """Return the EphemeralRunner of a runner's pod, which has the same name."""
-    given: Mapping[str, Any] = {"metadata": pod.inputs["metadata"]}
+    metadata: Mapping[str, Any] = {"metadata": pod.inputs["metadata"]}
     status = {"phase": inner(pod.outputs, "status", "phase")}
-    return Record(RUNNER, pod.id, pod.name, "", dict(given), {**given, "status": status}, "controller")
+    return Record(RUNNER, pod.id, pod.name, "", dict(metadata), {**metadata, "status": status}, "controller")

@@ -1,4 +1,4 @@
-"""What a bad day at Amazon does to a node group, in the words that somebody saw."""
+"""Planted faults of node groups have messages of AWS that a public source quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EKS refuses of a node group for what its launch template says."""
+"""EKS refuses node groups with certain settings in their launch template."""
 
 from __future__ import annotations
 

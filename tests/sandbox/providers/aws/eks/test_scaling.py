@@ -1,4 +1,4 @@
-"""What happens to the nodes of a group, and to the jobs on them, when the group is updated."""
+"""An update of a node group terminates nodes, with the jobs on them."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def test_sizes_that_do_not_fit_are_refused_and_no_node_ends(
         id=group.id,
     )
     with pytest.raises(Refused) as answer:
-        account.life.update(changed, Decoded(group.outputs))
+        account.lifecycle.update(changed, Decoded(group.outputs))
     assert str(answer.value) == UPDATING + text
     assert left(account) == ["l4-0", "l4-1"]

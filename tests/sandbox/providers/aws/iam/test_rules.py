@@ -1,4 +1,4 @@
-"""Policy documents: what IAM refuses, what it takes and does nothing with, and ARNs that are none."""
+"""Policy documents: refused by IAM, accepted by IAM without effect, and invalid ARNs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Compute Engine does to programs that watch a VM too closely, too early or too late."""
+"""Compute Engine limits clients that read a VM too often, too early or too late."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ def test_googles_own_client_finds_credentials_and_checks_a_template_end_to_end(a
     google = api.google
     google.template(name="l4", **script(BOOT))
     environment = (
-        google.workspace.apply() | google.workspace.environment() | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        google.workspace.child_environment()
+        | google.workspace.environment()
+        | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     )
     ran = subprocess.run(
         [sys.executable, "-c", CLIENT], env=environment, capture_output=True, text=True, timeout=120, check=False

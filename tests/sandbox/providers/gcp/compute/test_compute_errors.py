@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.cli.serve import alone
+from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
@@ -192,7 +192,7 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
 
 
 def test_a_port_that_the_server_of_the_sandbox_has_names_that_server(google: Google) -> None:
-    with alone(google.workspace), socket.socket() as other:
+    with serve_lock_held(google.workspace), socket.socket() as other:
         other.bind(("127.0.0.1", google.workspace.compute_port))
         other.listen()
         with pytest.raises(Refused) as refused:

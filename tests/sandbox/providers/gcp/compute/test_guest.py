@@ -1,4 +1,4 @@
-"""Virtual machines: the startup script really runs, speaks to its metadata server, and ends with whoever runs it."""
+"""VMs: the startup script really runs, reads its metadata server, and ends with the process that runs the VM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox.providers.gcp.compute import query_rate
-from pulumi_sandbox.providers.gcp.compute.vm_store import append
+from pulumi_sandbox.providers.gcp.compute.vm_store import append_serial
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
@@ -137,7 +137,7 @@ def test_the_serial_port_is_read_on_from_where_one_was(api: Api) -> None:
 
 def test_the_serial_port_keeps_the_last_megabyte() -> None:
     outputs = {"serialPortOutput": "a" * SERIAL_BYTES, "serialPortStart": 5}
-    append(outputs, "end")
+    append_serial(outputs, "end")
     assert len(str(outputs["serialPortOutput"])) == SERIAL_BYTES
     assert str(outputs["serialPortOutput"]).endswith("aend")
     assert outputs["serialPortStart"] == 8

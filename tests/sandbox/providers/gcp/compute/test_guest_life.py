@@ -1,4 +1,4 @@
-"""How virtual machines end: switched off, deleted, out of time, or together with whoever runs them."""
+"""VMs end: switched off, deleted, at their time limit, or with the process that runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
-from pulumi_sandbox.providers.machines.vm_processes import alive, started
+from pulumi_sandbox.providers.machines.vm_processes import is_running, start_time
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -29,9 +29,9 @@ def process_of(api: Api, name: str = "check") -> int:
 def test_deleting_a_machine_ends_its_processes_even_those_that_left_its_session(api: Api) -> None:
     api.insert(api.google.template(**script("setsid sh -c 'echo $$; exec sleep 300' & wait")).id)
     pid = process_of(api)
-    assert started(pid)
+    assert start_time(pid)
     api.ok("DELETE", "zones/us-central1-a/instances/check")
-    api.until(lambda: not started(pid), "the end of the machine's process")
+    api.until(lambda: not start_time(pid), "the end of the machine's process")
     assert api.google.world.get(INSTANCE, PATH) is None
 
 
@@ -39,7 +39,7 @@ def test_a_machine_that_ignores_the_power_button_is_switched_off_all_the_same(ap
     api.insert(api.google.template(**script("trap '' TERM; echo $$; while true; do sleep 1; done")).id)
     pid = process_of(api)
     api.ok("DELETE", "zones/us-central1-a/instances/check")
-    api.until(lambda: not started(pid), "the end of the machine's process")
+    api.until(lambda: not start_time(pid), "the end of the machine's process")
 
 
 def test_a_machine_ends_at_its_time_limit(api: Api) -> None:
@@ -48,7 +48,7 @@ def test_a_machine_ends_at_its_time_limit(api: Api) -> None:
         limit = {"maxRunDuration": {"seconds": 1}, "instanceTerminationAction": action}
         inputs = {**TEMPLATE, "name": name, "scheduling": {**TEMPLATE["scheduling"], **limit}, **script("sleep 300")}
         template = api.google.resource(REGION_TEMPLATE, name, inputs)
-        api.google.life.create(template)
+        api.google.lifecycle.create(template)
         api.insert(template.id, name)
     api.off("stays")
     api.until(lambda: api.call("GET", "zones/us-central1-a/instances/goes")[0] == 404, "the machine deleted")
@@ -62,7 +62,7 @@ def test_a_supervisor_that_dies_leaves_a_machine_that_is_off(api: Api) -> None:
     os.kill(record.outputs["sandboxGuest"]["pid"], signal.SIGKILL)
     api.off()
     if sys.platform == "linux":
-        api.until(lambda: not started(pid), "the end of the machine's process")
+        api.until(lambda: not start_time(pid), "the end of the machine's process")
 
 
 PROVIDER = """
@@ -88,14 +88,14 @@ def test_a_provider_that_is_killed_takes_its_machines_along_and_the_next_one_see
     )
     assert provider.stdout is not None
     pid = int(provider.stdout.readline())
-    assert started(pid)
+    assert start_time(pid)
     provider.kill()
     provider.wait()
     provider.stdout.close()
     until = time.monotonic() + 60
-    while started(pid) and time.monotonic() < until:
+    while start_time(pid) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not started(pid)
+    assert not start_time(pid)
     later = Google(tmp_path / "later")
     later.world.close()
     later.workspace = later.cloud.context.workspace = Workspace(folder / "sandbox", folder / "project")
@@ -113,6 +113,6 @@ def test_a_provider_that_is_killed_takes_its_machines_along_and_the_next_one_see
 
 def test_a_process_that_got_the_same_number_is_not_taken_for_the_machine() -> None:
     me = os.getpid()
-    assert alive(me, started(me))
-    assert not alive(me, "1")
-    assert not alive(me, "")
+    assert is_running(me, start_time(me))
+    assert not is_running(me, "1")
+    assert not is_running(me, "")

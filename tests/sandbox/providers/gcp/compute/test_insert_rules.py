@@ -1,4 +1,4 @@
-"""What Compute Engine refuses when an instance is inserted, and what our components' templates come to there."""
+"""Compute Engine refuses some inserts; the templates of our components pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API answers to the name of a machine type."""
+"""The API answers requests for a machine type by name."""
 
 from __future__ import annotations
 

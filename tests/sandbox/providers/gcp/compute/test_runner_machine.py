@@ -92,7 +92,7 @@ class Pool:
         return int(job["id"])
 
     def job(self, number: int) -> dict[str, Any]:
-        """What GitHub knows of a job."""
+        """Return a job as GitHub's API reports it."""
         found = self.actions(self.google.world).job(number)
         assert found
         return found
@@ -107,7 +107,7 @@ class Pool:
         self.api.until(lambda: self.job(job)["status"] == status, status)
 
     def end(self, name: str = "l4-1") -> dict[str, Any]:
-        """What the machine has said of its end, once it is off."""
+        """Return the machine's report about its end, once the machine is off."""
         self.api.off(name)
         found: dict[str, Any] = json.loads(self.attributes(name)["end"])
         return found
@@ -130,7 +130,7 @@ class Pool:
     earlier = ""
 
     def said(self, line: str) -> int:
-        """How many lines of the serial port begin so."""
+        """Return the number of lines of the serial port with this start."""
         return sum(each.startswith(line) for each in self.api.serial("l4-1").splitlines())
 
 

@@ -25,7 +25,7 @@ from tests.sandbox.providers.gcp.compute.test_manager_calls import HERE, undocum
 from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 
 MACHINE = f"{HERE}/instances/check"
-# Counts its boots on the disk, says what it finds of an earlier one, and ends when it is told to.
+# Counts its boots on the disk, prints files of an earlier boot, and ends on SIGTERM.
 COUNTS = """
 echo boot >> $HOME/boots
 echo boot $(grep -c boot $HOME/boots), $(ls $TMPDIR | wc -l) temporary files
@@ -211,7 +211,7 @@ def test_a_time_limit_begins_anew_at_each_start(api: Api) -> None:
     limit = {"maxRunDuration": {"seconds": 3}, "instanceTerminationAction": "STOP"}
     inputs = {**TEMPLATE, "name": "brief", "scheduling": {**TEMPLATE["scheduling"], **limit}, **script(COUNTS)}
     template = api.google.resource(REGION_TEMPLATE, "brief", inputs)
-    api.google.life.create(template)
+    api.google.lifecycle.create(template)
     api.insert(template.id)
     ready(api)
     api.off()

@@ -1,4 +1,4 @@
-"""Which disk of a template boots, from what, and how large disks are: what Google takes and what it refuses."""
+"""Disks of a template: the boot disk, its source, and sizes that Google accepts or refuses."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {**SUBNET, "ipCidrRange": "224.0.0.0/24"},
         "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '224.0.0.0/24'. It overlaps 224.0.0.0/4, which",
     ),
-    "a subnetwork around Google's own addresses": (
+    "a subnetwork existing Google's own addresses": (
         types.SUBNETWORK,
         {**SUBNET, "ipCidrRange": "199.36.153.0/29"},
         "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '199.36.153.0/29'. It overlaps 199.36.153.4/30",

@@ -1,4 +1,4 @@
-"""How long machines may run, what becomes of them then, and which of them can use a reservation."""
+"""Time limits of VMs, the action at the limit, and use of reservations."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ REFUSED = (
 def make(google: Google, token: str, inputs: dict[str, Any], *secrets: Path) -> str:
     """A resource with these inputs secret; its id."""
     urn = f"urn:pulumi:dev::tests::{token}::one"
-    res = google.life.resource(urn, Decoded(dict(inputs), frozenset(secrets)), seed=b"seed")
-    _, problems = google.life.check(res)
+    res = google.lifecycle.resource(urn, Decoded(dict(inputs), frozenset(secrets)), seed=b"seed")
+    _, problems = google.lifecycle.check(res)
     assert problems == []
-    google.life.create(res)
+    google.lifecycle.create(res)
     return res.id
 
 
@@ -77,7 +77,7 @@ def test_a_secret_project_whose_account_the_world_has_boots_all_the_same(api: Ap
 
 def test_an_account_that_the_world_does_not_have_stays_a_secret(api: Api) -> None:
     email = "other@elsewhere.iam.gserviceaccount.com"
-    api.google.cloud.around.looked_up.add(f"projects/elsewhere/serviceAccounts/{email}")
+    api.google.cloud.existing.looked_up.add(f"projects/elsewhere/serviceAccounts/{email}")
     inputs = {**TEMPLATE, "serviceAccount": {"email": email, "scopes": ["cloud-platform"]}}
     template = make(api.google, types.REGION_TEMPLATE, inputs, ("serviceAccount", "email"))
     status, answer = api.call(

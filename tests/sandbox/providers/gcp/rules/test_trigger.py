@@ -1,4 +1,4 @@
-"""Where Cloud Build triggers are, what they match and how long their builds may take."""
+"""Cloud Build triggers: locations, events and build timeouts."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Hub:
 
     def __post_init__(self) -> None:
         plain = (serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-        self.world.keep(f"{SETTING}-{APP}", key().private_bytes(serialization.Encoding.PEM, *plain).decode())
+        self.world.set_setting(f"{SETTING}-{APP}", key().private_bytes(serialization.Encoding.PEM, *plain).decode())
         self.api = GithubAppApi(
             self.world,
             ("acme/*", f"apps/{APP}/installations/{INSTALLATION}"),
@@ -156,7 +156,7 @@ class Machine:
         return self
 
     def take(self) -> int:
-        """The id of its job; 0 where there is none."""
+        """Return the id of the runner's job, or 0 without a job."""
         reply = self.ask("GET", "job")
         return int(reply.body["job_id"]) if reply.status == 200 else 0
 

@@ -19,7 +19,7 @@ from tests.sandbox.providers.github.actions.conftest import KERNELS, RUNNERS, Hu
 @pytest.fixture
 def base(hub: Hub) -> Iterator[str]:
     services = LocalServices({"github": hub.api.answer})
-    yield services.filled({"url": "${github}"})["url"]
+    yield services.with_addresses({"url": "${github}"})["url"]
     services.close()
 
 

@@ -1,4 +1,4 @@
-"""How often the sandbox's GitHub answers, and what an answer from a cache costs."""
+"""Rate limits of the sandbox's GitHub, and the cost of an answer with status 304."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the charts the sandbox knows refuse in their values."""
+"""Known charts refuse some of their values."""
 
 from __future__ import annotations
 

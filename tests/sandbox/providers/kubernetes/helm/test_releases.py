@@ -1,4 +1,4 @@
-"""What releases of known charts find in the world, and what they put there."""
+"""Releases of known charts look up objects in the world, and create objects there."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_scale_set_finds_the_one_controller_that_watches_its_namespace(ready: 
         "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
         "supported. " + CONSIDER
     )
-    ready.life.delete(only)
+    ready.lifecycle.delete(only)
     ready.up(RELEASE, "gpu-t4", scale_set())
     controller(ready, "second")
     assert refused(ready, changed(scale_set(), "name", "gpu-l4")) == (
@@ -141,7 +141,7 @@ def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Clust
     (row,) = ready.world.find(RUNNER_SET)
     assert row.inputs["spec"]["minRunners"] == 3
     for one in (pool, plugin, arc):
-        ready.life.delete(one)
+        ready.lifecycle.delete(one)
     assert [names(ready, token) for token in (DEPLOYMENT, DAEMON_SET, RUNNER_SET)] == [[], [], []]
 
 

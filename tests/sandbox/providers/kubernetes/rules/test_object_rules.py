@@ -1,4 +1,4 @@
-"""What an API server of Kubernetes 1.36 refuses in objects, in its words."""
+"""Objects that an API server of Kubernetes 1.36 refuses, with its messages."""
 
 from __future__ import annotations
 

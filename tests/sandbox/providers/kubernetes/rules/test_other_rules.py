@@ -1,4 +1,4 @@
-"""What an API server refuses in policies, quotas, data and bindings, and in an update of what cannot change."""
+"""An API server refuses some policies, quotas, data, bindings, and updates of immutable fields."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_data_has_a_size_and_keys_of_a_form(cluster: Cluster) -> None:
         ),
         'data[x]: Invalid value: "x": duplicate of key present in binaryData',
     ]
-    # What is no base64 is told without the value.
+    # The message for invalid base64 does not contain the value.
     assert cluster.told(SECRET, {"metadata": META, "data": {"token": "hush!"}}) == [
         "data.token: error decoding from json: illegal base64 data at input byte 4"
     ]

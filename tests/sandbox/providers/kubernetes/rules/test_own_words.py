@@ -1,4 +1,4 @@
-"""What the sandbox says otherwise than the API server, whose words are in tests/control_plane/test_sandbox_rules.py."""
+"""Messages that differ from those of the API server, which are in tests/control_plane/test_sandbox_rules.py."""
 
 from __future__ import annotations
 

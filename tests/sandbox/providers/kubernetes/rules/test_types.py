@@ -1,4 +1,4 @@
-"""What a server-side apply to Kubernetes 1.36 refuses before any rule is asked, in its words: types and keys."""
+"""A server-side apply to Kubernetes 1.36 refuses wrong types and keys before any rule runs."""
 
 from __future__ import annotations
 

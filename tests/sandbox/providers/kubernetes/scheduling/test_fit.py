@@ -1,4 +1,4 @@
-"""Which pod fits which node, and what the scheduler of Kubernetes 1.36 says where none does."""
+"""Pods fit nodes or not, with the messages of the scheduler of Kubernetes 1.36."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit, misfit, requests, takes_daemon, unschedulable
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
+    Misfit,
+    misfit_of,
+    requests,
+    runs_daemon,
+    unschedulable_message,
+)
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 GPU = "nvidia.com/gpu"
@@ -43,12 +49,12 @@ def wanting(*expressions: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any], fits: bool) -> None:
-    said = misfit({"tolerations": [toleration]}, NODE, {})
+    said = misfit_of({"tolerations": [toleration]}, NODE, {})
     assert said == (None if fits else Misfit(("node(s) had untolerated taint(s)",)))
 
 
 def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
-    assert misfit({}, Node("n", taints=(Taint("spot", "", "PreferNoSchedule"),)), {}) is None
+    assert misfit_of({}, Node("n", taints=(Taint("spot", "", "PreferNoSchedule"),)), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -70,26 +76,28 @@ def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
     ],
 )
 def test_the_operators_of_affinity(expression: dict[str, Any], fits: bool) -> None:
-    assert misfit(wanting(expression), NODE, {}) == (None if fits else NO_AFFINITY)
+    assert misfit_of(wanting(expression), NODE, {}) == (None if fits else NO_AFFINITY)
 
 
 def test_all_expressions_of_one_term_and_one_of_the_terms_must_hold() -> None:
     has, lacks = {"key": "gpu", "operator": "Exists"}, {"key": "other", "operator": "Exists"}
-    assert misfit(wanting(has, lacks), NODE, {}) == NO_AFFINITY
+    assert misfit_of(wanting(has, lacks), NODE, {}) == NO_AFFINITY
     either = {"nodeSelectorTerms": [{"matchExpressions": [one]} for one in (lacks, has)]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": either}}
-    assert misfit({**TOLERATED, "affinity": affinity}, NODE, {}) is None
-    assert misfit({**TOLERATED, "affinity": affinity, "nodeSelector": {"gpu": "l4"}}, NODE, {}) == NO_AFFINITY
+    assert misfit_of({**TOLERATED, "affinity": affinity}, NODE, {}) is None
+    assert misfit_of({**TOLERATED, "affinity": affinity, "nodeSelector": {"gpu": "l4"}}, NODE, {}) == NO_AFFINITY
 
 
 def test_room_is_counted_with_what_runs_there() -> None:
-    assert misfit(asking(**{GPU: 1, "cpu": 4}), NODE, {}) is None
-    assert misfit(asking(**{GPU: 2}), NODE, {}) == Misfit((f"Insufficient {GPU}",), final=True)
-    assert misfit(asking(**{GPU: 1}), NODE, {GPU: Fraction(1)}) == Misfit((f"Insufficient {GPU}",), final=False)
-    assert misfit(asking(cpu="4100m", memory="17Gi"), NODE, {}) == Misfit(("Insufficient cpu", "Insufficient memory"))
+    assert misfit_of(asking(**{GPU: 1, "cpu": 4}), NODE, {}) is None
+    assert misfit_of(asking(**{GPU: 2}), NODE, {}) == Misfit((f"Insufficient {GPU}",), final=True)
+    assert misfit_of(asking(**{GPU: 1}), NODE, {GPU: Fraction(1)}) == Misfit((f"Insufficient {GPU}",), final=False)
+    assert misfit_of(asking(cpu="4100m", memory="17Gi"), NODE, {}) == Misfit(
+        ("Insufficient cpu", "Insufficient memory")
+    )
     # A machine of unknown size has room for any pod, and no GPU.
-    assert misfit(asking(cpu=500), Node("n"), {}) is None
-    assert misfit(asking(**{GPU: 1}), Node("n"), {}) == Misfit((f"Insufficient {GPU}",))
+    assert misfit_of(asking(cpu=500), Node("n"), {}) is None
+    assert misfit_of(asking(**{GPU: 1}), Node("n"), {}) == Misfit((f"Insufficient {GPU}",))
 
 
 def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container() -> None:
@@ -104,9 +112,9 @@ def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container(
 
 
 def test_a_daemon_goes_wherever_it_is_wanted_and_tolerated_whatever_room_there_is() -> None:
-    assert takes_daemon(asking(cpu=100), NODE)
-    assert not takes_daemon({}, NODE)
-    assert not takes_daemon({**TOLERATED, "nodeSelector": {"gpu": "l4"}}, NODE)
+    assert runs_daemon(asking(cpu=100), NODE)
+    assert not runs_daemon({}, NODE)
+    assert not runs_daemon({**TOLERATED, "nodeSelector": {"gpu": "l4"}}, NODE)
 
 
 @pytest.mark.parametrize(
@@ -131,4 +139,4 @@ def test_a_daemon_goes_wherever_it_is_wanted_and_tolerated_whatever_room_there_i
     ],
 )
 def test_what_fits_nowhere_says_what_the_scheduler_says(found: list[Misfit], said: str) -> None:
-    assert unschedulable(found) == said
+    assert unschedulable_message(found) == said

@@ -1,4 +1,4 @@
-"""What a Job and a runner meet where Amazon has no machine for the node that they need."""
+"""A Job and a runner need a node for which AWS has no machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def check(cluster: Cluster, name: str = "smoke") -> None:
 @pytest.fixture
 def empty(cluster: Cluster) -> Cluster:
     """A cluster whose one group has no node yet."""
-    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", capacityType="SPOT", region="us-east-1")
+    group(
+        cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", capacityType="SPOT", region="us-east-1"
+    )
     tag(cluster, "label/nvidia.com/gpu.present", "true")
     return cluster
 
@@ -40,7 +42,7 @@ def empty(cluster: Cluster) -> Cluster:
 def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_one_passes(
     empty: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
     number = empty.world.add_fault(Fault("stockout", on="*NodeGroup", times=0))
     with pytest.raises(NotReady) as unready:
         check(empty)
@@ -64,7 +66,7 @@ def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster
 
 
 def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster) -> None:
-    group(empty, "other", desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
+    group(empty, "other", desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
     tag(empty, "label/nvidia.com/gpu.present", "true", target="eks-other-0c1d")
     empty.world.add_fault(Fault("stockout", on="t4", times=0))
     check(empty)
@@ -73,7 +75,7 @@ def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster)
 
 def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Cluster) -> None:
     subnets = ["subnet-0a1b2c3d4e5f60001"]
-    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1", subnetIds=subnets)
+    group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1", subnetIds=subnets)
     tag(cluster, "label/nvidia.com/gpu.present", "true")
     cluster.world.add_fault(Fault("stockout", zone="us-east-1b"))
     check(cluster)

@@ -28,7 +28,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def group(cluster: Cluster, name: str = "t4", desired: int = 1, most: int = 1, **inputs: Any) -> None:
+def group(cluster: Cluster, name: str = "t4", desired: int = 1, max_nodes: int = 1, **inputs: Any) -> None:
     given = {
         "clusterName": "ci",
         "nodeGroupName": name,
@@ -36,7 +36,7 @@ def group(cluster: Cluster, name: str = "t4", desired: int = 1, most: int = 1, *
         "amiType": "AL2023_x86_64_NVIDIA",
         "labels": PRESENT,
         "taints": [TAINT],
-        "scalingConfig": {"desiredSize": desired, "minSize": 0, "maxSize": most},
+        "scalingConfig": {"desiredSize": desired, "minSize": 0, "maxSize": max_nodes},
         **inputs,
     }
     cluster.world.insert(Record("aws:eks/nodeGroup:NodeGroup", f"ci:{name}", name, "", given, given))
@@ -120,7 +120,7 @@ def test_what_a_pod_does_not_tolerate_or_want_is_said_as_the_scheduler_says_it(c
 
 
 def test_a_group_without_nodes_grows_only_when_its_tags_tell_the_autoscaler_enough(cluster: Cluster) -> None:
-    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     assert place(cluster) == Placement(message="no nodes available to schedule pods")
     tag(cluster, "label/nvidia.com/gpu.present", "true", target="eks-l4-0c1d")
     assert place(cluster).node == ""
@@ -139,7 +139,7 @@ def asking(disk: str) -> list[dict[str, Any]]:
 
 
 def test_a_group_without_nodes_has_no_disk_unless_a_tag_tells_the_autoscaler_of_one(cluster: Cluster) -> None:
-    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     tag(cluster, "label/nvidia.com/gpu.present", "true")
     assert place(cluster).node == "t4-0"
     assert place(cluster, containers=asking("10Gi")) == Placement(message="no nodes available to schedule pods")
@@ -183,7 +183,7 @@ def test_the_tags_of_a_group_are_those_of_the_auto_scaling_group_it_names(cluste
 
 
 def test_a_group_with_a_node_grows_up_to_its_most(cluster: Cluster) -> None:
-    group(cluster, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    group(cluster, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     plugin(cluster)
     cluster.world.delete("kubernetes:apps/v1:DaemonSet", "ci/plugin-nvidia-device-plugin")
     pool = scale_set(minRunners=3, template={"spec": SPEC}, controllerServiceAccount={"name": "a", "namespace": "b"})
@@ -198,7 +198,7 @@ def test_a_group_with_a_node_grows_up_to_its_most(cluster: Cluster) -> None:
     )
     assert waiting["conditions"][0]["message"] == said
     assert cluster.said[-1] == ("warning", f"the runner {pods[2].name} stays Pending: {said}")
-    cluster.life.delete(made)
+    cluster.lifecycle.delete(made)
     assert cluster.world.find(POD) == []
     assert cluster.world.find(RUNNER_SET) == []
 
@@ -213,11 +213,11 @@ def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster)
 
 
 def test_nodes_a_person_lists_are_nodes_too(cluster: Cluster) -> None:
-    assert cluster.cloud.workloads.scheduler.is_blind()
+    assert cluster.cloud.workloads.scheduler.knows_no_node()
     taint = f"{{key: {GPU}, value: present, effect: NoSchedule}}"
     node = f"{{name: own, labels: {{gpu: t4}}, taints: [{taint}], allocatable: {{{GPU}: 1, cpu: 2}}}}"
     cluster.settings(f"values: {{kubernetes: {{nodes: [{node}]}}}}\n")
-    assert not cluster.cloud.workloads.scheduler.is_blind()
+    assert not cluster.cloud.workloads.scheduler.knows_no_node()
     assert place(cluster, nodeSelector={"gpu": "t4"}) == Placement("own")
     assert place(cluster, nodeSelector={"gpu": "t4"}, tolerations=[]).message == UNTOLERATED
 
@@ -229,7 +229,7 @@ def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
     context = {"name": "c", "context": {"cluster": "x", "user": "u"}}
     config = {"current-context": "c", "contexts": [context], "users": [user]}
     cluster.config["kubeconfig"] = json.dumps(config)
-    assert cluster.cloud.workloads.scheduler.is_blind()
+    assert cluster.cloud.workloads.scheduler.knows_no_node()
     arguments[-1] = "ci"
     cluster.config["kubeconfig"] = json.dumps(config)
     assert place(cluster) == Placement("t4-0")

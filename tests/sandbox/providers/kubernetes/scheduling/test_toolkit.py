@@ -1,4 +1,4 @@
-"""Which GPUs a container has: by the toolkit of its node, the device plugin, and what its pod says."""
+"""The GPUs of a container depend on the toolkit of its node, the device plugin and its pod."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_container_has_what_the_page_on_kubernetes_says(
 @pytest.fixture
 def proven(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster with the plugin, and what a smoke Job brings; its own check is taken to pass."""
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
     plugin(cluster, deviceListStrategy="volume-mounts", affinity={}, tolerations=[{"operator": "Exists"}])
     cluster.settings("guest: {}\nvalues: {kubernetes: {namespaces: [ci]}}\n")
     meta = {"name": "check", "namespace": "ci"}

@@ -1,4 +1,4 @@
-"""Who brings the definitions of ARC's kinds into a cluster, and who takes them over."""
+"""Custom resource definitions of ARC: created by a chart, and taken over by a stack."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_helm_brings_definitions_with_the_first_version_of_a_release_and_leaves_
     assert (names(ready, DEFINITION), warnings(ready)) == (NAMES, [])
     ready.change(arc, changed(arc.inputs, "version", "0.14.2"))
     assert warnings(ready) == [OLD.format(name) for name in NAMES]
-    ready.life.delete(arc)
+    ready.lifecycle.delete(arc)
     assert names(ready, DEFINITION) == NAMES
 
 

@@ -1,4 +1,4 @@
-"""What an API server of Kubernetes 1.36 refuses in a Job that is more than one field with a wrong value."""
+"""An API server of Kubernetes 1.36 refuses Jobs whose fields contradict each other."""
 
 from __future__ import annotations
 

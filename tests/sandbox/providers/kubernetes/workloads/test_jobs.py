@@ -32,7 +32,7 @@ HINT = "the sandbox does not wait for the 600 s after which the provider gives u
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_job_runs_its_program_on_the_node_it_was_given(ready: Cluster) -> None
         ("status", "on own index None"),
         ("status", 'Waiting for Job "smoke" to succeed (Active: 0 | Succeeded: 1 | Failed: 0)'),
     ]
-    ready.life.delete(ready.resource(JOB, "smoke", row.inputs, id=row.id))
+    ready.lifecycle.delete(ready.resource(JOB, "smoke", row.inputs, id=row.id))
     assert ready.world.find(POD) == []
 
 
@@ -114,7 +114,7 @@ def test_without_a_termination_message_only_the_exit_code_or_the_log_is_told(rea
         check_job({"CODE": "3"}), "spec/template/spec/containers/0/command", ["python3", "/opt/check/check.pyz"]
     )
     assert unready(ready, silent)[1] == f'[Pod {name(ready)}]: container "smoke" completed with exit code 3'
-    ready.life.delete(ready.resource(JOB, "smoke", silent, id="default/smoke"))
+    ready.lifecycle.delete(ready.resource(JOB, "smoke", silent, id="default/smoke"))
     logged = changed(silent, "spec/template/spec/containers/0/terminationMessagePolicy", "FallbackToLogsOnError")
     assert unready(ready, logged)[1] == f"[Pod {name(ready)}]: [Error] on own index None"
 
@@ -290,7 +290,9 @@ def test_what_pip_installed_for_an_images_user_is_found_by_that_user_in_its_own_
     image = "images: [{match: 'python:*', user: 1001, userPackages: local}]"
     ready.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}], {image}}}}}\n")
     meta = {"name": "check", "namespace": "default"}
-    ready.life.delete(ready.resource("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta}, id="default/check"))
+    ready.lifecycle.delete(
+        ready.resource("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta}, id="default/check")
+    )
     data = {"check.pyz": archive("import torch")}
     ready.up("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta, "binaryData": data})
     given = check_job({"HOME": home} if home else {})
@@ -350,7 +352,7 @@ def test_a_failed_job_stays_failed_at_the_next_up_and_at_a_refresh(ready: Cluste
         BACKOFF,
     ]
     with pytest.raises(NotReady) as caught:
-        ready.life.read(JOB, row.id, [Decoded({}), Decoded({})])
+        ready.lifecycle.read(JOB, row.id, [Decoded({}), Decoded({})])
     assert caught.value.reasons[0] == "Resource 'smoke' was created but failed to initialize"
 
 
@@ -364,7 +366,7 @@ def test_a_job_that_is_not_ready_is_replaced_where_its_annotation_says_so(
     else:
         run(ready, given)
     res = ready.resource(JOB, "smoke", given, id="default/smoke", old_inputs=given)
-    assert [(one.text, one.replacing) for one in ready.cloud.forced(res)] == (
+    assert [(one.text, one.replacing) for one in ready.cloud.forced_changes(res)] == (
         [('metadata.annotations["pulumi.com/replaceUnready"]', True)] if replaces else []
     )
 

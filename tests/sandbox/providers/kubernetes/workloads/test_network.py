@@ -1,4 +1,4 @@
-"""What a container reaches, by the network policies of its namespace."""
+"""A container reaches the addresses that the network policies of its namespace allow."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pulumi_sandbox.world.store import Record
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
 CLOSED, DNS = network_rules.closed(), network_rules.to_dns()
-WORLD = network_rules.to_the_world([443], [])
-PRIVATE = network_rules.to_the_world([443], ["10.100.0.0/16"])
+WORLD = network_rules.to_public_addresses([443], [])
+PRIVATE = network_rules.to_public_addresses([443], ["10.100.0.0/16"])
 
 
 def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
@@ -25,7 +25,7 @@ def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
 
 
 def answers(cluster: Cluster, namespace: str = "ci", enforced: bool = True) -> bool:
-    """Whether it does once the pod's first moments are over."""
+    """Return True if the container reaches the address after the pod's first seconds."""
     with network.api_server(cluster.world, namespace, {"gpu-ci-pool": "l4"}, enforced) as found:
         address = found["KUBERNETES_SERVICE_HOST"], int(found["KUBERNETES_SERVICE_PORT"])
         for _ in range(100):
@@ -81,4 +81,4 @@ def test_pods_ask_the_cache_of_their_node_for_names_and_reach_no_other_link_loca
     cluster: Cluster, address: str, protocol: str, port: int, reaches: bool
 ) -> None:
     policies(cluster, CLOSED, DNS, WORLD)
-    assert network.lets_out(cluster.world, "ci", {"gpu-ci-pool": "l4"}, (address, port), protocol) is reaches
+    assert network.allows_egress(cluster.world, "ci", {"gpu-ci-pool": "l4"}, (address, port), protocol) is reaches

@@ -68,7 +68,7 @@ def test_a_release_is_gone_once_its_jobs_have_ended(busy: tuple[Cluster, Resourc
     cluster, _, pool = busy
     working, _idle = runners(cluster)
     status(cluster, working, jobId="17")
-    ends = threading.Thread(target=cluster.life.delete, args=(pool,))
+    ends = threading.Thread(target=cluster.lifecycle.delete, args=(pool,))
     ends.start()
     until = time.monotonic() + 10
     while len(cluster.world.find(RUNNER)) > 1 and time.monotonic() < until:
@@ -86,7 +86,7 @@ def test_a_runner_that_is_done_holds_its_set_no_longer_however_it_ended(
     cluster, _, pool = busy
     status(cluster, runners(cluster)[0], jobId="17", phase=phase)
     pool.inputs["timeout"] = 0.3
-    cluster.life.delete(pool)
+    cluster.lifecycle.delete(pool)
     assert (runners(cluster), sets(cluster)) == ([], [])
 
 
@@ -98,7 +98,7 @@ def test_a_job_that_outlasts_the_wait_goes_on_and_helm_has_forgotten_its_release
     status(cluster, working, jobId="17")
     pool.inputs["timeout"] = 0.3
     with pytest.raises(Refused) as caught:
-        cluster.life.delete(pool)
+        cluster.lifecycle.delete(pool)
     assert str(caught.value) == (
         "uninstallation completed with 1 error(s): context deadline exceeded\n"
         f"  got: {working.removeprefix('ci/')} has job 17 after 0.3 s\n"
@@ -107,7 +107,7 @@ def test_a_job_that_outlasts_the_wait_goes_on_and_helm_has_forgotten_its_release
     )
     assert (runners(cluster), cluster.world.get(RELEASE, "ci/gpu-t4")) == ([working], None)
     with pytest.raises(Refused) as caught:
-        cluster.life.delete(pool)
+        cluster.lifecycle.delete(pool)
     assert str(caught.value) == (
         "uninstall: Release not loaded: gpu-t4: release: not found\n  hint: run pulumi refresh, then pulumi up again"
     )
@@ -139,6 +139,6 @@ def test_a_release_that_is_not_waited_for_goes_before_its_scale_set(busy: tuple[
     working, _idle = runners(cluster)
     status(cluster, working, jobId="17")
     pool.inputs["skipAwait"] = True
-    cluster.life.delete(pool)
+    cluster.lifecycle.delete(pool)
     assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
     assert cluster.world.get(RELEASE, "ci/gpu-t4") is None

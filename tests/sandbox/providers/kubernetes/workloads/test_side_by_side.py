@@ -43,7 +43,7 @@ sys.exit(0 if len(seen) == len(wanted) else 4)
 
 @pytest.fixture
 def ready(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
     meta = {"name": "check", "namespace": "default"}
     cluster.up(CONFIG_MAP, "check", {"metadata": meta, "binaryData": {"check.pyz": archive(PROGRAM)}})
     nodes(cluster, *TWO)

@@ -17,21 +17,21 @@ from typing import Any
 # The file with one name per line, as `<host>.<service> <address>`, and the name of the Service.
 NAMES = os.environ.get("PULUMI_SANDBOX_NAMES")
 SERVICE = os.environ.get("PULUMI_SANDBOX_SERVICE")
-_elsewhere = socket.getaddrinfo
+_system_getaddrinfo = socket.getaddrinfo
 
 
-def answer(host: Any, *more: Any, **named: Any) -> Any:
+def answer(host: Any, *arguments: Any, **options: Any) -> Any:
     """Return the result of socket.getaddrinfo in a pod.
 
     The names `a-0.check` and `a-0.check.ci.svc.cluster.local.` are the same.
     """
     labels = str(host).split(".")
     if labels[1:2] != [SERVICE]:
-        return _elsewhere(host, *more, **named)
-    known = dict(line.split() for line in Path(str(NAMES)).read_text().splitlines())
-    if (found := known.get(".".join(labels[:2]))) is None:
+        return _system_getaddrinfo(host, *arguments, **options)
+    address_of_name = dict(line.split() for line in Path(str(NAMES)).read_text().splitlines())
+    if (address := address_of_name.get(".".join(labels[:2]))) is None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    return _elsewhere(found, *more, **named)
+    return _system_getaddrinfo(address, *arguments, **options)
 
 
 if NAMES:
