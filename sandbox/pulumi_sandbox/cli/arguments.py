@@ -70,6 +70,13 @@ class CommandLine:
         return (self.name in RUNS_PROGRAM or self.run_program) and not self.wants_help
 
     @property
+    def generates_sdk(self) -> bool:
+        """True for the commands that call the code generator of a language host."""
+        if self.wants_help:
+            return False
+        return self.name == "install" or (self.name == "package" and self.rest[:1] in (("add",), ("gen-sdk",)))
+
+    @property
     def removes_stack(self) -> bool:
         return self.name == "stack" and self.rest[:1] != () and self.rest[0] in REMOVES and not self.wants_help
 
