@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpu_ci.kinds import catalog
+from gpu_ci.schema import schema
 
 from tests.conftest import ROOT
 from tests.sandbox_runner import SandboxRunner
+from tools.docs import snippets
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -103,29 +106,56 @@ def test_package_add_writes_what_the_example_has(name: str, tmp_path: Path) -> N
         assert (runner.project / file).read_text().rstrip() == expected.rstrip()
 
 
-def test_the_generated_typescript_compiles_under_strict_and_a_mistake_does_not(tmp_path: Path) -> None:
-    runner = copy_of("typescript", tmp_path)
+@pytest.fixture(scope="module")
+def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The TypeScript example with its SDK and packages installed."""
+    runner = copy_of("typescript", tmp_path_factory.mktemp("typescript"))
     runner.run("install", PATH=path())
     runner.close()
+    return runner.project
 
-    def compile_all() -> list[str]:
-        command = [str(SCRIPTS / "npx"), "--no-install", "tsc", "--project", "."]
-        answer = subprocess.run(command, cwd=runner.project, env={"PATH": path()}, capture_output=True, text=True)
-        return answer.stdout.splitlines()
 
-    # The example's tsconfig.json is strict, and checks the declarations of the SDK too (no skipLibCheck).
-    options = json.loads((runner.project / "tsconfig.json").read_text())["compilerOptions"]
+def compiled(project: Path) -> str:
+    """What the TypeScript compiler reports about a project."""
+    command = [str(SCRIPTS / "npx"), "--no-install", "tsc", "--project", "."]
+    return subprocess.run(command, cwd=project, env={"PATH": path()}, capture_output=True, text=True).stdout
+
+
+def with_files(project: Path, files: list[str]) -> None:
+    """Make the compiler read these files with the settings of the example."""
+    settings = json.loads((EXAMPLES / "typescript" / "tsconfig.json").read_text())
+    (project / "tsconfig.json").write_text(json.dumps({**settings, "files": files}))
+
+
+def test_the_generated_typescript_compiles_under_strict_and_a_mistake_does_not(typescript: Path) -> None:
+    # tsconfig.json is strict, and checks the declarations of the SDK too (no skipLibCheck).
+    options = json.loads((typescript / "tsconfig.json").read_text())["compilerOptions"]
     assert options["strict"] is True
     assert "skipLibCheck" not in options
-    assert compile_all() == []
-    program = runner.project / "index.ts"
-    for right, wrong, problem in (
-        ("max: 2", 'max: "2"', "Type 'string' is not assignable to type 'number'"),
-        ('market: "spot"', 'market: "spt"', "Type '\"spt\"' is not assignable to type"),
-        ("zones:", "zone:", "'zone' does not exist in type 'RunnerPoolArgs'"),
-        ("pool.verdict", "pool.verdikt", "Property 'verdikt' does not exist on type 'RunnerPool'"),
-    ):
-        text = (EXAMPLES / "typescript" / "index.ts").read_text()
-        assert right in text
-        program.write_text(text.replace(right, wrong))
-        assert problem in "\n".join(compile_all())
+    program = typescript / "index.ts"
+    right = program.read_text()
+    with_files(typescript, ["index.ts"])
+    assert compiled(typescript) == ""
+    changes = {
+        "max: 2": ('max: "2"', "Type 'string' is not assignable to type 'number'"),
+        'market: "spot"': ('market: "spt"', "Type '\"spt\"' is not assignable to type"),
+        "zones:": ("zone:", "'zone' does not exist in type 'RunnerPoolArgs'"),
+        "pool.verdict": ("pool.verdikt", "Property 'verdikt' does not exist on type 'RunnerPool'"),
+    }
+    # One file for each mistake, so that one run of the compiler reports them all.
+    for number, (old, (new, _)) in enumerate(changes.items()):
+        assert old in right
+        (typescript / f"wrong{number}.ts").write_text(right.replace(old, new))
+    with_files(typescript, [f"wrong{number}.ts" for number in range(len(changes))])
+    reported = compiled(typescript)
+    for number, (_, problem) in enumerate(changes.values()):
+        assert any(line.startswith(f"wrong{number}.ts") and problem in line for line in reported.splitlines()), reported
+
+
+def test_the_typescript_of_every_component_page_compiles_under_strict(typescript: Path) -> None:
+    found = schema()["resources"]
+    for component in catalog():
+        text = snippets.typescript(component, snippets.arguments(component, found[component.token]))
+        (typescript / f"page{component.name}.ts").write_text(text)
+    with_files(typescript, [f"page{component.name}.ts" for component in catalog()])
+    assert compiled(typescript) == ""
