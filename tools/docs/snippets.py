@@ -146,7 +146,7 @@ def typescript_key(text: str) -> str:
 def python_atom(value: Any) -> str:
     if isinstance(value, Secret):
         return f'pulumi.Config().require_secret("{value.key}")'
-    return quoted(value) if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) and '"' not in value else repr(value)
 
 
 def typescript_atom(value: Any) -> str:
