@@ -18,7 +18,8 @@ from tests.conftest import ROOT
 from tests.sandbox_runner import SandboxRunner
 from tools.docs import snippets
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+# npm and pip install for some of them, on a machine that may be busy.
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EXAMPLES = ROOT / "examples"
 COMPONENTS = ROOT / "components"

@@ -90,7 +90,8 @@ WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
 @commands.command(name="engine")
 @click.option("--quiet", is_flag=True, help="Only get it; print nothing when it is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def engine_command(quiet: bool, as_json: bool) -> None:
+@click.option("--languages", is_flag=True, help="Also build what a CLI from Go modules lacks for TypeScript and YAML.")
+def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
     """Install the Pulumi CLI if it is missing, and print its source."""
     lines: list[str] = []
 
@@ -99,6 +100,11 @@ def engine_command(quiet: bool, as_json: bool) -> None:
         say(text)
 
     found = locate.ensure(note)
+    if languages and not found.has_official_host:
+        from pulumi_sandbox.engine import language_tools
+
+        for tool in language_tools.TOOLS:
+            language_tools.ensure(tool, note)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}

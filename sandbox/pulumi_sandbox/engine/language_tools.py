@@ -45,6 +45,7 @@ YAML_HOST = Tool(
     "github.com/pulumi/pulumi-yaml/cmd/pulumi-language-yaml",
     "Pulumi's language host for YAML",
 )
+TOOLS = (SDKGEN, YAML_HOST)
 
 
 def ensure(tool: Tool, say: Callable[[str], None]) -> Path:

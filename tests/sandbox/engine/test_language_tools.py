@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.cli import arguments
-from pulumi_sandbox.engine import build, language_tools
+from click.testing import CliRunner
+from pulumi_sandbox.cli import arguments, own_commands
+from pulumi_sandbox.engine import build, language_tools, locate
 from pulumi_sandbox.engine.language_tools import SDKGEN, YAML_HOST
-from pulumi_sandbox.engine.model import EngineError
+from pulumi_sandbox.engine.model import VERSION, Engine, EngineError
 
 from tests.sandbox.engine.test_build import go_that
 
@@ -68,6 +69,19 @@ def test_a_missing_go_and_a_missing_checkout_are_reported(tmp_path: Path, monkey
     monkeypatch.setattr(build, "module_folder", lambda: tmp_path / "elsewhere" / "engine")
     with pytest.raises(EngineError, match="expected: a checkout of this repository, or an official Pulumi CLI"):
         language_tools.ensure(SDKGEN, lambda _: None)
+
+
+@pytest.mark.parametrize(("way", "built"), [("build", ["sdkgen", "pulumi-language-yaml"]), ("path", [])])
+def test_the_engine_command_builds_them_for_a_built_cli_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, built: list[str]
+) -> None:
+    ensured: list[str] = []
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, way))
+    monkeypatch.setattr(language_tools, "ensure", lambda tool, _: ensured.append(tool.name))
+    assert CliRunner().invoke(own_commands.engine_command, ["--quiet", "--languages"]).exit_code == 0
+    assert ensured == built
+    CliRunner().invoke(own_commands.engine_command, ["--quiet"])
+    assert ensured == built
 
 
 @pytest.mark.parametrize(
