@@ -107,6 +107,26 @@ def test_package_add_writes_what_the_example_has(name: str, tmp_path: Path) -> N
         assert (runner.project / file).read_text().rstrip() == expected.rstrip()
 
 
+@pytest.mark.parametrize(
+    ("language", "file", "declaration"),
+    [
+        ("python", "pulumi_gpu_ci/gcp/runner_pool.py", "class RunnerPool(pulumi.ComponentResource):"),
+        ("nodejs", "gcp/runnerPool.ts", "export class RunnerPool extends pulumi.ComponentResource {"),
+    ],
+)
+def test_gen_sdk_writes_a_class_for_every_resource(
+    tmp_path: Path, sandbox: SandboxRunner, language: str, file: str, declaration: str
+) -> None:
+    sandbox.run("package", "gen-sdk", "./components", "--language", language, "--out", str(tmp_path))
+    assert declaration in (tmp_path / language / file).read_text()
+    written = "".join(each.read_text() for each in (tmp_path / language).rglob(f"*{Path(file).suffix}"))
+    assert [name for name in map(class_name, schema()["resources"]) if f"class {name}" not in written] == []
+
+
+def class_name(token: str) -> str:
+    return token.rpartition(":")[2]
+
+
 @pytest.fixture(scope="module")
 def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The TypeScript example with its SDK and packages installed."""

@@ -14,12 +14,20 @@ from gpu_ci.kinds import ComponentInfo
 
 @dataclass(frozen=True)
 class Secret:
-    """A value that a program reads from its configuration."""
+    """A secret that a program reads from its configuration."""
 
     key: str
 
 
-APP = {"id": Secret("appId"), "installationId": Secret("appInstallation"), "privateKey": Secret("appKey")}
+@dataclass(frozen=True)
+class MadeSecret:
+    """A text of the program that a component takes as a secret output."""
+
+    text: str
+
+
+# The two ids are no configuration: pulumi-yaml 1.25 passes a text of digits from there as a number.
+APP = {"id": MadeSecret("1234567"), "installationId": MadeSecret("7654321"), "privateKey": Secret("appKey")}
 CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
 SUBNETS = {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"}
 TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1"
@@ -98,6 +106,8 @@ def in_yaml(component: ComponentInfo, given: dict[str, Any]) -> str:
     def plain(value: Any) -> Any:
         if isinstance(value, Secret):
             return f"${{{value.key}}}"
+        if isinstance(value, MadeSecret):
+            return {"fn::secret": value.text}
         if isinstance(value, dict):
             return {key: plain(each) for key, each in value.items()}
         return [plain(each) for each in value] if isinstance(value, list) else value
@@ -146,12 +156,16 @@ def typescript_key(text: str) -> str:
 def python_atom(value: Any) -> str:
     if isinstance(value, Secret):
         return f'pulumi.Config().require_secret("{value.key}")'
+    if isinstance(value, MadeSecret):
+        return f'pulumi.Output.secret("{value.text}")'
     return quoted(value) if isinstance(value, str) and '"' not in value else repr(value)
 
 
 def typescript_atom(value: Any) -> str:
     if isinstance(value, Secret):
         return f'new pulumi.Config().requireSecret("{value.key}")'
+    if isinstance(value, MadeSecret):
+        return f'pulumi.secret("{value.text}")'
     return json.dumps(value)
 
 
