@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch engine control-plane
+.PHONY: runtime dev comment torch engine languages control-plane
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
