@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch engine control-plane
+.PHONY: runtime dev comment torch engine languages control-plane
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -44,7 +44,7 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment engine torch policy ## run the tests that `make test` leaves out, most on the real engine; 25 minutes
+test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 25 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## run all tests, as root; 75 minutes, needs Go
@@ -131,6 +131,9 @@ torch:
 
 engine: runtime
 	@$(SANDBOX) engine --quiet
+
+languages: engine
+	@$(SANDBOX) engine --quiet --languages
 
 control-plane:
 	@$(PYTHON) tools/control_plane.py

@@ -8,9 +8,13 @@ import shlex
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pulumi.runtime.proto import plugin_pb2
 
 # The emulated clouds. Each has a folder in providers/ and a package `pulumi-<name>`.
 PROVIDERS = tuple(sorted(file.parent.name for file in (Path(__file__).parent / "providers").glob("*/provider.py")))
@@ -44,6 +48,13 @@ def install_if_known(name: str, version: str, home: Path | None = None) -> bool:
     if not folder.is_dir() and name in PROVIDERS and sdk_version(name):
         write_whole(folder / f"pulumi-resource-{name}", launcher(name, version.removeprefix("v")), 0o755)
     return folder.is_dir()
+
+
+def installable(packages: list[plugin_pb2.PackageDependency]) -> list[plugin_pb2.PackageDependency]:
+    """Return the packages whose plugin the engine finds, or may download."""
+    if os.environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "").lower() in ("1", "true"):
+        return [package for package in packages if install_if_known(package.name, package.version)]
+    return packages
 
 
 def install(workspace: Workspace) -> dict[str, str]:

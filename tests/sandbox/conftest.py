@@ -8,7 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.language_host import server as language_host
+from pulumi_sandbox.language_host.host import serve
+from pulumi_sandbox.language_host.server import LanguageHost
 
 from tests.sandbox.language_host.hosts import Stub
 from tests.sandbox.providers.fake_cloud import Bench
@@ -46,8 +47,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @pytest.fixture
 def host() -> Iterator[Stub]:
-    servicer = language_host.LanguageHost("127.0.0.1:1")
-    server, port = language_host.serve(servicer)
+    servicer = LanguageHost("127.0.0.1:1")
+    server, port = serve(servicer)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield Stub(channel)
     servicer.close(patience=5)

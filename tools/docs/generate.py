@@ -30,6 +30,7 @@ from tools.docs import (
     policies,
     preview_report,
     receipt,
+    snippets,
     specs,
 )
 
@@ -48,8 +49,6 @@ SET_FROM = {
 }
 # The guide to the components of each cloud.
 GUIDES = {"aws": "eks.md", "gcp": "compute-engine.md", "github": "github.md", "kubernetes": "kubernetes.md"}
-# The form of a list entry and of a map entry in the path of a field.
-ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 
 
 def pages() -> dict[str, str]:
@@ -122,6 +121,13 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "|---|---|"
     for name, value in resource["properties"].items():
         yield f"| `{name}` | {value['description']} |"
+    yield ""
+    yield f"### {component.__name__} in a program"
+    yield ""
+    yield "[Use components in your own program](../guides/other-programs.md) has the first steps."
+    yield ""
+    (info,) = [each for each in kinds_catalog() if each.kind == kind]
+    yield from snippets.section(info, resource, found)
 
 
 def components_page(cloud: str, title: str) -> Iterator[str]:
@@ -130,7 +136,8 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
     yield f"# {title}: components and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails if this page is not current."
-    yield f"How to use them: [{title}](../guides/{GUIDES[cloud]})."
+    yield f"How to use them: [{title}](../guides/{GUIDES[cloud]}), and"
+    yield "[use components in your own program](../guides/other-programs.md)."
     for each in kinds_catalog():
         if each.kind or each.token.split(":")[1] != cloud:
             continue
@@ -143,6 +150,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
             yield ""
             yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
         yield ""
+        yield from snippets.section(each, resource, found)
         yield "| field | type | default | what it is |"
         yield "|---|---|---|---|"
         yield from rows(resource, found, resource["inputProperties"])
@@ -173,8 +181,8 @@ def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str =
     for name in names:
         field = fields[name]
         field_name, inside = f"{prefix}{name}", field
-        while step := next((key for key in ("items", "additionalProperties") if key in inside), ""):
-            field_name, inside = f"{field_name}{ENTRY[step]}", inside[step]
+        while step := next((key for key in snippets.ENTRY if key in inside), ""):
+            field_name, inside = f"{field_name}{snippets.ENTRY[step]}", inside[step]
         choices = [each["$ref"] for each in inside.get("oneOf", [inside]) if "$ref" in each]
         default = "required" if name in needed else f"`{in_yaml(field['default'])}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")

@@ -97,6 +97,8 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     environment = workspace.child_environment()
     if command.name and command.name != "version":
         plugins.install(workspace)
+    if not engine.has_official_host:
+        build_language_tools(workspace, command)
     if engine.has_official_host and command.runs_program:
         from pulumi_sandbox.language_host import official
 
@@ -120,6 +122,19 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
         if code:
             print_faults(workspace)
     return code
+
+
+def build_language_tools(workspace: Workspace, command: arguments.CommandLine) -> None:
+    """Build what the command needs and a built CLI lacks. An official CLI has it."""
+    from pulumi_sandbox.engine import language_tools
+    from pulumi_sandbox.stacks import project_settings
+
+    if command.generates_sdk:
+        language_tools.ensure(language_tools.SDKGEN, say)
+    runtime = project_settings(workspace.project).get("runtime")
+    name = runtime.get("name") if isinstance(runtime, dict) else runtime
+    if name == "yaml" and (command.runs_program or command.generates_sdk):
+        language_tools.ensure(language_tools.YAML_HOST, say)
 
 
 def settings_problem(workspace: Workspace) -> str:

@@ -12,7 +12,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, SourceError, ask_version, failure_reason, write_whole
+from pulumi_sandbox.engine.model import (
+    HOST,
+    NODEJS_HOST,
+    VERSION,
+    Engine,
+    SourceError,
+    ask_version,
+    failure_reason,
+    write_whole,
+)
 from pulumi_sandbox.progress import Progress
 
 CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
@@ -70,7 +79,7 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     say("no installed Pulumi CLI can be used; building one takes minutes, and an interrupted build can be resumed")
     try:
         with Progress("building the Pulumi CLI", say) as progress:
-            compile_cli(go, modules, draft, progress)
+            compile_package(go, modules, CLI, draft, progress)
         if ask_version(draft) != VERSION:
             raise SourceError(
                 f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug"
@@ -83,12 +92,13 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     return Engine(home, VERSION, "build")
 
 
-def compile_cli(go: str, modules: Path, draft: Path, progress: Progress) -> None:
+def compile_package(go: str, modules: Path, package: str, draft: Path, progress: Progress) -> None:
+    """Compile one command of the module in `modules` to the file `draft`."""
     progress.at("fetching modules")
-    listing = run_go(go, modules, ["list", *FLAGS, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", CLI], progress)
-    to_compile = len(listing.split())
-    progress.total = to_compile
-    run_go(go, modules, ["build", "-v", *FLAGS, "-o", str(draft), CLI], progress)
+    stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+    listing = run_go(go, modules, ["list", *FLAGS, "-deps", "-f", stale, package], progress)
+    progress.total = len(listing.split())
+    run_go(go, modules, ["build", "-v", *FLAGS, "-o", str(draft), package], progress)
 
 
 def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> str:
@@ -171,12 +181,13 @@ def copy_sdk_scripts(go: str, modules: Path, home: Path) -> None:
 
 
 def write_launcher(home: Path) -> None:
-    """Write the script that starts the Python language host. It is rewritten when the interpreter has moved."""
-    text = (
-        "#!/bin/sh\n"
-        "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"
-        f'python=${{PULUMI_SANDBOX_PYTHON:-}}\n[ -x "$python" ] || python={shlex.quote(sys.executable)}\n'
-        "PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec "
-        'exec "$python" -P -m pulumi_sandbox.language_host "$@"\n'
-    )
-    write_whole(home / HOST, text, 0o755)
+    """Write the scripts that start our language hosts. They are rewritten when the interpreter has moved."""
+    for name, option in ((HOST, ""), (NODEJS_HOST, "--nodejs ")):
+        text = (
+            "#!/bin/sh\n"
+            "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"
+            f'python=${{PULUMI_SANDBOX_PYTHON:-}}\n[ -x "$python" ] || python={shlex.quote(sys.executable)}\n'
+            "PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec "
+            f'exec "$python" -P -m pulumi_sandbox.language_host {option}"$@"\n'
+        )
+        write_whole(home / name, text, 0o755)

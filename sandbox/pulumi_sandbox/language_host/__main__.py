@@ -1,4 +1,4 @@
-"""Start the Python language host. The engine runs it as `pulumi-language-python`."""
+"""Start a language host. The engine runs it as `pulumi-language-python` or `pulumi-language-nodejs`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ def protocol_only() -> None:
 def main() -> None:
     protocol_only()
     from pulumi_sandbox import processes
-    from pulumi_sandbox.language_host import server as language_host
+    from pulumi_sandbox.language_host.host import serve
+    from pulumi_sandbox.language_host.nodejs import NodejsHost
+    from pulumi_sandbox.language_host.server import LanguageHost
 
     # The engine passes its own options (--tracing, -v) first and its address last.
     positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    host = language_host.LanguageHost(positional[-1] if positional else "")
-    server, port = language_host.serve(host)
+    kind = NodejsHost if "--nodejs" in sys.argv else LanguageHost
+    host = kind(positional[-1] if positional else "")
+    server, port = serve(host)
     ended = threading.Event()
 
     def stop(*_: object) -> None:

@@ -6,22 +6,18 @@ the sandbox built has none, and uses this one.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent import futures
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.model import VERSION, failure_reason
+from pulumi_sandbox.engine.model import failure_reason
+from pulumi_sandbox.language_host.host import Context, Host, only_official
 from pulumi_sandbox.language_host.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
 from pulumi_sandbox.language_host.messages import (
     dependency,
@@ -30,8 +26,7 @@ from pulumi_sandbox.language_host.messages import (
     program_arguments,
     read_options,
 )
-from pulumi_sandbox.plugins import install_if_known
-from pulumi_sandbox.processes import Guarded
+from pulumi_sandbox.plugins import installable
 
 # The exit code of pulumi-language-python-exec after it has shown the error to the user.
 ERROR_IS_SHOWN = 32
@@ -41,58 +36,15 @@ PLUGIN_GRACE = 30.0
 
 ABOUT = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0]]))"
 
-Context = grpc.ServicerContext
-Response = TypeVar("Response")
 
+class LanguageHost(Host):
+    """The language host of Python programs and plugins."""
 
-def unsupported_rpc(product: str) -> Callable[..., NoReturn]:
-    """Return an RPC that always fails, because only the official host has Pulumi's code generator for Python."""
+    LANGUAGE = "python"
 
-    def refuse(_self: Any, _request: Any, context: Context) -> NoReturn:
-        context.abort(
-            grpc.StatusCode.UNIMPLEMENTED,
-            f"pulumi-sandbox's Python language host cannot generate {product}\n"
-            "  expected: the official Pulumi CLI, whose pulumi-language-python has the code generator\n"
-            "  hint: install Pulumi with its own installer and put it on PATH; a Python program can also import the "
-            "classes of a component package without a generated SDK",
-        )
-        raise AssertionError("abort always raises")
-
-    return refuse
-
-
-class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """The language host of one engine. Every command that the host starts ends with the host."""
-
-    GeneratePackage = unsupported_rpc("a Python SDK (package add, package gen-sdk)")
-    GenerateProgram = unsupported_rpc("Python code (convert, import)")
-    GenerateProject = unsupported_rpc("a Python project (convert)")
-    Link = unsupported_rpc("a link to a Python SDK (package add)")
-    Pack = unsupported_rpc("a Python package file (package pack-sdk)")
-
-    def __init__(self, engine_address: str) -> None:
-        self._engine = engine_address
-        self._running: set[Guarded] = set()
-        self._lock = threading.Lock()
-
-    def close(self, patience: float = 0.0) -> None:
-        """Stop every running command, and wait up to `patience` seconds for each."""
-        with self._lock:
-            running = list(self._running)
-        for guarded in running:
-            guarded.cancel()
-        for guarded in running:
-            guarded.ended.wait(patience)
-
-    def Handshake(self, request: lp.LanguageHandshakeRequest, context: Context) -> lp.LanguageHandshakeResponse:
-        self._engine = request.engine_address or self._engine
-        return lp.LanguageHandshakeResponse()
-
-    def GetPluginInfo(self, request: empty_pb2.Empty, context: Context) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=VERSION)
-
-    def RuntimeOptionsPrompts(self, request: lp.RuntimeOptionsRequest, context: Context) -> lp.RuntimeOptionsResponse:
-        return lp.RuntimeOptionsResponse()
+    GenerateProgram = only_official("Python code (convert, import)")
+    GenerateProject = only_official("a Python project (convert)")
+    Pack = only_official("a Python package file (package pack-sdk)")
 
     def About(self, request: lp.AboutRequest, context: Context) -> lp.AboutResponse:
         runtime = runtime_of(request.info, context)
@@ -118,14 +70,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         """
         described = run_script(runtime_of(request.info, context), PACKAGES, context)
         packages = [package for package in map(dependency, described) if package is not None]
-        if os.environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "").lower() in ("1", "true"):
-            packages = [package for package in packages if install_if_known(package.name, package.version)]
-        return lp.GetRequiredPackagesResponse(packages=packages)
-
-    def GetRequiredPlugins(
-        self, request: lp.GetRequiredPluginsRequest, context: Context
-    ) -> lp.GetRequiredPluginsResponse:
-        return lp.GetRequiredPluginsResponse()  # only engines without GetRequiredPackages call this
+        return lp.GetRequiredPackagesResponse(packages=installable(packages))
 
     def Run(self, request: lp.RunRequest, context: Context) -> lp.RunResponse:
         try:
@@ -197,27 +142,6 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 )
         yield lp.InstallDependenciesResponse(stdout=b"Finished installing dependencies\n")
 
-    def Cancel(self, request: empty_pb2.Empty, context: Context) -> empty_pb2.Empty:
-        self.close()
-        return empty_pb2.Empty()
-
-    @contextlib.contextmanager
-    def _started(
-        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **options: Any
-    ) -> Iterator[Guarded]:
-        """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails."""
-        guarded = Guarded(command, cwd=cwd, environment=environment, **options)
-        with self._lock:
-            self._running.add(guarded)
-        try:
-            if not context.add_callback(guarded.cancel):
-                guarded.cancel()  # the call ended before the command started
-            yield guarded
-        finally:
-            guarded.cancel()
-            with self._lock:
-                self._running.discard(guarded)
-
 
 def runtime_of(info: lp.ProgramInfo, context: Context) -> Runtime:
     try:
@@ -234,12 +158,3 @@ def run_script(runtime: Runtime, script: str, context: Context) -> Any:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         text = f"{runtime.python} failed to describe the program's environment: {failure_reason(error)}"
         context.abort(grpc.StatusCode.INTERNAL, text)
-
-
-def serve(host: LanguageHost) -> tuple[grpc.Server, int]:
-    # A call that runs a program or a plugin occupies its thread until that command ends.
-    server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port

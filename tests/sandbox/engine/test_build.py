@@ -46,8 +46,8 @@ def test_the_build_leaves_a_whole_engine_behind(
     said: list[str] = []
     assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
     assert sorted(path.name for path in own_folder.iterdir()) == [
-        "engine.json", "lock", "pulumi", "pulumi-language-python", "pulumi-language-python-exec",
-        "pulumi-resource-pulumi-python",
+        "engine.json", "lock", "pulumi", "pulumi-language-nodejs", "pulumi-language-python",
+        "pulumi-language-python-exec", "pulumi-resource-pulumi-python",
     ]  # fmt: skip
     assert said[0].startswith("no installed Pulumi CLI can be used; building one takes minutes")
     assert said[1] == "building the Pulumi CLI"

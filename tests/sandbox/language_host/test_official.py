@@ -14,8 +14,8 @@ import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
 from pulumi_sandbox.engine import locate
+from pulumi_sandbox.language_host import host as language_host
 from pulumi_sandbox.language_host import official as official_host
-from pulumi_sandbox.language_host import server as language_host
 from pulumi_sandbox.workspace import Workspace
 
 from tests.conftest import ROOT

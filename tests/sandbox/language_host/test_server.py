@@ -83,7 +83,7 @@ def test_a_parameterized_sdk_is_reported_with_its_parameter() -> None:
     assert dependency("nonsense") is None
 
 
-@pytest.mark.parametrize("call", ["GeneratePackage", "GenerateProgram", "GenerateProject", "Link", "Pack"])
+@pytest.mark.parametrize("call", ["GenerateProgram", "GenerateProject", "Pack"])
 def test_what_only_the_official_host_can_do_says_so(host: Stub, call: str) -> None:
     request = getattr(lp, f"{call}Request")()
     with pytest.raises(grpc.RpcError) as caught:

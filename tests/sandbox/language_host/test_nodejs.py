@@ -1,0 +1,119 @@
+"""The Node.js language host: what it finds in node_modules, and how it starts a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from pulumi.runtime.proto import language_pb2 as lp
+from pulumi_sandbox.engine import language_tools
+from pulumi_sandbox.language_host.host import serve
+from pulumi_sandbox.language_host.nodejs import NodejsHost, ProgramError, manager_of, program_arguments
+
+from tests.sandbox.language_host.hosts import Stub, info, script
+
+
+@pytest.fixture
+def nodejs() -> Iterator[Stub]:
+    servicer = NodejsHost("127.0.0.1:1")
+    server, port = serve(servicer)
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Stub(channel)
+    servicer.close(patience=5)
+    server.stop(None).wait()
+
+
+def npm_package(program: Path, name: str, **content: Any) -> None:
+    file = program / "node_modules" / name / "package.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"name": name, **content}))
+
+
+def test_sdks_in_node_modules_are_reported(nodejs: Stub, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", raising=False)
+    npm_package(program, "@pulumi/pulumi", version="3.259.0")
+    npm_package(program, "@pulumi/random", version="4.1.0", pulumi={"resource": True})
+    npm_package(program, "@acme/own", version="1.0.0", pulumi={"resource": True, "name": "own", "version": "v2.0.0"})
+    npm_package(program, "typescript", version="5.9.3", pulumi={"resource": False})
+    (program / "node_modules" / "broken").mkdir()
+    (program / "node_modules" / "broken" / "package.json").write_text("{")
+    asked = lp.GetRequiredPackagesRequest(info=info(program))
+    assert [(found.name, found.version) for found in nodejs.GetRequiredPackages(asked).packages] == [
+        ("own", "2.0.0"),
+        ("random", "4.1.0"),
+    ]
+    monkeypatch.setenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
+    monkeypatch.setenv("PULUMI_HOME", str(program / "home"))
+    assert list(nodejs.GetRequiredPackages(asked).packages) == []
+
+
+def test_dependencies_are_those_of_package_json_with_their_installed_versions(nodejs: Stub, program: Path) -> None:
+    (program / "package.json").write_text(json.dumps({"dependencies": {"direct": "^1", "missing": "2.0.0"}}))
+    npm_package(program, "direct", version="1.4.0")
+    npm_package(program, "indirect", version="3.0.0")
+    asked = lp.GetProgramDependenciesRequest(info=info(program))
+    direct = nodejs.GetProgramDependencies(asked).dependencies
+    assert [(found.name, found.version) for found in direct] == [("direct", "1.4.0"), ("missing", "2.0.0")]
+    asked.transitiveDependencies = True
+    every = nodejs.GetProgramDependencies(asked).dependencies
+    assert [(found.name, found.version) for found in every] == [("direct", "1.4.0"), ("indirect", "3.0.0")]
+
+
+def test_the_package_manager_is_the_one_that_is_named_or_whose_lock_exists(tmp_path: Path) -> None:
+    assert manager_of(tmp_path, {}) == "npm"
+    (tmp_path / "pnpm-lock.yaml").touch()
+    assert manager_of(tmp_path, {}) == "pnpm"
+    assert manager_of(tmp_path, {"packagemanager": "yarn"}) == "yarn"
+    with pytest.raises(ProgramError, match="packagemanager: unknown package manager\n  got: 'cargo'"):
+        manager_of(tmp_path, {"packagemanager": "cargo"})
+
+
+def test_empty_values_are_not_passed_to_the_program() -> None:
+    request = lp.RunRequest(project="p", stack="s", dryRun=True, monitor_address="m:1", parallel=4, args=["x"])
+    assert program_arguments(request, "e:1") == [
+        "--monitor", "m:1", "--engine", "e:1", "--project", "p", "--stack", "s", "--parallel", "4", "--dry-run", ".",
+        "x",
+    ]  # fmt: skip
+
+
+def test_a_program_gets_its_configuration_and_its_exit_code_is_reported(
+    nodejs: Stub, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = 'if [ "$1" = -e ]; then echo /sdk/run; exit; fi\nprintf "%s\\n" "$PULUMI_CONFIG" "$@" > got; exit '
+    monkeypatch.setenv("PATH", f"{program / 'bin'}:/usr/bin:/bin")
+    request = lp.RunRequest(info=info(program, nodeargs="--no-deprecation"), config={"gcp:project": "acme"})
+    for code, error, bail in ((0, "", False), (32, "", True), (7, "program exited with non-zero exit code: 7", False)):
+        script(program / "bin" / "node", f"{node}{code}")
+        answer = nodejs.Run(request)
+        assert (answer.error, answer.bail) == (error, bail)
+    lines = (program / "got").read_text().splitlines()
+    assert json.loads(lines[0]) == {"gcp:config:project": "acme"}
+    assert lines[1:4] == ["--no-deprecation", "/sdk/run", "--engine"]
+
+
+def test_a_missing_node_and_a_missing_sdk_are_reported(
+    nodejs: Stub, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program / "bin"))
+    request = lp.RunRequest(info=info(program))
+    assert nodejs.Run(request).error.startswith("there is no `node` on PATH\n  expected: Node.js 22 or newer")
+    script(program / "bin" / "node", "exit 1")
+    assert "the npm package @pulumi/pulumi is not installed\n  hint: run `npm install`" in nodejs.Run(request).error
+
+
+def test_what_the_generator_reports_reaches_the_engine(
+    nodejs: Stub, host: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = script(tmp_path / "sdkgen", 'cat > "$0.$1.$2"; echo "sdkgen: the schema is not JSON" >&2; exit 1')
+    monkeypatch.setattr(language_tools, "ensure", lambda *_: tool)
+    request = lp.GeneratePackageRequest(directory="/out", schema="{", extra_files={"a": b"\x00"})
+    for stub, language in ((nodejs, "nodejs"), (host, "python")):
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.GeneratePackage(request)
+        assert caught.value.details() == "sdkgen: the schema is not JSON"
+        sent = json.loads((tmp_path / f"sdkgen.generate.{language}").read_text())
+        assert sent == {"directory": "/out", "schema": "{", "extraFiles": {"a": "AA=="}}

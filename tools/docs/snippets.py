@@ -1,0 +1,205 @@
+"""One example of each component as a program in Python, TypeScript and YAML, from one set of arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from gpu_ci import versions
+from gpu_ci.kinds import ComponentInfo
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret that a program reads from its configuration."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class MadeSecret:
+    """A text of the program that a component takes as a secret output."""
+
+    text: str
+
+
+# The two ids are no configuration: pulumi-yaml 1.25 passes a text of digits from there as a number.
+APP = {"id": MadeSecret("1234567"), "installationId": MadeSecret("7654321"), "privateKey": Secret("appKey")}
+CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
+SUBNETS = {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"}
+TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1"
+# Arguments for required fields that the example of a component leaves to the program.
+WIRING: dict[str, Any] = {
+    "app": APP,
+    "appKey": "projects/acme-ci/secrets/manager-key",
+    "autoscalingGroupName": "eks-gpu-1",
+    "clusterName": "ci",
+    "configuration": '{"name": "prod"}',
+    "controller": CONTROLLER,
+    "githubConfigUrl": "https://github.com/acme",
+    "kubernetesVersion": "1.35",
+    "machineAccounts": {"l4": "gpu-l4@acme-ci.iam.gserviceaccount.com"},
+    "maxSize": 4,
+    "namespace": "gpu-ci",
+    "nodeGroupName": "gpu",
+    "pool": "l4",
+    "project": "acme-ci",
+    "serviceAccountEmail": "gpu-l4@acme-ci.iam.gserviceaccount.com",
+    "subnets": SUBNETS,
+    "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
+    "template": TEMPLATE,
+    "templates": [TEMPLATE],
+}
+# Fields that the schema does not require, and the component does in this case: the runner group of an organization.
+ALSO = {"gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"}}
+# How an entry of a list or a map is written in the path of a field.
+ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
+REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
+
+
+def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
+    """Return the component's own example, with the required fields that the example lacks."""
+    cloud = component.token.split(":")[1]
+    known = {**WIRING, "region": REGIONS.get(cloud), "zones": ["us-central1-a", "us-central1-b"]}
+    example: dict[str, Any] = getattr(component.load(), "EXAMPLE", {})
+    needed = [name for name in resource.get("requiredInputs", []) if name not in example]
+    return {**{name: known[name] for name in needed}, **ALSO.get(component.token, {}), **example}
+
+
+def name_of(component: ComponentInfo) -> str:
+    return {"cloud-build": "builds"}.get(component.kind, "l4") if component.kind else "ci"
+
+
+def python(component: ComponentInfo, given: dict[str, Any]) -> str:
+    names = {field.alias or name: name for name, field in component.load().ARGS.model_fields.items()}
+    lines = [
+        *(["import pulumi"] if secrets_in(given) else []),
+        f"from {component.module} import {component.name}, {component.name}Args",
+        "",
+        f"{component.name}(",
+        f'    "{name_of(component)}",',
+        f"    {component.name}Args(",
+        *(f"        {names[name]}={literal(value, python_atom, '        ', quoted)}," for name, value in given.items()),
+        "    ),",
+        ")",
+    ]
+    return "\n".join(lines)
+
+
+def typescript(component: ComponentInfo, given: dict[str, Any]) -> str:
+    cloud = component.token.split(":")[1]
+    lines = [
+        *(['import * as pulumi from "@pulumi/pulumi";'] if secrets_in(given) else []),
+        'import * as gpuCi from "@pulumi/gpu-ci";',
+        "",
+        f'new gpuCi.{cloud}.{component.name}("{name_of(component)}", {{',
+        *(f"  {name}: {literal(value, typescript_atom, '  ', typescript_key)}," for name, value in given.items()),
+        "});",
+    ]
+    return "\n".join(lines)
+
+
+def in_yaml(component: ComponentInfo, given: dict[str, Any]) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, Secret):
+            return f"${{{value.key}}}"
+        if isinstance(value, MadeSecret):
+            return {"fn::secret": value.text}
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return [plain(each) for each in value] if isinstance(value, list) else value
+
+    config = {secret.key: {"type": "string", "secret": True} for secret in secrets_in(given)}
+    resource = {"type": component.token, "properties": plain(given)}
+    program = {**({"config": config} if config else {}), "resources": {name_of(component): resource}}
+    return yaml.safe_dump(program, sort_keys=False, default_flow_style=None, width=110).rstrip()
+
+
+def secrets_in(value: Any) -> list[Secret]:
+    if isinstance(value, Secret):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for each in inside for found in secrets_in(each)]
+
+
+def literal(value: Any, atom: Callable[[Any], str], indent: str, key: Callable[[str], str]) -> str:
+    """Return a value as source code: on one line if it fits, else one entry a line."""
+    if not isinstance(value, (dict, list)):
+        return atom(value)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    step = indent + ("    " if atom is python_atom else "  ")
+
+    def entries(inner: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from (f"{key(name)}: {literal(each, atom, inner, key)}" for name, each in value.items())
+        else:
+            yield from (literal(each, atom, inner, key) for each in value)
+
+    space = " " if isinstance(value, dict) and atom is typescript_atom else ""
+    line = f"{opening}{space}{', '.join(entries(indent))}{space}{closing}"
+    if "\n" not in line and len(line) + len(indent) <= 80:
+        return line
+    return "\n".join([opening, *(f"{step}{entry}," for entry in entries(step)), indent + closing])
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def typescript_key(text: str) -> str:
+    return text if text.isidentifier() else quoted(text)
+
+
+def python_atom(value: Any) -> str:
+    if isinstance(value, Secret):
+        return f'pulumi.Config().require_secret("{value.key}")'
+    if isinstance(value, MadeSecret):
+        return f'pulumi.Output.secret("{value.text}")'
+    return quoted(value) if isinstance(value, str) and '"' not in value else repr(value)
+
+
+def typescript_atom(value: Any) -> str:
+    if isinstance(value, Secret):
+        return f'new pulumi.Config().requireSecret("{value.key}")'
+    if isinstance(value, MadeSecret):
+        return f'pulumi.secret("{value.text}")'
+    return json.dumps(value)
+
+
+LANGUAGES: dict[str, Callable[[ComponentInfo, dict[str, Any]], str]] = {
+    "python": python,
+    "typescript": typescript,
+    "yaml": in_yaml,
+}
+
+
+def section(component: ComponentInfo, resource: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the three programs for a page, and the fields that take outputs."""
+    given = arguments(component, resource)
+    for language, write in LANGUAGES.items():
+        yield f"```{language}"
+        yield write(component, given)
+        yield "```"
+        yield ""
+    takes = ", ".join(f"`{path}`" for path in taking_outputs(resource["inputProperties"], found["types"]))
+    yield f"These fields take outputs of other resources: {takes}." if takes else "No field takes an output."
+    yield ""
+
+
+def taking_outputs(fields: dict[str, Any], types: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return the paths of the fields that take outputs. A field inside such a field is not listed again."""
+    paths: dict[str, None] = {}  # ordered, because the alternatives of a field share names
+    for name, field in fields.items():
+        path, inside = f"{prefix}{name}", field
+        while inside.get("plain") and (step := next((key for key in ENTRY if key in inside), "")):
+            path, inside = f"{path}{ENTRY[step]}", inside[step]
+        if not inside.get("plain"):
+            paths[path] = None
+            continue
+        for choice in inside.get("oneOf", [inside]):
+            nested = types.get(choice.get("$ref", "").removeprefix("#/types/"), {})
+            paths |= dict.fromkeys(taking_outputs(nested.get("properties", {}), types, f"{path}."))
+    return list(paths)
