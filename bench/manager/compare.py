@@ -60,7 +60,7 @@ class Outcome:
     """The result of one policy on one history."""
 
     waits_sec: tuple[float, ...]
-    """Seconds from the queue to the first attempt's runner; a day for jobs that never started."""
+    """Seconds from the queueing of a job until a runner first starts it; a day for jobs that never started."""
     delays_sec: tuple[float, ...]
     """Seconds from the queue to the end without the job's own duration; a day for jobs that were never done."""
     jobs: int
@@ -105,11 +105,17 @@ def ours(
 
 def with_standby(count: int) -> tuple[Row, Row]:
     """Return our policy with this number of stopped machines, without and with the webhook's hint."""
-    places = (everywhere, BOTH)
     name = f"gpu-ci, three regions, standby {count}"
+    hinted = ours(everywhere, BOTH, hint=True, standby=count)
     return (
-        Row(name, "spot, standard", ours(*places, standby=count), ours=True, keeps_machines=True),
-        Row(f"{name}, hint", "spot, standard", ours(*places, hint=True, standby=count), ours=True, keeps_machines=True),
+        Row(name, "spot, standard", ours(everywhere, BOTH, standby=count), ours=True, keeps_machines=True),
+        Row(
+            f"{name}, hint",
+            "spot, standard",
+            hinted,
+            ours=True,
+            keeps_machines=True,
+        ),
     )
 
 

@@ -97,13 +97,13 @@ def _gpu_driver_and_torch(setup: Setup) -> rules.Verdict:
         return rules.Verdict()
     # A fraction of a GPU has another driver, so rules about kernel modules of whole GPUs do not apply.
     module = None if setup.machine.gpu_count < 1 else setup.kernel_module
-    capability, machine = setup.machine.gpu.compute_capability, setup.machine.architecture
-    return rules.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
+    capability, architecture = setup.machine.gpu.compute_capability, setup.machine.architecture
+    return rules.check(capability, setup.branch, setup.torch, machine=architecture, module=module, python=setup.python)
 
 
 def _fixes(setup: Setup, choice: str, verdict: rules.Verdict) -> Iterator[Change]:
     """Yield changes that may solve a problem of this choice, the smallest first."""
-    nearest = verdict.nearest
+    nearest = verdict.nearest  # the combination of driver branch and torch that works and differs least
     if choice == "kernel_module":
         arch = rules.arch_of(setup.machine.gpu.compute_capability)
         yield from changes("kernel_module", arch.modules if arch else ())

@@ -153,6 +153,8 @@ class Args(BaseModel):
     )
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
+    WIRING_HINTS: ClassVar[Mapping[str, str]] = {}
+    """For a name of WIRING that users mistake for another field: the hint that names this field."""
     """The fields that the program fills in from other resources. Users set the other fields in a stack file."""
 
     DECIDED: ClassVar[Mapping[str, str]] = {}
@@ -187,7 +189,7 @@ class Args(BaseModel):
         """The file or resource that an error about these arguments names first."""
         return self._file or self._subject or type(self).__name__
 
-    def about(self, subject: str) -> None:
+    def set_subject(self, subject: str) -> None:
         """Set the resource that the arguments belong to, for errors of values that resolve later."""
         self._subject = subject
 
@@ -209,7 +211,7 @@ class Args(BaseModel):
         """
         wiring = {to_camel(name) for name in cls.WIRING}
         problems = [
-            Problem(name, "is filled in by the program, not by the stack file", hint="remove it")
+            Problem(name, "is set by gpu-ci, not in a stack file", hint=cls.WIRING_HINTS.get(name, "remove it"))
             for name in choices
             if name in wiring or name in cls.WIRING
         ]

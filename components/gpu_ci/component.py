@@ -30,7 +30,7 @@ class Component(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
         naming.check(type(self).__name__, name)
-        args.about(f"{type(self).__name__} '{name}'")
+        args.set_subject(f"{type(self).__name__} '{name}'")
         self._options_of_children = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         own = copy.copy(opts)
         if own:

@@ -210,7 +210,7 @@ def test_arguments_are_frozen() -> None:
 def test_choices_leave_the_wiring_to_the_program() -> None:
     found = Machine.choice_problems({"hostName": "a", "network": "n", "disk": []})
     assert [(problem.path, problem.text, problem.hint) for problem in found] == [
-        ("network", "is filled in by the program, not by the stack file", "remove it"),
+        ("network", "is set by gpu-ci, not in a stack file", "remove it"),
         ("disk", "unknown key", "did you mean disks"),
     ]
     assert Machine.choice_names() == ("hostName", "disks", "cores", "ports", "tags")
@@ -223,7 +223,7 @@ def test_the_keys_named_in_a_stack_file_are_those_it_may_use() -> None:
 
 class Holder(pulumi.ComponentResource):
     def __init__(self, name: str, args: Machine) -> None:
-        args.about(f"Holder '{name}'")
+        args.set_subject(f"Holder '{name}'")
         super().__init__("test:index:Holder", name)
 
 

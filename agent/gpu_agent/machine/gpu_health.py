@@ -16,8 +16,8 @@ from .system import System, User
 
 TIMEOUT_SEC = 10
 """nvidia-smi answers within a second. A longer time is a sign of a stuck driver."""
-# Our own limit for memory that no listed process owns. It is less than one CUDA context uses, and more than the memory
-# of an idle driver changes. No document gives either value.
+# Our own limit for memory that no listed process owns. One CUDA context uses more than this limit.
+# The memory of an idle driver varies by less. No document gives either value.
 _LEFT_MIB = 64
 _SETTLE_SEC = 30
 _PERSISTENCE_SEC = 60

@@ -69,7 +69,7 @@ class NodeGroupLimits(pulumi.CustomResource):
     """State of AZRebalance: suspended, active if AWS rejected the suspension, or unchanged for one zone."""
 
     def __init__(self, name: str, args: NodeGroupLimitsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.about(f"NodeGroupLimits '{name}'")
+        args.set_subject(f"NodeGroupLimits '{name}'")
         # The version selects the plugin for the engine, independent of the program's own provider versions.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         fields = {field: getattr(args, field) for field in NodeGroupLimitsArgs.model_fields}

@@ -237,17 +237,25 @@ def _document(path: Path, text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise _invalid_yaml(f"{path}{at}", _without_values(error.problem or "a syntax error")) from None
+        raise _invalid_yaml(
+            f"{path}{at}", _without_values(error.problem or "a syntax error"), _unclosed(error)
+        ) from None
     except yaml.reader.ReaderError as error:
         raise _invalid_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
     except RecursionError:
         raise _invalid_yaml(str(path), "the nesting is too deep") from None
 
 
-def _invalid_yaml(place: str, reason: str) -> ProblemsFound:
+def _unclosed(error: yaml.MarkedYAMLError) -> str:
+    """Return a hint for a list or map in brackets that is not closed, or an empty text."""
+    kind = {"while parsing a flow sequence": "list", "while parsing a flow mapping": "map"}.get(error.context or "")
+    return f"close the {kind} that begins in line {error.context_mark.line + 1}" if kind and error.context_mark else ""
+
+
+def _invalid_yaml(place: str, reason: str, hint: str = "") -> ProblemsFound:
     """Return the error for invalid YAML. It shows no text of the file, because any part of it may be a secret."""
     text = f"{place}: is not valid YAML: {reason}"
-    hint = _TAB_HINT if "'\\t'" in reason else ""
+    hint = _TAB_HINT if "'\\t'" in reason else hint
     return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
 
 

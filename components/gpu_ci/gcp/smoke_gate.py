@@ -66,7 +66,7 @@ class SmokeGate(pulumi.CustomResource):
     """Zone in which the check ran; empty if it did not run."""
 
     def __init__(self, name: str, args: SmokeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.about(f"SmokeGate '{name}'")
+        args.set_subject(f"SmokeGate '{name}'")
         # The version selects the plugin for the engine, independent of the program's own provider versions.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         # The names are those of the engine. Pulumi's automatic translation of names would also change the labels' keys.

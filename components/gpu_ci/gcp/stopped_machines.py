@@ -42,7 +42,7 @@ class StoppedMachines(pulumi.CustomResource):
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str, args: StoppedMachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.about(f"StoppedMachines '{name}'")
+        args.set_subject(f"StoppedMachines '{name}'")
         # The version selects the plugin for the engine, independent of the program's own provider versions.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         given = {to_camel(field): getattr(args, field) for field in StoppedMachinesArgs.model_fields}

@@ -53,7 +53,8 @@ def decide(
     reruns.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
-    # The first memory of a share also has the entries of all other shares. This share keeps its own entries.
+    # When the pools are divided into shares, each share starts from a copy of the whole memory. It then
+    # keeps its own entries.
     owns = ownership(pools, own)
     memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
     memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
@@ -72,7 +73,7 @@ def decide(
     machines.forget_gone(by_name, observation, memory)
     if observation.machines is None or observation.jobs is None or observation.runners is None:
         return Decision(tuple(actions), memory, {}, {})
-    actions += jobs.repeated(observation, memory)
+    actions += jobs.requests_to_repeat(observation, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
     waiting = jobs.of_share(waiting, by_name)
     listed = jobs.pools_of(observation.machines)
@@ -127,7 +128,8 @@ def _removable(
 ) -> list[tuple[Machine, Runner | None]]:
     """Return the machines that may be removed if no job needs them, each with its runner, in the order of removal.
 
-    Machines without a runner come first, and of these the machines without a key. Machines that have been surplus
+    Machines without a runner come first, and of these the machines that have not published a key for
+    their registration. Machines that have been surplus
     longest come before the others.
     """
     result = [

@@ -256,7 +256,7 @@ def _without_capacity(assigned: Mapping[JobKey, str], memory: Memory) -> dict[Jo
     }
 
 
-def repeated(observation: Observation, memory: Memory) -> Iterator[Insert | Start]:
+def requests_to_repeat(observation: Observation, memory: Memory) -> Iterator[Insert | Start]:
     """Repeat inserts and starts whose answer was lost. Google carries out a repeated request once.
 
     A request whose job no longer waits is not repeated. Its machine is either listed soon or was never created.

@@ -48,11 +48,11 @@ class Account:
     api_url: str = "https://api.github.com"
     author: str = AUTHOR
     key: str = ""
-    """The KEY that distinguishes this comment from other comments of the same account on the pull request."""
+    """A text that distinguishes this comment from other comments of the same account on the pull request."""
 
 
 def post(report: Report | None, head: Head, account: Account, render: Callable[[Report, int], str]) -> Done:
-    """Write the comment on the pull request of the run, if that is still at the run's commit.
+    """Write the comment on the pull request of the run, if the run's commit is still its newest.
 
     The Markdown is not taken from the pull request: `render` creates it here, from the report's data. A run without a
     report updates an existing comment, which is about an older commit, and creates no new one.
@@ -62,7 +62,8 @@ def post(report: Report | None, head: Head, account: Account, render: Callable[[
     """
     if head.event != "pull_request":
         return Done("left", f"the run was started by {plain(head.event)}, which has no pull request")
-    # Before any request to GitHub, check the longest possible text.
+    # `written` raises an error for a text that is too long. CHANGED is the longest line that a comment can get later.
+    # So the longest text is checked here, before any request to GitHub.
     body = _without_report(head, account) if report is None else written(report, head, account, render, CHANGED)
     try:
         with _client(account) as github:
@@ -107,7 +108,7 @@ def written(
     Raises:
         CommentError: the text is longer than GitHub accepts.
     """
-    note = f"\n<sub>Made from {_run(head)}, which its code could have made say anything.</sub>\n"
+    note = f"\n<sub>This report comes from {_run(head)}. The code of the pull request could have changed it.</sub>\n"
     first = f"{marker(account.key)}\n" + (f"{workflow}\n\n" if workflow else "")
     rest = render(report, MOST_CHARACTERS - len(note) - len(first) + len(MARKER) + 1).removeprefix(f"{MARKER}\n")
     body = first + rest + note

@@ -219,7 +219,17 @@ def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str
 BROKEN = {
     "a bracket that is not closed": (
         (("max: 4", "zones: [a"),),
-        "Pulumi.dev.yaml:10:1: is not valid YAML: expected ',' or ']', but got '<stream end>'\n",
+        (
+            "Pulumi.dev.yaml:10:1: is not valid YAML: expected ',' or ']', but got '<stream end>'\n"
+            "  hint: close the list that begins in line 9\n"
+        ),
+    ),
+    "a brace that is not closed": (
+        (("max: 4", "smoke: {deadlineSec: 900\n      max: 4"),),
+        (
+            "Pulumi.dev.yaml:10:10: is not valid YAML: expected ',' or '}', but got ':'\n"
+            "  hint: close the map that begins in line 9\n"
+        ),
     ),
     "a tab": (
         (("      max: 4", "\tmax: 4"),),

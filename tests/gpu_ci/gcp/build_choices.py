@@ -264,5 +264,5 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "is set by the pool",
         "rename the substitution",
     ),
-    "wiring": (pool(project="acme-ci"), "project", "is filled in by the program, not by the stack file", "remove it"),
+    "wiring": (pool(project="acme-ci"), "project", "is set by gpu-ci, not in a stack file", "remove it"),
 }

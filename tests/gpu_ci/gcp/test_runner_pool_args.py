@@ -99,7 +99,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
             "guestAccelerator",
             "is not available for n1-standard-96",
         ),
-        ({"labels": {}}, "labels", "is filled in by the program, not by the stack file"),
+        ({"labels": {}}, "labels", "is set by gpu-ci, not in a stack file"),
         ({"maxx": 3}, "maxx", "unknown key"),
     ],
 )

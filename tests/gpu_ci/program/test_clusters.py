@@ -403,13 +403,13 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         ),
         (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than the 1 of g5.2xlarge,"),
         (stack({"minIdle": 3}), ".minIdle: is more than the 2 runners that fit on 2 nodes"),
-        (stack({"namespace": "x"}), ".namespace: is filled in by the program, not by the stack file"),
+        (stack({"namespace": "x"}), ".namespace: is set by gpu-ci, not in a stack file"),
         (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
         (
             stack({"smoke": {"nodes": 3}}),
             ".smoke.nodes: is more than the pool's maximum of 2 nodes, so the check could never pass\n  got: 3\n",
         ),
-        (stack({"namespaceGpus": 9}), ".namespaceGpus: is filled in by the program, not by the stack file"),
+        (stack({"namespaceGpus": 9}), ".namespaceGpus: is set by gpu-ci, not in a stack file"),
     ],
 )
 def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:

@@ -118,7 +118,10 @@ def test_a_key_that_is_like_no_other_gets_the_keys_a_stack_file_may_use() -> Non
 
 def test_what_the_program_fills_in_is_refused() -> None:
     assert told(config({"l4": L4 | {"project": "mine"}})) == (
-        f"{HERE}.l4.project: is filled in by the program, not by the stack file\n  hint: remove it"
+        f"{HERE}.l4.project: is set by gpu-ci, not in a stack file\n  hint: remove it"
+    )
+    assert told(config({"l4": L4 | {"labels": ["big"]}})).endswith(
+        "\n  hint: labels for runs-on are runnerLabels; labels of the resources are gpu-ci:site.labels"
     )
 
 

@@ -115,7 +115,7 @@ def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
 def test_the_wiring_is_not_chosen_in_a_stack_file() -> None:
     text = told(stack(github=GROUP) | {"gpu-ci:pools": {"l4": {**L4, "github": {"owner": "acme"}}}})
     assert text.splitlines()[0] == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.github: is filled in by the program, not by the stack file"
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.github: is set by gpu-ci, not in a stack file"
     )
 
 

@@ -54,7 +54,7 @@ def test_the_comment_is_the_markdown_that_is_made_here(github: FakeGithub, capsy
     assert run(["preview-comment", "report.json"]) == 0
     [made] = github.comments
     assert made["body"].startswith("<!-- gpu-ci-preview -->\n**prod**: nothing changes")
-    assert made["body"].endswith("which its code could have made say anything.</sub>\n")
+    assert made["body"].endswith("The code of the pull request could have changed it.</sub>\n")
     assert capsys.readouterr().err == (f"gpu-ci preview-comment: created: https://github.com/{OURS}/pull/7#made\n")
 
 

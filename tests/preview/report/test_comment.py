@@ -15,7 +15,10 @@ from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub
 MARKER = "<!-- gpu-ci-preview -->"
 BOT = "github-actions[bot]"
 RUN = f"https://github.com/{OURS}/actions/runs/1"
-NOTE = f"\n<sub>Made from [the pull request's own run]({RUN}), which its code could have made say anything.</sub>\n"
+NOTE = (
+    f"\n<sub>This report comes from [the pull request's own run]({RUN}). "
+    "The code of the pull request could have changed it.</sub>\n"
+)
 HEAD = Head(
     commit=COMMIT,
     branch="more-gpus",

@@ -104,6 +104,9 @@ class GpuMachineArgs(Args):
 
     model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
+    WIRING_HINTS: ClassVar[Mapping[str, str]] = {
+        "labels": "labels for runs-on are runnerLabels; labels of the resources are gpu-ci:site.labels"
+    }
     DECIDED: ClassVar[dict[str, str]] = {
         "onHostMaintenance": "the value is always TERMINATE, because a machine with a GPU cannot migrate to another "
         "host while it runs",
@@ -129,7 +132,7 @@ class GpuMachineArgs(Args):
         default="spot",
         validate_default=True,
         description="how machines are bought: spot (cheaper, can be preempted), standard, flex-start (waits for "
-        "capacity, for a limited run duration) or reservation (runs in a reservation)",
+        "capacity; a machine then runs for a limited time) or reservation (runs in a reservation)",
     )
     reservation: Reservation | None = Field(
         default=None,

@@ -54,7 +54,7 @@ def test_what_the_program_fills_in_is_no_mistake_of_a_stack_file() -> None:
     choices = {"instanceTypes": ["g6e.48xlarge"], "efa": True, "zones": ["us-east-1a"], "max": 2}
     assert GpuNodeGroupArgs.choice_problems(choices) == []
     (found,) = GpuNodeGroupArgs.choice_problems({**choices, "region": "us-east-1"})
-    assert (found.path, found.text) == ("region", "is filled in by the program, not by the stack file")
+    assert (found.path, found.text) == ("region", "is set by gpu-ci, not in a stack file")
 
 
 @pytest.mark.parametrize("name", [each.machine_type for each in catalog.machines(cloud="aws") if each.regions])

@@ -60,7 +60,7 @@ class RunnersApi:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     def _groups(self, request: Request, owner: str) -> Answer:
-        rows = [None, *self.actions.groups(owner)]
+        rows = [None, *self.actions.groups(owner)]  # None is the default group, which has no row
         return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
 
     def _group(self, request: Request, owner: str, group: str) -> Answer:
