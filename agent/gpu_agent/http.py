@@ -22,7 +22,7 @@ from .clock import Clock
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK_BYTES = 65_536
-# The limit for headers, of which http.client accepts a hundred of 64 KiB. A chunked body may have twice its length.
+# The limit for the headers of an answer: http.client accepts a hundred of 64 KiB.
 _ENVELOPE_BYTES = 8_388_608
 
 
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Unreachable(OSError):  # noqa: N818 - it says how the host was found
+class Unreachable(OSError):  # noqa: N818 - the name is the state of the host
     """There was no complete answer. The text contains the host and the path, but no query, header or body."""
 
     def __init__(self, method: str, url: str, reason: str, status: int = 0) -> None:
@@ -127,6 +127,7 @@ def _exchange(
             sock = opened.enter_context(_connected(where, deadline, clock))
             kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
             connection = kind(where.hostname or "", where.port)
+            # Chunks can make a body twice as long.
             connection.sock = _Timed(sock, deadline, clock, 2 * limit_bytes + _ENVELOPE_BYTES)
             target = (where.path or "/") + (f"?{where.query}" if where.query else "")
             connection.request(method, target, body, {**headers, "Connection": "close"})

@@ -14,15 +14,16 @@ from typing import Any, NoReturn
 
 # Twice the depth of the deepest schema of a custom resource. Code that walks a value may recurse this often.
 DEEPEST = 128
-# One of these characters precedes each element of a value. An element takes up to 120 bytes of memory, however short
-# its text is (measured: CPython 3.11, `{"a":1},`). The digest of a stack with 100 pools has 240,000 elements.
+# The limit for the elements of a value. An element takes up to 120 bytes of memory, however short its text is
+# (measured: CPython 3.11, `{"a":1},`). The digest of a stack with 100 pools has 240,000 elements.
 MAX_VALUES = 1_000_000
+# One of these characters precedes each element.
 _BEFORE_VALUES = ("{", "[", ",")
 # The memory that Python needs for the text of a file. Python uses one, two or four bytes for each character; the widest
 # character decides. The values need about the same again. The digest of 100 pools is 103 MiB of ASCII.
 MOST_MIB = 256.0
 _FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
-_HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class TooMuchError(ValueError):
@@ -44,10 +45,10 @@ def read(text: str) -> Any:
         raise ValueError("nests too deep") from None
     if _nests_too_deep(value):
         raise ValueError("nests too deep")
-    if not _HALF_A_PAIR.search(text):
+    if not _SURROGATE.search(text):
         return value
     del text  # as large as the values
-    return _of_whole_signs(value)
+    return _without_surrogates(value)
 
 
 def read_file(path: Path) -> Any:
@@ -70,14 +71,14 @@ def _text(path: Path) -> str:
     return content.decode(errors="replace")
 
 
-def _of_whole_signs(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Return the value with `?` for each unpaired surrogate: JSON can express one, UTF-8 cannot."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, list):
-        return [_of_whole_signs(one) for one in value]
+        return [_without_surrogates(one) for one in value]
     if isinstance(value, dict):
-        return {_of_whole_signs(key): _of_whole_signs(one) for key, one in value.items()}
+        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
     return value
 
 

@@ -127,7 +127,8 @@ class Workspace:
         for folder in (self.home, self.backend, self.cache, self.root / "gcloud"):
             folder.mkdir(parents=True, exist_ok=True)
         # The CLI always logs every property, which is half the work of an `up`
-        # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). Without a folder for the log, it skips this.
+        # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). A file in place of the log folder makes the CLI skip
+        # this.
         if not (logs := self.home / "logs").exists():
             logs.touch()
         write_whole(self.root / ".gitignore", "*\n")
@@ -135,12 +136,12 @@ class Workspace:
 
     @property
     def aws_port(self) -> int:
-        """The port of the AWS APIs for clients with this process's environment."""
+        """The port of the AWS APIs: the one after the port of the Compute Engine API."""
         return self.endpoint_port + 1
 
     @property
     def endpoint_port(self) -> int:
-        """The port of the Compute Engine API for clients with this process's environment."""
+        """The port of the Compute Engine API in GOOGLE_COMPUTE_CUSTOM_ENDPOINT, else `compute_port`."""
         match = _ENDPOINT_URL.fullmatch(os.environ.get(ENDPOINT, ""))
         return int(match[1]) if match else self.compute_port
 
@@ -189,8 +190,8 @@ class Workspace:
     def child_environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a child process, with its own port for the Compute Engine API.
 
-        A VM ends with the provider that booted it. With one port for all commands, the provider of a killed command
-        could receive the requests of the next command for some seconds.
+        The provider of a killed command runs on for some seconds, to end the VMs that it booted. On a shared port it
+        could receive the requests of the next command.
         """
         without_credentials = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
         return without_credentials | self.environment(free_port())

@@ -14,9 +14,9 @@ from pydantic import Field
 from ..args import Args, Integer, StrictBool
 from . import gpu_nodes
 
-# "number of replicas must be >= 2" (the same: api/config/v1/replicas.go).
+# "number of replicas must be >= 2" (NVIDIA/k8s-device-plugin, api/config/v1/replicas.go).
 Replicas = Annotated[Integer, Field(ge=2, examples=[4])]
-_SHARED = "whether to advertise them as nvidia.com/gpu.shared, so that pods do not use one as a whole GPU"
+_SHARED = "whether to advertise the shares as nvidia.com/gpu.shared, so that pods do not use one as a whole GPU"
 
 
 class WholeGpus(Args):

@@ -1,8 +1,9 @@
 """Selects the rung on which to request a machine, from the pool's ladder and the memory of failed requests.
 
-A place is one zone, machine type and market. After a stockout (Google has no capacity at a place) the place gets a
-pause, which grows with each consecutive stockout. After a pause one insert tests the place for all jobs. Places with
-recent preemptions of spot machines are avoided by a breaker (`_breaker_is_open`).
+A rung is one entry of the ladder, and its place is the zone, machine type and market of this entry. After a stockout
+(Google has no capacity at a place) the place gets a pause, which grows with each consecutive stockout. After a pause
+one insert tests the place for all jobs. A breaker avoids a spot place (machine type and region) with recent
+preemptions (`_breaker_is_open`).
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> R
     rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
     awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
     reason_by_rung: dict[Rung, Reason | None] = {}
-    # If no rung of the pool is open, the shortest pause applies to each place instead of its own.
+    # If no rung of the pool is open, the shortest pause applies to each place instead of the place's own pause.
     for shorten_pauses in (False, True):
         reason_by_rung = {
             rung: _reason_against(pool, rung, awaited_places, memory, now, shorten_pauses) for rung in rungs
         }
         open_rungs = [rung for rung, reason in reason_by_rung.items() if reason is None]
-        # Places with recent preemptions of spot machines are avoided. If no other place is open, such a machine is
+        # Spot places with recent preemptions are avoided. If no other place is open, such a machine is
         # better than none.
         calm_rungs = [rung for rung in open_rungs if has_few_preemptions(rung, memory)]
         if open_rungs:
@@ -93,7 +94,7 @@ def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
 
 
 def has_few_preemptions(rung: Rung, memory: Memory) -> bool:
-    """Return False for a rung with spot machines in a place with recent preemptions, and True for any other rung."""
+    """Return False for a rung whose spot place had recent preemptions, and True for any other rung."""
     return not (rung.preemptible and _breaker_is_open(rung, memory))
 
 
@@ -134,7 +135,7 @@ def remember_refused_runner(pool: str, reason: str, memory: Memory, now: float) 
 
 
 def pause_sec(stockouts: int) -> float:
-    """Return the pause after this number of consecutive failures, which is at least 1."""
+    """Return the pause after `stockouts` consecutive failures. `stockouts` is at least 1."""
     # The exponent is limited, because a zone may have no capacity for months.
     return float(min(_FIRST_PAUSE_SEC * 2 ** min(stockouts - 1, 10), _LONGEST_PAUSE_SEC))
 

@@ -31,7 +31,7 @@ _LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-r
 # If one URN has two steps, the worse one counts.
 _WORST_LAST = (Operation.SAME, Operation.CREATE, Operation.UPDATE, Operation.REPLACE, Operation.DELETE)
 
-# The limit for all resources together: each takes 1 KiB of memory. An update of 100 pools has 900.
+# The most changed properties in a digest. Each takes 1 KiB of memory; an update of 100 pools has 900.
 _MOST_CHANGES = 100_000
 
 
@@ -63,7 +63,7 @@ class Digest:
     diagnostics: tuple[Diagnostic, ...] = ()
     unlisted: int = 0
     """The number of unchanged resources that are not listed, because the digest was made without `--show-sames`.
-    As in the engine, providers that it creates itself are counted."""
+    This number is the engine's own, and includes the providers that the engine creates."""
 
     @property
     def errors(self) -> list[str]:
@@ -80,7 +80,7 @@ class Digest:
 
     @property
     def counts(self) -> Counts:
-        """The number of each operation. As in the engine, providers are left out: they are not cloud resources."""
+        """The number of each operation. Listed providers are left out, because they are not cloud resources."""
         listed = Counts.of(self.resources)
         return listed.model_copy(update={"same": listed.same + self.unlisted})
 
@@ -108,7 +108,7 @@ def _digest(source: Callable[[], Any]) -> Digest:
         parsed = digest_form.Document.model_validate(document)
         return _of(document, parsed)
     except json_text.TooMuchError as error:
-        raise DigestTooLargeError(f"is larger than the preview of anything: {error}") from None
+        raise DigestTooLargeError(f"is larger than any real preview: {error}") from None
     except ValidationError as error:
         raise DigestError(
             "\n".join(["is not what `pulumi preview --json` prints", *digest_form.problems(error)])
@@ -163,7 +163,10 @@ def _badness(step: Mapping[str, Any]) -> int:
 
 
 def _unlisted(states: Mapping[str, Mapping[str, Any]], same: int) -> int:
-    """Return how many unchanged resources the engine counted and did not list. The stack itself always counts."""
+    """Return how many unchanged resources the engine counted and did not list.
+
+    The engine counts the stack too. It is not a resource here, so it is subtracted if no step shows it.
+    """
     if any(step["op"] == "same" for step in states.values()):
         return 0
     return max(0, same - (not any(type_of(urn) == STACK for urn in states)))

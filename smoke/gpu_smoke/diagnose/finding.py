@@ -30,8 +30,8 @@ PROBES = {
     ),
     "driver.loaded": Probe("/proc/driver/nvidia/version", f"sudo modprobe nvidia; {_NVRM}"),
     "secure-boot": Probe("the EFI variable SecureBoot", "mokutil --sb-state; modinfo -F signer nvidia"),
-    "gpu.request": Probe("NVIDIA_VISIBLE_DEVICES, and /dev/nvidia0 and on", "nvidia-smi -L"),
-    "devnodes": Probe("/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 and on", "ls -l /dev/nvidia*; nvidia-smi -L"),
+    "gpu.request": Probe("NVIDIA_VISIBLE_DEVICES, and /dev/nvidia0, /dev/nvidia1, ...", "nvidia-smi -L"),
+    "devnodes": Probe("/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0, /dev/nvidia1, ...", "ls -l /dev/nvidia*"),
     "env.capabilities": Probe("NVIDIA_DRIVER_CAPABILITIES", "set it to compute,utility where the container starts"),
     "env.visible": Probe("CUDA_VISIBLE_DEVICES", "env -u CUDA_VISIBLE_DEVICES gpu-smoke diagnose"),
     "env.library-path": Probe(

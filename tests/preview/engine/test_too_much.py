@@ -12,7 +12,7 @@ from gpu_preview.engine.digest import DigestTooLargeError
 from gpu_preview.json_text import TooMuchError
 from gpu_preview.report import policies
 
-LARGER = "is larger than the preview of anything: "
+LARGER = "is larger than any real preview: "
 
 
 def test_json_of_more_parts_than_anybodys_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

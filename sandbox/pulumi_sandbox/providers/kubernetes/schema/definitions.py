@@ -41,7 +41,9 @@ def install_missing(world: World, number: str) -> None:
 
 
 def apply_patch(res: Resource) -> None:
-    """Apply a patch of a definition, which creates or takes over the whole definition.
+    """Delete the record of the definition: the record of the patch replaces it.
+
+    The provider applies such a patch to the whole definition, which it creates if it is missing.
 
     Source: pulumi-kubernetes at 94977969, provider/pkg/await/await.go, Creation and updateResource.
     """
