@@ -17,6 +17,7 @@ class Commands(Lazy):
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "init": ("gpu_ci.cli.init.command", "Write the files of a new repository that deploys pools."),
+        "migrate": ("gpu_ci.cli.migrate.command", "Draft a stack file from the Terraform state of other runners."),
         "github-app": (
             "gpu_ci.cli.github_app.command",
             "Create the GitHub Apps of a stack, and store their keys in Secret Manager.",
