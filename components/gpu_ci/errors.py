@@ -18,7 +18,8 @@ from gpu_common.suggest import closest
 from pydantic import WrapValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:@…-]*")
+# YAML reads these words as values that are not text, unless they have quotes.
+_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off|y|n)$)[A-Za-z][A-Za-z0-9_./:@…-]*")
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 

@@ -72,6 +72,7 @@ def _group(resources: Sequence[Resource], draft: Draft) -> RunnerGroup | None:
     if unknown := sorted(each for each in ids if each not in names):
         found.reason = f"also those with the ids {', '.join(unknown)}, whose names the state does not have"
     if group.text("visibility") != "selected":
+        found.repositories = []
         found.reason = f"the old group is open to {group.text('visibility') or 'unknown'} repositories; name them"
     if group.values.get("allows_public_repositories") is True:
         found.notes.append("The old group allows public repositories. The stack's group does not.")

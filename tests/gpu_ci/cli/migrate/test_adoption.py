@@ -71,6 +71,9 @@ def test_the_imported_group_is_unchanged_and_everything_else_is_new(tmp_path: Pa
     # The program first, because the number of the group is known only after the group exists.
     migrate()
     (project / ".venv").symlink_to(sys.prefix)
+    sandbox = yaml.safe_load((project / "sandbox.yaml").read_text())
+    sandbox["github"]["plans"] = {"acme": "enterprise"}
+    (project / "sandbox.yaml").write_text(yaml.safe_dump(sandbox))
     (project / "Pulumi.old.yaml").write_text(yaml.safe_dump({"config": old_stack(GROUPS[name])}))
     try:
         runner.run("up", "--stack", "old", "--yes", "--skip-preview")

@@ -127,6 +127,22 @@ def test_the_site_has_project_subnetworks_and_the_labels_that_all_templates_shar
     assert found["gpu-ci:site"]["labels"] == {"team": "platform"}
 
 
+def test_a_label_that_looks_like_another_type_stays_text(ask: Ask, tmp_path: Path) -> None:
+    def change(resources: dict[str, Any]) -> None:
+        template = resources["module.gpu_runners.module.mig_template.google_compute_instance_template.tpl"]
+        template["values"]["labels"] = {
+            "spot": "true",
+            "year": "2026",
+            "goog-managed": "x",
+            "gpu-ci-pool": "x",
+            "A": "x",
+        }
+
+    document = ask("migrate", changed(tmp_path, "google-mig-vm", change), "--json").json
+    assert config(document)["gpu-ci:site"]["labels"] == {"spot": "true", "year": "2026"}
+    assert document["problems"] == []
+
+
 def test_a_cluster_has_the_region_and_the_subnets_of_its_node_groups(ask: Ask) -> None:
     assert config(migrate(ask, "helm-eks"))["gpu-ci:clusters"] == {
         "ci": {
@@ -169,7 +185,7 @@ COMMENTS = {
 def test_each_value_without_a_field_is_a_comment_in_its_pool(ask: Ask, name: str) -> None:
     lines = migrate(ask, name)["files"]["Pulumi.dev.yaml"].partition("gpu-ci:pools:")[2].splitlines()
     names = [line.removeprefix("      # ").partition(":")[0] for line in lines if line.startswith("      # ")]
-    assert list(dict.fromkeys(names)) == COMMENTS[name] or set(names) == set(COMMENTS[name])
+    assert sorted(set(names)) == sorted(COMMENTS[name])
 
 
 LEFT = {
@@ -297,10 +313,13 @@ def test_equal_names_get_numbers(ask: Ask, tmp_path: Path) -> None:
 
 def test_a_group_open_to_all_repositories_is_not_copied_as_open(ask: Ask, tmp_path: Path) -> None:
     def change(resources: dict[str, Any]) -> None:
-        resources["github_actions_runner_group.gpu"]["values"] |= {"visibility": "all", "selected_repository_ids": []}
+        resources["github_actions_runner_group.gpu"]["values"] |= {"visibility": "all"}
 
     document = ask("migrate", changed(tmp_path, "helm-eks", change), "--json").json
     assert config(document)["gpu-ci:github"]["runnerGroup"] == {"groupName": "gpu"}
+    assert (
+        "# repositories: the old group is open to all repositories; name them" in document["files"]["Pulumi.dev.yaml"]
+    )
     assert "gpu-ci:github.runnerGroup.repositories" in [each["path"] for each in document["problems"]]
 
 
