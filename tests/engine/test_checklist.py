@@ -114,7 +114,7 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     got = passed(before)
     assert got["permissions"] == f"all {len(google.PERMISSIONS)} are granted on the project"
     assert got["machines"] == "all 3 are offered"
-    assert got["secrets"] == "all 2 have an enabled version; the value was not read"
+    assert got["secrets"] == "all 3 have an enabled version; the value was not read"
     up, serial = watched_up(staging)
     assert "pass: " in up
     assert any(line.startswith("GPU-AGENT") for line in serial.splitlines())

@@ -166,7 +166,7 @@ PULL_REQUESTS = (
     PullRequest(
         "gate-removed",
         several(
-            cut(POOL, "        return SmokeGate(\n", "    def _may_read("),
+            cut(POOL, "        return SmokeGate(\n", "    def _grant_secret("),
             replace(
                 POOL,
                 (
