@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.cli.verify import eks, google, gpu
+from gpu_ci.cli.stack_files import read
+from gpu_ci.cli.verify import deployer, eks, google, gpu
 from gpu_manager.verify import steps as manager
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
 from pulumi_sandbox.workspace import Workspace
@@ -112,7 +113,8 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     before = verify(staging, "google", "Pulumi.staging.yaml")
     assert before.keys() == names(google.STEPS, by_hand=False)
     got = passed(before)
-    assert got["permissions"] == f"all {len(google.PERMISSIONS)} are granted on the project"
+    needed = deployer.permissions(read(staging.project / "Pulumi.staging.yaml"))
+    assert got["permissions"] == f"all {len(needed)} are granted on the project"
     assert got["machines"] == "all 3 are offered"
     assert got["secrets"] == "all 3 have an enabled version; the value was not read"
     up, serial = watched_up(staging)

@@ -46,6 +46,10 @@ class Commands(Lazy):
         ),
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine, and what to do."),
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack, from its outputs."),
+        "doctor": (
+            "gpu_ci.cli.doctor.command",
+            "Check the real environment of a stack file before `pulumi up`, and print what fixes each failure.",
+        ),
         "verify": (
             "gpu_ci.cli.verify.command",
             "Check that a real project, cluster or GPU machine is ready: the read-only steps of the checklist.",
@@ -68,8 +72,8 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU capacity for CI: find machine types with GPUs, check stack files, and compute cost and quotas.
 
-    Only `manager` creates or deletes cloud resources. Only `manager` and `verify` need a cloud account. Every command
-    takes --json, which also prints errors as JSON.
+    Only `manager` creates or deletes cloud resources. Only `manager`, `doctor` and `verify` need a cloud
+    account. Every command takes --json, which also prints errors as JSON.
 
     The exit code is 0 for success, 1 for problems in the files, and 2 for a wrong command line or a missing file.
     `preview` and `drift` have other exit codes: see their --help.

@@ -42,7 +42,8 @@ def test_these_are_the_commands() -> None:
         "catalog", "catalog list", "catalog show", "catalog refresh",
         "recommend", "check", "cost", "quota", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
-        "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema", "completion",
+        "doctor", "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema",
+        "completion",
     ]  # fmt: skip
 
 

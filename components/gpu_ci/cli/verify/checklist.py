@@ -34,10 +34,16 @@ class Finding:
     """The result in one line, for the table."""
     details: Any = None
     """The answer of the service as JSON, for the file."""
+    fix: tuple[str, ...] = ()
+    """Commands that mend a failure, with the real names, or what a person does instead. `gpu-ci doctor` prints them."""
 
 
 class NotAskedError(Exception):
     """The step could not run: a program or a permission is missing, or a service is disabled."""
+
+    def __init__(self, text: str, fix: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.fix = fix
 
 
 @dataclass(frozen=True)
@@ -62,14 +68,17 @@ class Answer:
     finding: Finding
 
 
-def problems_or_pass(problems: Sequence[str], good: str, details: Any, prefix: str = "") -> Finding:
+def problems_or_pass(
+    problems: Sequence[str], good: str, details: Any, prefix: str = "", fix: Sequence[str] = ()
+) -> Finding:
     """Return `fail` with the problems, or `pass` with the text `good` without problems.
 
     With a prefix, the problems are names, which follow it in one list.
     """
     if not problems:
         return Finding("pass", good, details)
-    return Finding("fail", f"{prefix}{', '.join(problems)}" if prefix else "; ".join(problems), details)
+    text = f"{prefix}{', '.join(problems)}" if prefix else "; ".join(problems)
+    return Finding("fail", text, details, tuple(dict.fromkeys(fix)))
 
 
 def ask_all(
@@ -84,7 +93,7 @@ def ask_all(
         try:
             finding = step.ask(target)
         except NotAskedError as error:
-            finding = Finding("unknown", f"not asked: {error}")
+            finding = Finding("unknown", f"not asked: {error}", fix=error.fix)
         answers.append(Answer(step, finding))
     return answers
 

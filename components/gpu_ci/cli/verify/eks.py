@@ -7,6 +7,7 @@ raises NotAskedError if the program fails. Only `aws` and `kubectl` commands tha
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,6 +76,11 @@ class Cluster:
         return (command, self._role_credentials) if self.role_arn else ([*command, *self._profile_option], {})
 
     @property
+    def place(self) -> str:
+        """The options with which a command of the AWS CLI finds the cluster's account and region."""
+        return " ".join(["--region", self.region, *self._profile_option])
+
+    @property
     def _profile_option(self) -> list[str]:
         return ["--profile", self.profile] if self.profile else []
 
@@ -118,7 +124,10 @@ def cluster_is_active(cluster: Cluster) -> Finding:
     if answer["status"] != "ACTIVE":
         return Finding("fail", f"the cluster is {answer['status']}", details)
     if mode == "CONFIG_MAP":
-        return Finding("fail", "authenticationMode is CONFIG_MAP: another tool may remove the nodes' entry", details)
+        change = "--access-config authenticationMode=API_AND_CONFIG_MAP"
+        fix = (f"aws eks update-cluster-config --name {cluster.name} {change} {cluster.place}",)
+        text = "authenticationMode is CONFIG_MAP: another tool may remove the nodes' entry"
+        return Finding("fail", text, details, fix)
     return Finding("pass", f"ACTIVE, version {answer['version']}, authenticationMode {mode}", details)
 
 
@@ -130,9 +139,14 @@ def network_plugin(cluster: Cluster) -> Finding:
     enforced = str(_configuration(addon).get("enableNetworkPolicy", "")).lower() == "true"
     has_role = nodes_have_role or _has_own_role(cluster, addon)
     problems = [] if has_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
+    fix = [] if has_role else ["write `cniPolicy: true` in each pool of the cluster, or give aws-node a role"]
     if not enforced:
         problems.append("enableNetworkPolicy is not true, so network policies have no effect")
-    return problems_or_pass(problems, f"{addon.get('addonVersion')}, with a role, enforces network policies", details)
+        values = shlex.quote(json.dumps({**_configuration(addon), "enableNetworkPolicy": "true"}))
+        update = f"aws eks update-addon --cluster-name {cluster.name} --addon-name vpc-cni {cluster.place}"
+        fix.append(f"{update} --configuration-values {values}")
+    good = f"{addon.get('addonVersion')}, with a role, enforces network policies"
+    return problems_or_pass(problems, good, details, fix=fix)
 
 
 def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
@@ -158,17 +172,26 @@ def quotas_suffice(cluster: Cluster) -> Finding:
                {(each.need.region, each.need.metric) for each in findings}]  # fmt: skip
     if unknown and not short:
         return Finding("unknown", f"the answer lacks {', '.join(unknown)}", details)
-    return problems_or_pass(short, "limits cover every node at `max`", details)
+    fix = [
+        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {each.need.metric} "
+        f"--desired-value {each.need.amount:g} {cluster.place}"
+        for each in findings
+        if each.is_short
+    ]
+    return problems_or_pass(short, "limits cover every node at `max`", details, fix=fix)
 
 
 def roles_exist(cluster: Cluster) -> Finding:
     spot = any(pool.market == "spot" for pool in cluster.pools.values())
-    missing = [
-        f"{name} (aws iam create-service-linked-role --aws-service-name {service})"
+    create = "aws iam create-service-linked-role --aws-service-name"
+    lacking = {
+        name: service
         for name, service in (ROLES | (SPOT_ROLE if spot else {})).items()
         if not _role_exists(cluster, name)
-    ]
-    return problems_or_pass(missing, "every service-linked role exists", missing)
+    }
+    missing = [f"{name} ({create} {service})" for name, service in lacking.items()]
+    fix = [f"{create} {service} {cluster.place}" for service in lacking.values()]
+    return problems_or_pass(missing, "every service-linked role exists", missing, fix=fix)
 
 
 def subnets_reach_internet(cluster: Cluster) -> Finding:
@@ -182,7 +205,10 @@ def subnets_reach_internet(cluster: Cluster) -> Finding:
             problems.append(f"{subnet} has no route table of its own; look at the main one of its VPC")
         elif not any(route.get("NatGatewayId") or route.get("TransitGatewayId") for route in default):
             problems.append(f"{subnet} has no default route to a NAT gateway or a transit gateway")
-    return problems_or_pass(problems, f"all {len(cluster.subnets)} subnets have a default route to a gateway", details)
+    show = f"aws ec2 describe-route-tables {cluster.place} --filters Name=association.subnet-id,Values="
+    fix = [f"{show}{each.split()[0]}  # then: aws ec2 create-route to a NAT gateway" for each in problems]
+    good = f"all {len(cluster.subnets)} subnets have a default route to a gateway"
+    return problems_or_pass(problems, good, details, fix=fix)
 
 
 def node_groups_are_healthy(cluster: Cluster) -> Finding:
@@ -193,7 +219,9 @@ def node_groups_are_healthy(cluster: Cluster) -> Finding:
         if found := group["nodegroup"].get("health", {}).get("issues"):
             issues[name] = found
     problems = [f"{name}: {', '.join(issue['code'] for issue in found)}" for name, found in issues.items()]
-    return problems_or_pass(problems, f"none of {len(names)} node groups has an issue", issues)
+    describe = f"aws eks describe-nodegroup --cluster-name {cluster.name} {cluster.place}"
+    fix = [f"{describe} --nodegroup-name {name} --query nodegroup.health" for name in issues]
+    return problems_or_pass(problems, f"none of {len(names)} node groups has an issue", issues, fix=fix)
 
 
 def autoscaler_runs(cluster: Cluster) -> Finding:

@@ -16,7 +16,7 @@ from typing import Any
 from gpu_catalog import limits, quota
 
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify import policies
+from gpu_ci.cli.verify import deployer, policies
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate import credentials
@@ -36,30 +36,6 @@ APIS = (
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
 """The services that it also calls for pools of kind cloud-build."""
 
-PERMISSIONS = (
-    "compute.instanceGroupManagers.create",
-    "compute.instanceTemplates.create",
-    "compute.instanceTemplates.useReadOnly",
-    "compute.instances.create",
-    "compute.instances.delete",
-    "compute.instances.get",
-    "compute.instances.getGuestAttributes",
-    "compute.instances.getSerialPortOutput",
-    "compute.instances.list",
-    "compute.instances.setLabels",
-    "compute.instances.setMetadata",
-    "compute.instances.setServiceAccount",
-    "compute.subnetworks.use",
-    "iam.serviceAccounts.actAs",
-    "iam.serviceAccounts.create",
-    "resourcemanager.projects.setIamPolicy",
-    "secretmanager.secrets.setIamPolicy",
-)
-"""The permissions that the deployer needs on the project.
-
-https://cloud.google.com/compute/docs/access/iam lists them by method.
-"""
-
 # Managed instance groups create their VMs as the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of its usual roles, or both roles for creating
 # VMs that run as the pools' service accounts.
@@ -78,6 +54,8 @@ SHIELDED = "compute.requireShieldedVm"
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _NOT_FOUND = 404
+# A long list is sent in parts, so that no request is refused for its length.
+_PERMISSIONS_PER_REQUEST = 100
 
 # The environment variable with the address of each service, as in Terraform's Google provider. The address is the base
 # of all paths, and contains the version.
@@ -88,7 +66,11 @@ ENDPOINTS = {
     "orgpolicy": "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT",
     "secretmanager": "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT",
     "serviceusage": "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT",
+    "storage": "GOOGLE_STORAGE_CUSTOM_ENDPOINT",
 }
+# The paths of these clients do not contain the version.
+_VERSION_IN_ADDRESS = ("compute", "storage")
+_LOGIN = ("gcloud auth application-default login",)
 
 Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
 """A function that sends a request to a Google API, and returns the answer.
@@ -114,7 +96,7 @@ def connect() -> Call:
     try:
         found = credentials.credentials(os.environ, credentials.PLATFORM)
     except credentials.CredentialsError as error:
-        raise NotAskedError(str(error)) from None
+        raise NotAskedError(str(error), _LOGIN) from None
     return calls_over(AuthorizedHttp(found, http=build_http()))
 
 
@@ -137,7 +119,7 @@ def calls_over(http: Any) -> Call:
         except HttpError as error:
             raise GoogleError(int(error.resp.status), str(error.reason)) from None
         except GoogleAuthError as error:
-            raise NotAskedError(str(error)) from None
+            raise NotAskedError(str(error), _LOGIN) from None
         except (HttpLib2Error, OSError) as error:
             raise NotAskedError(f"{service} could not be reached: {error}") from None
         return answer
@@ -148,10 +130,11 @@ def calls_over(http: Any) -> Call:
 def _custom_address(service: str, version: str) -> str:
     """Return the address from the environment, or an empty text for Google's own address.
 
-    The version is removed from the address, because the client's paths contain it, except those of Compute Engine.
+    The version is removed from the address, because the client's paths contain it, except those of Compute Engine
+    and Cloud Storage.
     """
     address = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
-    base = address if service == "compute" else address.removesuffix(f"/{version}")
+    base = address if service in _VERSION_IN_ADDRESS else address.removesuffix(f"/{version}")
     return f"{base}/" if base else ""
 
 
@@ -167,6 +150,8 @@ class Project:
     """The services that the stack calls."""
     secrets: tuple[str, ...]
     """The secrets with the private keys of the stack's GitHub Apps, as projects/<project>/secrets/<name>."""
+    permissions: tuple[str, ...]
+    """The permissions that the deployer needs on the project."""
     connect: Callable[[], Call]
 
     @cached_property
@@ -187,13 +172,16 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     has_build_pool = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
     apis = (*APIS, *(BUILD_APIS if has_build_pool else ()))
-    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, connect)
+    return Project(
+        file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
+    )
 
 
 def project_exists(project: Project) -> Finding:
     answer = _read_project(project)
     state = str(answer.get("state", ""))
-    return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer)
+    fix = (f"gcloud projects undelete {project.name}",) if state == "DELETE_REQUESTED" else ()
+    return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer, fix)
 
 
 def apis_enabled(project: Project) -> Finding:
@@ -204,17 +192,39 @@ def apis_enabled(project: Project) -> Finding:
     )  # fmt: skip
     states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
     disabled = [each for each in project.apis if states.get(each) != "ENABLED"]
-    return problems_or_pass(disabled, f"all {len(project.apis)} are enabled", states, "not enabled: ")
+    fix = [f"gcloud services enable {' '.join(disabled)} --project {project.name}"]
+    return problems_or_pass(disabled, f"all {len(project.apis)} are enabled", states, "not enabled: ", fix)
 
 
 def permissions_granted(project: Project) -> Finding:
-    body = {"permissions": list(PERMISSIONS)}
-    answer = _request(
+    needed = project.permissions
+    granted: set[str] = set()
+    for start in range(0, len(needed), _PERMISSIONS_PER_REQUEST):
+        body = {"permissions": list(needed[start : start + _PERMISSIONS_PER_REQUEST])}
+        granted.update(_granted(project, body).get("permissions", []))
+    missing = [each for each in needed if each not in granted]
+    role = f"projects/{project.name}/roles/{deployer.ROLE_ID}"
+    bind = f"gcloud projects add-iam-policy-binding {project.name}"
+    update = f"gcloud iam roles update {deployer.ROLE_ID} --project {project.name}"
+    fix = [
+        f"{bind} --member {caller()} --role {role} --condition None  # docs/start/bootstrap.md creates the role",
+        f"{update} --add-permissions {','.join(missing)}  # if the deployer has the role already",
+    ]
+    return problems_or_pass(missing, f"all {len(needed)} are granted on the project", missing, "missing: ", fix)
+
+
+def _granted(project: Project, body: dict[str, Any]) -> dict[str, Any]:
+    return _request(
         project, "cloudresourcemanager", "v3",
         lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
     )  # fmt: skip
-    missing = [each for each in PERMISSIONS if each not in answer.get("permissions", [])]
-    return problems_or_pass(missing, f"all {len(PERMISSIONS)} are granted on the project", missing, "missing: ")
+
+
+def caller() -> str:
+    """Return the member whose credentials ask, as a word of a shell."""
+    if account := os.environ.get(credentials.IMPERSONATE):
+        return f"serviceAccount:{account}"
+    return '"user:$(gcloud config get-value account)"'
 
 
 def service_agent_has_roles(project: Project) -> Finding:
@@ -238,13 +248,16 @@ def service_agent_has_roles(project: Project) -> Finding:
         f"the project's own policy gives the Google APIs service agent {', '.join(roles) or 'no role'}; unless a "
         f"folder or the organization does, it needs {AGENT_MACHINES}, and {AGENT_ACCOUNTS} on each pool's account"
     )
-    return Finding("unknown", text, roles)
+    bind = f"gcloud projects add-iam-policy-binding {project.name} --member serviceAccount:{agent}"
+    fix = tuple(f"{bind} --role {role} --condition None" for role in (AGENT_MACHINES, AGENT_ACCOUNTS))
+    return Finding("unknown", text, roles, fix)
 
 
 def policies_allow(project: Project) -> Finding:
     required = _required_values(project)
     rules = {each: _effective_rules(project, each) for each in (*CONSTRAINTS, SHIELDED, *required)}
-    problems, unknown = [], []
+    problems, unknown, fix = [], [], []
+    change = "gcloud resource-manager org-policies"
     effects = dict(CONSTRAINTS)
     if unsigned := sorted({pool.image for pool in project.pools.values() if not is_signed(pool.image)}):
         effects[SHIELDED] = f"{', '.join(unsigned)} boots without secure boot, as its driver may be unsigned"
@@ -254,15 +267,23 @@ def policies_allow(project: Project) -> Finding:
             unknown.append(f"whether {name} is enforced depends on tags ({effect})")
         elif enforced:
             problems.append(f"{name} is enforced: {effect}")
+            fix.append(f"{change} disable-enforce {name} --project {project.name}")
     for name, (values, covers) in required.items():
         answers = {value: policies.refuses(rules[name], value, covers) for value in values}
         if refused := [value for value, answer in answers.items() if answer]:
             problems.append(f"{name} refuses {', '.join(refused)}")
+            fix.append(f"{change} allow {name} {' '.join(_policy_values(refused))} --project {project.name}")
         if unclear := [value for value, answer in answers.items() if answer is None]:
             unknown.append(f"{name} has values that this command cannot compare with {', '.join(unclear)}")
     if problems or unknown:
-        return Finding("fail" if problems else "unknown", "; ".join([*problems, *unknown]), rules)
+        return Finding("fail" if problems else "unknown", "; ".join([*problems, *unknown]), rules, tuple(fix))
     return Finding("pass", f"none of {len(rules)} policies stops a pool", rules)
+
+
+def _policy_values(refused: list[str]) -> list[str]:
+    """Return values that allow what a policy refuses. A policy on locations names regions as groups."""
+    groups = [each if "/" in each else f"in:{each.rpartition('-')[0]}-locations" for each in refused]
+    return list(dict.fromkeys(groups))
 
 
 def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
@@ -282,17 +303,23 @@ def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Ma
 
 
 def machines_offered(project: Project) -> Finding:
-    missing, requests = [], 0
+    missing, fix, requests = [], [], 0
     machines = [(rung, zone) for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones]
     for pool, zone in machines:
         requests += 1
         if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
             missing.append(f"{pool.machine_type} in {zone}")
+            fix.append(_places(project, "machine-types", pool.machine_type))
         if pool.guest_accelerator:
             requests += 1
             if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
                 missing.append(f"{pool.guest_accelerator.type} in {zone}")
-    return problems_or_pass(missing, f"all {requests} are offered", missing, "not offered: ")
+                fix.append(_places(project, "accelerator-types", pool.guest_accelerator.type))
+    return problems_or_pass(missing, f"all {requests} are offered", missing, "not offered: ", fix)
+
+
+def _places(project: Project, kind: str, name: str) -> str:
+    return f"gcloud compute {kind} list --filter name={name} --project {project.name}  # the zones for `zones`"
 
 
 def quotas_suffice(project: Project) -> Finding:
@@ -310,7 +337,9 @@ def quotas_suffice(project: Project) -> Finding:
         if each.is_short
     ]
     if short:
-        return Finding("fail", "; ".join(short), details)
+        metrics = " ".join(dict.fromkeys(each.need.metric for each in findings if each.is_short))
+        address = f"https://console.cloud.google.com/iam-admin/quotas?project={project.name}"
+        return Finding("fail", "; ".join(short), details, (f"request more of {metrics} at {address}",))
     if findings:
         unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
         return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
@@ -318,7 +347,7 @@ def quotas_suffice(project: Project) -> Finding:
 
 
 def images_exist(project: Project) -> Finding:
-    problems, details = [], []
+    problems, fix, details = [], [], []
     for image in sorted({pool.image for pool in project.pools.values()}):
         match = _IMAGE.search(image)
         if match is None:
@@ -328,11 +357,14 @@ def images_exist(project: Project) -> Finding:
         state = answer.get("deprecated", {}).get("state", "")
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
             problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
-    return problems_or_pass(problems, f"all {len(details)} are ready", details)
+            fix.append(f"gcloud compute images list --no-standard-images --project {match['project']}  # for `image`")
+    return problems_or_pass(problems, f"all {len(details)} are ready", details, fix=fix)
 
 
 def networks_reach_internet(project: Project) -> Finding:
-    problems, details = [], []
+    problems: list[str] = []
+    fix: list[str] = []
+    details: list[Any] = []
     for region in project.regions:
         if region not in project.subnetworks:
             details.append(f"{region}: the stack makes the network")
@@ -340,24 +372,40 @@ def networks_reach_internet(project: Project) -> Finding:
         match = _SUBNETWORK.search(project.subnetworks[region])
         if match is None:
             raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
-        problems += _subnetwork_problems(project, match, details)
-    return problems_or_pass(problems, f"all {len(project.regions)} regions have a way out", details)
+        problems += _subnetwork_problems(project, match, details, fix)
+    return problems_or_pass(problems, f"all {len(project.regions)} regions have a way out", details, fix=fix)
 
 
 def secrets_exist(project: Project) -> Finding:
     if not project.secrets:
         return Finding("pass", "the stack file names no secret")
-    states = {secret: _secret_state(project, secret) for secret in project.secrets}
+    versions = {secret: _newest_version(project, secret) for secret in project.secrets}
+    states = {name: version.get("state", "missing") for name, version in versions.items()}
     problems = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
-    return problems_or_pass(problems, f"all {len(states)} have an enabled version; the value was not read", states)
+    fix = [_secret_fix(name, versions[name]) for name, state in states.items() if state != "ENABLED"]
+    good = f"all {len(states)} have an enabled version; the value was not read"
+    return problems_or_pass(problems, good, states, fix=fix)
+
+
+def _secret_fix(secret: str, version: Mapping[str, Any]) -> str:
+    _, host, _, name = secret.split("/")
+    if version.get("state") == "DISABLED":
+        number = version["name"].rpartition("/")[2]
+        return f"gcloud secrets versions enable {number} --secret {name} --project {host}"
+    return f"gpu-ci github-app store {secret} < KEY.pem"
 
 
 def no_leftovers(project: Project) -> Finding:
     answer = _compute_request(
         project, lambda api: api.instances().aggregatedList(project=project.name, filter=f"labels.{GATE_LABEL}:*")
     )
-    names = [vm["name"] for zone in answer.get("items", {}).values() for vm in zone.get("instances", [])]
-    return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ")
+    zones = {vm["name"]: place for place, zone in answer.get("items", {}).items() for vm in zone.get("instances", [])}
+    names = list(zones)
+    fix = [
+        f"gcloud compute instances delete {name} --zone {place.rpartition('/')[2]} --project {project.name}"
+        for name, place in zones.items()
+    ]
+    return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ", fix)
 
 
 def _request(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
@@ -405,12 +453,13 @@ def _exists(project: Project, collection: str, **name: str) -> bool:
     ) is not None  # fmt: skip
 
 
-def _secret_state(project: Project, secret: str) -> str:
+def _newest_version(project: Project, secret: str) -> dict[str, Any]:
+    """Return the newest version of a secret without its value, or an empty map if there is none."""
     version = _find(
         project, "secretmanager", "v1",
         lambda api: api.projects().secrets().versions().get(name=f"{secret}/versions/latest"),
     )  # fmt: skip
-    return "missing" if version is None else str(version.get("state"))
+    return version or {}
 
 
 def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
@@ -423,7 +472,7 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
     return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
 
 
-def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any]) -> list[str]:
+def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
     name, host, region = match["name"], match["project"], match["region"]
     subnetwork = _compute_request(
         project, lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
@@ -433,8 +482,17 @@ def _subnetwork_problems(project: Project, match: re.Match[str], details: list[A
     has_nat = any(router.get("nats") for router in routers if router.get("network", "").rpartition("/")[2] == network)
     has_google_access = bool(subnetwork.get("privateIpGoogleAccess"))
     details.append({"subnetwork": name, "privateIpGoogleAccess": has_google_access, "cloudNat": has_nat})
-    problems = [] if has_google_access else [f"{name} lacks Private Google Access"]
-    return problems if has_nat else [*problems, f"no Cloud NAT on the network of {name} in {region}"]
+    problems, place = [], f"--region {region} --project {host}"
+    if not has_google_access:
+        problems.append(f"{name} lacks Private Google Access")
+        fix.append(f"gcloud compute networks subnets update {name} {place} --enable-private-ip-google-access")
+    if not has_nat:
+        problems.append(f"no Cloud NAT on the network of {name} in {region}")
+        router = f"{network}-{region}"
+        fix.append(f"gcloud compute routers create {router} --network {network} {place}")
+        addresses = "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges"
+        fix.append(f"gcloud compute routers nats create nat --router {router} {addresses} {place}")
+    return problems
 
 
 STEPS: tuple[Step[Project], ...] = (

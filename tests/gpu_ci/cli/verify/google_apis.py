@@ -5,6 +5,7 @@ The client refuses parameters that its discovery documents do not have, and ever
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
-from gpu_ci.cli.verify.google import APIS, CONSTRAINTS, PERMISSIONS
+from gpu_ci.cli.verify.google import APIS, CONSTRAINTS
+from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 
 Json = dict[str, Any]
@@ -27,8 +29,8 @@ NETWORK = "https://www.googleapis.com/compute/v1/projects/acme-ci/global/network
 class Google:
     """A project in which everything is ready, until a test changes it."""
 
-    apis: set[str] = field(default_factory=lambda: set(APIS) | {"orgpolicy.googleapis.com"})
-    permissions: set[str] = field(default_factory=lambda: set(PERMISSIONS))
+    apis: set[str] = field(default_factory=lambda: set(APIS) | {"orgpolicy.googleapis.com", "storage.googleapis.com"})
+    permissions: set[str] = field(default_factory=lambda: set(google_permissions.deployer()))
     policies: dict[str, list[Json]] = field(default_factory=dict)
     machine_types: set[str] = field(default_factory=lambda: {f"us-central1-{zone}/g2-standard-8" for zone in "ab"})
     quotas: dict[str, float] = field(
@@ -38,6 +40,15 @@ class Google:
     private_access: bool = True
     nats: list[Json] = field(default_factory=lambda: [NAT])
     secrets: dict[str, str] = field(default_factory=lambda: dict(SECRETS))
+    keys: dict[str, bytes] = field(default_factory=dict)
+    """The values of secrets; one that is not here must not be read."""
+    bucket: Json | None = field(
+        default_factory=lambda: {
+            "name": "acme-ci-pulumi-state",
+            "versioning": {"enabled": True},
+            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}},
+        }
+    )
     agent_roles: tuple[str, ...] = ("roles/editor",)
     check_vms: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -81,8 +92,14 @@ class Google:
                     r"/v1/(projects/acme-ci/secrets/([\w-]+)/versions/latest)",
                     "SecretVersion",
                     lambda match, *_: {"name": match[1], "state": state} if (state := self.secrets[match[2]]) else None,
-                )
+                ),
+                (
+                    r"/v1/(projects/acme-ci/secrets/([\w-]+)/versions/latest):access",
+                    "AccessSecretVersionResponse",
+                    self._value,
+                ),
             ],
+            "storage": [(r"/storage/v1/b/acme-ci-pulumi-state", "Bucket", lambda *_: self.bucket)],
             "compute": self._compute(),
         }[service]
 
@@ -102,6 +119,12 @@ class Google:
 
     def _permissions(self, _: Any, __: Any, body: Json) -> Json:
         return {"permissions": [each for each in body["permissions"] if each in self.permissions]}
+
+    def _value(self, match: re.Match[str], *_: Any) -> Json | None:
+        if match[2] not in self.keys:
+            return None
+        data = base64.b64encode(self.keys[match[2]]).decode()
+        return {"name": f"{match[1].removesuffix('latest')}3", "payload": {"data": data}}
 
     def _bindings(self, *_: Any) -> Json:
         agent = "serviceAccount:1@cloudservices.gserviceaccount.com"

@@ -11,6 +11,7 @@ import google_auth_httplib2
 import pytest
 from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_common import google_permissions
 
 from tests.gpu_ci.cli.conftest import STACK, Answer, Ask
 from tests.gpu_ci.cli.verify.google_apis import ENFORCED, SECRETS, Google
@@ -70,7 +71,7 @@ def test_nothing_is_changed(verify: Verify) -> None:
         ({"apis": {"cloudresourcemanager.googleapis.com", "compute.googleapis.com", "orgpolicy.googleapis.com",
                    "secretmanager.googleapis.com", "logging.googleapis.com"}},
          "apis", "fail", "not enabled: iam.googleapis.com"),
-        ({"permissions": set(google.PERMISSIONS) - {"iam.serviceAccounts.actAs"}},
+        ({"permissions": set(google_permissions.deployer()) - {"iam.serviceAccounts.actAs"}},
          "permissions", "fail", "missing: iam.serviceAccounts.actAs"),
         ({"agent_roles": ()}, "service agent", "unknown",
          "it needs roles/compute.instanceAdmin.v1, and roles/iam.serviceAccountUser on each pool's account"),

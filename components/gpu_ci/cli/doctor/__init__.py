@@ -1,0 +1,1 @@
+"""`gpu-ci doctor`: check a real environment before the first `pulumi up`."""

@@ -1,0 +1,96 @@
+"""What `gpu-ci doctor` asks about: a stack file, and the connections to Google and GitHub."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_ci.cli.github_app import github_api
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.verify.google import Call, GoogleError, caller
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+
+GITHUB_API = "https://api.github.com"
+_FORBIDDEN = 403
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A stack file that the user is about to deploy."""
+
+    file: StackFile
+    connect: Callable[[], Call]
+    github_url: str = GITHUB_API
+    """The address of GitHub's API."""
+
+    @cached_property
+    def call(self) -> Call:
+        return self.connect()
+
+    @property
+    def stack(self) -> str:
+        """The stack's name, from Pulumi.<stack>.yaml."""
+        return self.file.path.stem.removeprefix("Pulumi.")
+
+    @property
+    def machines(self) -> dict[str, RunnerPoolArgs]:
+        """The pools on Compute Engine."""
+        return {name: args for name, args in self.file.pools if isinstance(args, RunnerPoolArgs)}
+
+    @property
+    def region(self) -> str:
+        """The region of the first pool, for the commands that create something."""
+        return next((args.region for args in self.machines.values()), "us-central1")
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The whole stack file, with the keys of Pulumi's own."""
+        return _yaml(self.file.path)
+
+    @cached_property
+    def project_file(self) -> dict[str, Any]:
+        """Pulumi.yaml next to the stack file, or an empty map."""
+        return _yaml(self.file.path.with_name("Pulumi.yaml"))
+
+    @property
+    def github_web(self) -> str:
+        """The address of GitHub for a browser."""
+        is_github_com = self.github_url == GITHUB_API
+        return "https://github.com" if is_github_com else self.github_url.removesuffix("/api/v3")
+
+    def ask_github(self, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
+        return github_api.get(self.github_url, path, token)
+
+    def private_key(self, secret: str) -> bytes | None:
+        """Return the newest version of a secret, or None if there is none. The value stays in memory."""
+        try:
+            answer = self.call(
+                "secretmanager", "v1",
+                lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
+            )  # fmt: skip
+        except GoogleError as error:
+            if error.status == github_api.NOT_FOUND:
+                return None
+            _, project, _, name = secret.split("/")
+            grant = f"gcloud secrets add-iam-policy-binding {name} --project {project}"
+            role = "roles/secretmanager.secretAccessor"
+            fix = (f"{grant} --member {caller()} --role {role}",) if error.status == _FORBIDDEN else ()
+            raise NotAskedError(f"the key in {secret} cannot be read: {error}", fix) from None
+        return base64.b64decode(answer.get("payload", {}).get("data", ""))
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, yaml.YAMLError):  # The text of the error may quote a secret of the file.
+        raise NotAskedError(f"{path} cannot be read") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,139 @@
+"""The steps of `gpu-ci doctor` about Pulumi's state: where it is stored, and what encrypts its secrets."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from gpu_ci.cli.doctor.deployment import Deployment
+from gpu_ci.cli.github_app.github_api import NOT_FOUND
+from gpu_ci.cli.verify import programs
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
+from gpu_ci.cli.verify.google import GoogleError
+
+_VARIABLE = "PULUMI_BACKEND_URL"
+_PUBLISHED_PASSPHRASE = "sandbox"  # noqa: S105 - it is in the files of this repository
+# pulumi/pulumi sdk/go/common/resource/config/crypt.go: the key is PBKDF2 over SHA-256, the cipher AES-256-GCM.
+_ITERATIONS, _KEY_BYTES = 1_000_000, 32
+
+
+def steps() -> Iterator[Step[Deployment]]:
+    yield Step(
+        "backend", "pulumi whoami --json", "a state that several people and jobs share, with old versions kept",
+        "docs/start/bootstrap.md", backend_is_shared,
+    )  # fmt: skip
+    yield Step(
+        "secrets provider", "pulumi stack", "a key in Cloud KMS or AWS KMS, or a passphrase of yours",
+        "docs/start/bootstrap.md", secrets_are_encrypted,
+    )  # fmt: skip
+
+
+def backend_is_shared(deployment: Deployment) -> Finding:
+    url, source = _backend(deployment)
+    parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # without a user, a password and a query
+    if parts.scheme == "file" or not parts.scheme:
+        return Finding("fail", f"{shown} is a folder of this computer ({source})", fix=(_shared(deployment, source),))
+    if parts.scheme == "gs":
+        return _bucket(deployment, parts.netloc)
+    if parts.scheme == "https":
+        return Finding("pass", f"{shown} ({source})")
+    return Finding("unknown", f"{shown} ({source}): this command checks buckets of gs:// only")
+
+
+def _backend(deployment: Deployment) -> tuple[str, str]:
+    """Return the address of the backend, and where it is set. The order is Pulumi's own."""
+    if url := os.environ.get(_VARIABLE):
+        return url, _VARIABLE
+    backend = deployment.project_file.get("backend")
+    if isinstance(backend, dict) and backend.get("url"):
+        return str(backend["url"]), "Pulumi.yaml"
+    try:
+        answer: Any = programs.run_json(["pulumi", "whoami", "--json", "--non-interactive"])
+    except NotAskedError as error:
+        raise NotAskedError(str(error), (_shared(deployment, "pulumi login"),)) from None
+    if not isinstance(answer, dict) or not answer.get("url"):
+        raise NotAskedError("pulumi whoami names no backend", (_shared(deployment, "pulumi login"),))
+    return str(answer["url"]), "pulumi login"
+
+
+def _shared(deployment: Deployment, source: str) -> str:
+    """Return how to use a shared backend instead: the bucket that bootstrap/ creates, or Pulumi Cloud."""
+    if not deployment.file.project:
+        return "pulumi login  # Pulumi Cloud; a bucket: pulumi login s3://BUCKET"
+    url = f"gs://{deployment.file.project}-pulumi-state"
+    ways = {_VARIABLE: f"export {_VARIABLE}={url}", "Pulumi.yaml": f"write `backend: {{url: {url}}}` in Pulumi.yaml"}
+    return f"{ways.get(source, f'pulumi login {url}')}  # docs/start/bootstrap.md creates the bucket"
+
+
+def _bucket(deployment: Deployment, name: str) -> Finding:
+    try:
+        answer = deployment.call("storage", "v1", lambda api: api.buckets().get(bucket=name))
+    except GoogleError as error:
+        if error.status != NOT_FOUND:
+            raise NotAskedError(f"gs://{name}: {error}") from None
+        place = f"--project {deployment.file.project} --location {deployment.region}"
+        create = f"gcloud storage buckets create gs://{name} {place} --uniform-bucket-level-access"
+        fix = (create, f"gcloud storage buckets update gs://{name} --versioning")
+        return Finding("fail", f"gs://{name} does not exist", fix=fix)
+    lacking = {
+        "--versioning": not (answer.get("versioning") or {}).get("enabled"),
+        "--uniform-bucket-level-access": not (
+            (answer.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}
+        ).get("enabled"),
+    }
+    options = [option for option, is_lacking in lacking.items() if is_lacking]
+    return problems_or_pass(
+        [option.removeprefix("--").replace("-", " ") for option in options],
+        f"gs://{name} keeps old versions, and has uniform access",
+        None,
+        f"gs://{name} has no ",
+        [f"gcloud storage buckets update gs://{name} {' '.join(options)}"],
+    )
+
+
+def secrets_are_encrypted(deployment: Deployment) -> Finding:
+    provider = str(deployment.document.get("secretsprovider") or "")
+    salt = str(deployment.document.get("encryptionsalt") or "")
+    chosen = _provider(deployment)
+    initialize = f"pulumi stack init {deployment.stack} --secrets-provider {chosen}"
+    if salt and _has_passphrase(salt, _PUBLISHED_PASSPHRASE):
+        text = f'the passphrase of encryptionsalt is "{_PUBLISHED_PASSPHRASE}", which is published'
+        change = f"pulumi stack change-secrets-provider --stack {deployment.stack} {chosen}  # for an existing stack"
+        fix = (f"delete the line encryptionsalt of {deployment.file.name}, then: {initialize}", change)
+        return Finding("fail", text, fix=fix)
+    if provider and provider != "passphrase":
+        return Finding("pass", f"{urlsplit(provider).scheme or provider} encrypts the secrets of the state")
+    if salt:
+        return Finding("pass", "a passphrase encrypts the secrets of the state")
+    if _backend(deployment)[0].startswith("https://"):
+        return Finding("pass", "the Pulumi service encrypts the secrets of the state")
+    return Finding("unknown", f"{deployment.file.name} names no provider, so the stack is new", fix=(initialize,))
+
+
+def _provider(deployment: Deployment) -> str:
+    """Return the address of the key that bootstrap/ creates, or a passphrase without a Google project."""
+    if not deployment.file.project:
+        return "passphrase"
+    keys = f"projects/{deployment.file.project}/locations/{deployment.region}/keyRings/pulumi"
+    return f"gcpkms://{keys}/cryptoKeys/pulumi-secrets"
+
+
+def _has_passphrase(encryptionsalt: str, passphrase: str) -> bool:
+    """Return True if the passphrase decrypts the test value of `encryptionsalt`: v1:SALT:v1:NONCE:CIPHERTEXT."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        version, salt, _, nonce, text = encryptionsalt.split(":")
+        if version != "v1":
+            return False
+        key = hashlib.pbkdf2_hmac("sha256", passphrase.encode(), base64.b64decode(salt), _ITERATIONS, _KEY_BYTES)
+        AESGCM(key).decrypt(base64.b64decode(nonce), base64.b64decode(text), None)
+    except (ValueError, InvalidTag):
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""The permissions on the project that the deployer of a stack file needs, and no others.
+
+The table of permissions (gpu_common.google_permissions) is by resource type. Here are the types that each part of a
+stack file creates. A test compares them with what the program registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_common import google_permissions
+
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.gcp.build_pool import BuildPoolArgs
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.stack.site import MANAGER, SITE
+
+ROLE_ID = "gpu_ci_deploy"
+"""The custom role that bootstrap/ creates for the deployer."""
+
+_ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", "gcp:projects/iAMMember:IAMMember"
+_SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - the name of a type
+MACHINES = (
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    _ACCOUNT,
+    _PROJECT_MEMBER,
+)
+NETWORKS = (
+    "gcp:compute/firewall:Firewall",
+    "gcp:compute/network:Network",
+    "gcp:compute/router:Router",
+    "gcp:compute/routerNat:RouterNat",
+    "gcp:compute/subnetwork:Subnetwork",
+)
+BUILDS = (
+    "gcp:artifactregistry/repository:Repository",
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+    "gcp:cloudbuild/workerPool:WorkerPool",
+    _ACCOUNT,
+    _PROJECT_MEMBER,
+)
+TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
+MANAGER_SERVICE = (
+    "gcp:cloudrunv2/workerPool:WorkerPool",
+    "gcp:projects/iAMCustomRole:IAMCustomRole",
+    "gcp:serviceaccount/iAMMember:IAMMember",
+    "gcp:storage/bucket:Bucket",
+    "gcp:storage/bucketIAMMember:BucketIAMMember",
+    "gcp:storage/bucketObject:BucketObject",
+    _ACCOUNT,
+    _PROJECT_MEMBER,
+    _SECRET_MEMBER,
+)
+METRICS, ALERTS = ("gcp:logging/metric:Metric",), ("gcp:monitoring/alertPolicy:AlertPolicy",)
+
+
+def permissions(file: StackFile) -> list[str]:
+    """Return the permissions that the deployer needs on the project, sorted.
+
+    The values of secrets are left out: access to them may be granted on each secret.
+    """
+    needed = {
+        permission
+        for token in types(file)
+        for operation in google_permissions.RESOURCES[token].values()
+        for permission in operation
+    }
+    if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
+        needed |= {permission for call in google_permissions.CALLS.values() for permission in call}
+    return sorted(needed)
+
+
+def types(file: StackFile) -> set[str]:
+    """Return the types of Google Cloud that the program creates from a stack file."""
+    return {token for group in _groups(file) for token in group}
+
+
+def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
+    site: dict[str, Any] = file.value(SITE) or {}
+    github: dict[str, Any] = site.get("github") or {}
+    machines = [args for _, args in file.pools if isinstance(args, RunnerPoolArgs)]
+    builds = [args for _, args in file.pools if isinstance(args, BuildPoolArgs)]
+    if machines:
+        yield MACHINES
+    # Without a manager, the machines read the key of runnerApp, and register their runners themselves.
+    reads_key = machines and github.get("runnerApp") and not github.get("managerApp")
+    if reads_key or any(args.secrets for args in machines):
+        yield (_SECRET_MEMBER,)
+    if site.get("networks"):
+        yield NETWORKS
+    if builds:
+        yield BUILDS
+    if any(args.triggers for args in builds):
+        yield TRIGGERS
+    if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):
+        from gpu_ci.gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package
+
+        choices = ManagerChoices(**manager)
+        yield MANAGER_SERVICE
+        if choices.metrics or choices.alerts:
+            yield METRICS
+        if choices.alerts:
+            yield ALERTS
