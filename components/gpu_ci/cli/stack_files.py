@@ -146,6 +146,17 @@ def files_of(given: tuple[str, ...]) -> list[Path]:
     return paths
 
 
+def one_file(given: tuple[str, ...]) -> StackFile:
+    """Return the given stack file, or the only one of this folder. Raise InputError if there are several."""
+    paths = files_of(given)
+    if len(paths) > 1:
+        command = click.get_current_context().command_path
+        raise InputError(
+            f"{command}: one stack file at a time", got=", ".join(map(str, paths)), hint=f"{command} {paths[0]}"
+        )
+    return read(paths[0])
+
+
 def read(path: Path) -> StackFile:
     """Read a stack file.
 

@@ -15,7 +15,7 @@ from gpu_ci.cli.check import stacks
 from gpu_ci.cli.doctor import github, state
 from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
 from gpu_ci.cli.output import InputError, print_json, print_table
-from gpu_ci.cli.stack_files import StackFile, files_of, problems_found, read
+from gpu_ci.cli.stack_files import StackFile, one_file, problems_found
 from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import Answer, Step, ask_all
 from gpu_ci.gcp.build_pool import BuildPoolArgs
@@ -56,12 +56,7 @@ def command(
       gpu-ci doctor Pulumi.dev.yaml --only github --only google/permissions
       gpu-ci doctor Pulumi.prod.yaml --json
     """
-    paths = files_of(files)
-    if len(paths) > 1:
-        raise InputError(
-            "gpu-ci doctor: one stack file at a time", got=", ".join(map(str, paths)), hint=f"gpu-ci doctor {paths[0]}"
-        )
-    file = read(paths[0])
+    file = one_file(files)
     if wrong := stacks.problems(file):
         raise problems_found(file, wrong, "; nothing was asked")
     deployment = Deployment(file, google.connect, github_url.rstrip("/"))

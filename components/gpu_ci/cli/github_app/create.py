@@ -13,9 +13,7 @@ from gpu_ci.cli.github_app import github_api, listener, secret_store
 from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, Registration
 from gpu_ci.cli.output import InputError, print_json
-from gpu_ci.cli.stack_files import files_of, problems_found, read
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.stack_files import one_file, problems_found
 from gpu_ci.stack.lines import entry
 from gpu_ci.stack.site import SITE
 
@@ -42,19 +40,13 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
       gpu-ci github-app create Pulumi.dev.yaml
       gpu-ci github-app create Pulumi.dev.yaml --only managerApp
     """
-    paths = files_of(files)
-    if len(paths) > 1:
-        raise InputError("gpu-ci github-app create: one stack file at a time", got=", ".join(map(str, paths)))
-    file = read(paths[0])
+    file = one_file(files)
     if wrong := stacks.problems(file):
         raise problems_found(file, wrong)
     organization, apps = apps_of(file, only)
     for app in apps:
         secret_store.check_name(app.secret)
-    try:
-        call = google.connect()
-    except NotAskedError as error:
-        raise InputError("gpu-ci github-app create: no Google credentials", got=str(error)) from None
+    call = secret_store.connect()
     try:
         listening = listener.server(port)
     except OSError as error:

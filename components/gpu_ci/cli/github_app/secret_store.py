@@ -5,15 +5,26 @@ from __future__ import annotations
 import base64
 import re
 
+import click
 from google.auth import crypt
 
 from gpu_ci.cli.output import InputError
+from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import NotAskedError
 from gpu_ci.cli.verify.google import Call, GoogleError
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
 _MAX_KEY_BYTES = 64 * 1024  # the limit of a secret's version: cloud.google.com/secret-manager/quotas
+
+
+def connect() -> Call:
+    """Return a connection to Google with the credentials of this computer. Raise InputError if there are none."""
+    try:
+        return google.connect()
+    except NotAskedError as error:
+        command = click.get_current_context().command_path
+        raise InputError(f"{command}: no Google credentials", got=str(error)) from None
 
 
 def check_name(secret: str) -> None:

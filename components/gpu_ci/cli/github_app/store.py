@@ -9,8 +9,6 @@ import click
 from gpu_ci.cli import options
 from gpu_ci.cli.github_app import secret_store
 from gpu_ci.cli.output import InputError, print_json
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
 
 
 @click.command("store")
@@ -32,10 +30,7 @@ def command(secret: str, as_json: bool) -> None:
         raise InputError("gpu-ci github-app store: no key on standard input", hint=f"{secret} < downloaded.pem")
     pem = sys.stdin.buffer.read()
     secret_store.check_key(pem)
-    try:
-        version = secret_store.store(google.connect(), secret, pem)
-    except NotAskedError as error:
-        raise InputError("gpu-ci github-app store: no Google credentials", got=str(error)) from None
+    version = secret_store.store(secret_store.connect(), secret, pem)
     if as_json:
         print_json({"version": version})
     else:

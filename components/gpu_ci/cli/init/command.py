@@ -15,13 +15,12 @@ from gpu_catalog import Machine
 from gpu_ci.cli.check import stacks
 from gpu_ci.cli.init import repository
 from gpu_ci.cli.init.repository import Pool, Repository
+from gpu_ci.cli.new_files import PULUMI_NAME, create, show, show_next_steps
 from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.cli.stack_files import parse, problems_found
 
 _POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
 _FORM = "NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as l4=g2-standard-8:spot"
-# Pulumi's rule for the names of projects and stacks (pulumi/pulumi sdk/go/common/tokens/names.go, NameRegexp).
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 @click.command("init")
@@ -70,18 +69,15 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     if write:
         for path, text in files.items():
             if states[path] == "new":
-                _write(folder / path, text)
+                create(folder / path, text)
     steps = _next_steps(folder, chosen)
     if as_json:
         print_json({"written": write, "files": files, "next": steps})
         return
     if not write:
-        for path, text in files.items():
-            click.echo(f"{click.style(path, bold=True)}\n{_indented(text)}")
+        show(files)
     print_table(["file", "result"], [(path, _RESULTS[states[path], write]) for path in files])
-    click.echo("\nNext:" if write else "\nNothing was written. Run the command again with --write. Then:")
-    for number, step in enumerate(steps, 1):
-        click.echo(f"  {number}. {step}")
+    show_next_steps(steps, write, "--write")
 
 
 _RESULTS = {
@@ -140,7 +136,7 @@ def _repository(folder: Path, given: Mapping[str, Any]) -> Repository:
         if is_needed and not value
     ]
     for option, value in (("--stack", given["stack"]), ("the folder's name", folder.resolve().name)):
-        if not _NAME.fullmatch(value):
+        if not PULUMI_NAME.fullmatch(value):
             wrong.append(f"{option} {value!r} is not a name that Pulumi accepts: letters, digits, '-', '_' and '.'")
     aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
     if len(aws_regions) > 1:
@@ -199,15 +195,6 @@ def _state(path: Path, text: str) -> str:
         return "differs"
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written", got=error.strerror or str(error)) from None
-
-
 def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what is left to do, in order."""
     enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
@@ -219,7 +206,3 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         *([f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)"] if apps else []),
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts)",
     ]
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}".rstrip() + "\n" for line in text.splitlines())

@@ -74,6 +74,11 @@ MANAGER_APP = App(
 )
 
 
+def needed_apps(has_machines: bool, has_nodes: bool) -> list[App]:
+    """Return the GitHub Apps of a stack with pools on Compute Engine, on EKS, or both."""
+    return [ADMIN_APP, *([RUNNER_APP] if has_nodes else []), *([MANAGER_APP] if has_machines else [])]
+
+
 @dataclass(frozen=True)
 class Pool:
     """A pool that the user asked for."""
@@ -127,10 +132,7 @@ class Repository:
     @property
     def apps(self) -> list[App]:
         """The GitHub Apps that the pools need, none without an organization."""
-        if not self.organization:
-            return []
-        needed = [(ADMIN_APP, True), (RUNNER_APP, bool(self.nodes)), (MANAGER_APP, bool(self.machines))]
-        return [app for app, is_needed in needed if is_needed]
+        return needed_apps(bool(self.machines), bool(self.nodes)) if self.organization else []
 
     @property
     def stack_file(self) -> str:

@@ -17,7 +17,6 @@ from gpu_ci.cli.migrate.terraform import Resource
 NODE_GROUP = "aws_eks_node_group"
 _DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 _MARKETS = {"SPOT": "spot", "ON_DEMAND": "standard", "CAPACITY_BLOCK": "capacity-block"}
-_LEAST_DISK_GIB = 30
 _LONGEST_SET_NAME = 45
 _NEW_SET = "-next"
 
@@ -53,11 +52,7 @@ def node_groups(resources: Sequence[Resource], scale_sets: Iterable[ScaleSet], d
                 pool.fields["max"] = most
             else:
                 pool.missing["max"] = "the maximum number of nodes is not in the state"
-            size = number(group.values.get("disk_size"))
-            if size and size >= _LEAST_DISK_GIB:
-                pool.fields["diskGib"] = size
-            elif size:
-                pool.notes["diskGib"] = f"was {size}; the least is {_LEAST_DISK_GIB}"
+            pool.keep_disk_size(number(group.values.get("disk_size")))
             _runner(pool, scale_set)
 
 

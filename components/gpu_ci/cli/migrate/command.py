@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +15,12 @@ from gpu_ci.cli.migrate import terraform
 from gpu_ci.cli.migrate.draft import Draft
 from gpu_ci.cli.migrate.left import left
 from gpu_ci.cli.migrate.recognize import draft_of
+from gpu_ci.cli.new_files import PULUMI_NAME, create, show, show_next_steps
 from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.cli.stack_files import parse
 from gpu_ci.errors import report
 
 IMPORTS = "import.json"
-# Pulumi's rule for the names of stacks (pulumi/pulumi sdk/go/common/tokens/names.go, NameRegexp).
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 @click.command("migrate")
@@ -51,7 +49,7 @@ def command(state: Path, stack: str, organization: str, project: str, write: Pat
       gpu-ci migrate state.json
       gpu-ci migrate state.json --stack prod --organization acme --write pools
     """
-    if not _NAME.fullmatch(stack):
+    if not PULUMI_NAME.fullmatch(stack):
         raise InputError(f"gpu-ci migrate: --stack {stack!r} is not a name that Pulumi accepts", hint="such as prod")
     found = terraform.read(state)
     draft = draft_of(found, stack, organization, project)
@@ -81,8 +79,7 @@ def command(state: Path, stack: str, organization: str, project: str, write: Pat
         )
         return
     if not write:
-        for name, text in files.items():
-            click.echo(f"{click.style(name, bold=True)}\n{_indented(text)}")
+        show(files)
     print_table(
         ["pool", "replaces", "result"], [(each.name, each.address, each.skipped or each.kind) for each in draft.pools]
     )
@@ -93,9 +90,7 @@ def command(state: Path, stack: str, organization: str, project: str, write: Pat
     )
     if problems:
         click.echo(f"\nLeft to write in {draft.stack_file}:\n{report(draft.stack_file, problems, file.line_of)}")
-    click.echo("\nNext:" if write else "\nNothing was written. Run the command again with --write FOLDER. Then:")
-    for number, step in enumerate(_next_steps(draft), 1):
-        click.echo(f"  {number}. {step}")
+    show_next_steps(_next_steps(draft), write is not None, "--write FOLDER")
 
 
 def _write(folder: Path, files: Mapping[str, str], program: Mapping[str, str]) -> None:
@@ -108,12 +103,7 @@ def _write(folder: Path, files: Mapping[str, str], program: Mapping[str, str]) -
         )
     new = {name: text for name, text in program.items() if not (folder / name).exists()}
     for name, text in {**files, **new}.items():
-        try:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / name).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise InputError(f"{folder / name}: cannot be written", got=error.strerror or str(error)) from None
+        create(folder / name, text)
 
 
 def _next_steps(draft: Draft) -> list[str]:
@@ -129,7 +119,3 @@ def _next_steps(draft: Draft) -> list[str]:
         f"pulumi preview --stack {draft.stack}   (no resource may be replaced or deleted)",
         "Follow the order in docs/guides/migrate.md: move the jobs, drain, delete.",
     ]
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}".rstrip() + "\n" for line in text.splitlines())

@@ -10,10 +10,11 @@ from gpu_catalog import Machine
 from gpu_common.secret_patterns import redact
 
 from gpu_ci.cli.init import repository
-from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP, Repository
+from gpu_ci.cli.init.repository import Repository, needed_apps
 from gpu_ci.errors import in_yaml
 
 MACHINES, NODES = "gce-runners", "eks-runners"
+_LEAST_DISK_GIB = 30
 
 
 @dataclass
@@ -39,6 +40,13 @@ class Pool:
     machine: Machine | None = None
     covers: list[str] = field(default_factory=list)
     """Addresses of the resources that the pool replaces."""
+
+    def keep_disk_size(self, gib: int | None) -> None:
+        """Take over the size of the boot disk, or note a size that no pool can have."""
+        if gib and gib >= _LEAST_DISK_GIB:
+            self.fields["diskGib"] = gib
+        elif gib:
+            self.notes["diskGib"] = f"was {gib}; the least is {_LEAST_DISK_GIB}"
 
 
 @dataclass
@@ -148,12 +156,11 @@ class Draft:
         if not self.organization:
             return [*lines, "    # github: {owner: ...}: the state names no organization; add --organization."]
         kinds = {pool.kind for pool in self.drafted}
-        apps = [ADMIN_APP, *([RUNNER_APP] if NODES in kinds else []), *([MANAGER_APP] if MACHINES in kinds else [])]
         lines += ["    github:", f"      owner: {in_yaml(self.organization)}"]
         if not self.project:
             return [*lines, "      # The GitHub Apps need gcp:project, which stores their keys."]
         lines += ["      # New GitHub Apps. `gpu-ci github-app create` creates them, and replaces the numbers."]
-        for app in apps:
+        for app in needed_apps(MACHINES in kinds, NODES in kinds):
             key = f"projects/{self.project}/secrets/{app.secret}"
             lines += [f"      {app.key}: {{id: {app.id}, installationId: {app.installation}, privateKey: {key}}}"]
         return lines

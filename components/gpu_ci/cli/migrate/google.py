@@ -19,7 +19,6 @@ NODE_POOL = "google_container_node_pool"
 _SUBNETWORK = re.compile(r"projects/[^/]+/regions/(?P<region>[^/]+)/subnetworks/[^/]+$")
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)/")
 _DISK_TYPES = ("pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced")
-_LEAST_DISK_GIB = 30
 # Kubernetes and Terraform set these keys themselves.
 _LABEL = re.compile(r"(?!goog-|gpu-ci-)[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -175,11 +174,7 @@ def _max(pool: Pool, group: Resource, autoscalers: Sequence[Resource]) -> None:
 
 
 def _disk(pool: Pool, disk: dict[str, Any]) -> None:
-    size = number(disk.get("disk_size_gb"))
-    if size and size >= _LEAST_DISK_GIB:
-        pool.fields["diskGib"] = size
-    elif size:
-        pool.notes["diskGib"] = f"was {size}; the least is {_LEAST_DISK_GIB}"
+    pool.keep_disk_size(number(disk.get("disk_size_gb")))
     kind = _last(str(disk.get("disk_type") or ""))
     if kind in _DISK_TYPES:
         pool.fields["diskType"] = kind

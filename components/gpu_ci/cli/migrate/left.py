@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_ci.cli.migrate.draft import Draft
+from gpu_ci.cli.migrate.scale_sets import chart_of
 from gpu_ci.cli.migrate.terraform import Resource
 
 _DRAINED = "no job runs on its machines"
@@ -72,7 +73,7 @@ def left(resources: Sequence[Resource], draft: Draft) -> list[Left]:
         elif each.type.startswith(_COVERED):
             rule = _rule(each.type) if each.address in covered else None
         elif each.type == "helm_release":
-            rule = _rule(each.type) if each.text("chart").rstrip("/").rpartition("/")[2] in _CHARTS else None
+            rule = _rule(each.type) if chart_of(each) in _CHARTS else None
         else:  # other software uses these types too
             rule = _rule(each.type) if _around(each) in modules else None
         if rule:

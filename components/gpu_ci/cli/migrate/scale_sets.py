@@ -37,7 +37,7 @@ class ScaleSet:
 
 def of(resource: Resource) -> ScaleSet | None:
     """Return the scale set of a Helm release, or None for another chart."""
-    if resource.type != "helm_release" or resource.text("chart").rstrip("/").rpartition("/")[2] != CHART:
+    if resource.type != "helm_release" or chart_of(resource) != CHART:
         return None
     values, unread = _values(resource)
     owner, _, repository = _path(values.get("githubConfigUrl")).partition("/")
@@ -60,6 +60,11 @@ def of(resource: Resource) -> ScaleSet | None:
         selector={str(key): str(value) for key, value in _map(pod, "nodeSelector").items()},
         unread=unread,
     )
+
+
+def chart_of(resource: Resource) -> str:
+    """Return the name of a Helm release's chart, without the address of its registry."""
+    return resource.text("chart").rstrip("/").rpartition("/")[2]
 
 
 def number(value: Any) -> int | None:

@@ -11,7 +11,7 @@ import click
 from gpu_ci.cli import options
 from gpu_ci.cli.lazy import Lazy
 from gpu_ci.cli.output import InputError, print_json, print_text
-from gpu_ci.cli.stack_files import StackFile, files_of, read
+from gpu_ci.cli.stack_files import StackFile, one_file
 from gpu_ci.cli.verify import checklist
 
 
@@ -52,14 +52,7 @@ def output_option(name: str) -> Callable[[Any], Any]:
 
 def one_stack(names: tuple[str, ...]) -> StackFile:
     """Return the given stack file, or the only one of this folder."""
-    paths = files_of(names)
-    if len(paths) > 1:
-        raise InputError(
-            f"{click.get_current_context().command_path}: one stack file at a time",
-            got=", ".join(map(str, paths)),
-            hint=f"{click.get_current_context().command_path} {paths[0]}",
-        )
-    file = read(paths[0])
+    file = one_file(names)
     file.refuse_mistakes()
     return file
 
