@@ -123,19 +123,21 @@ RESOURCES: Mapping[str, Operations] = {
 }
 """By Pulumi type and operation."""
 
+# cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
+# in a subnetwork, with its own disk, labels, metadata and a service account.
+INSERT = (
+    "compute.disks.create",
+    "compute.instanceTemplates.useReadOnly",
+    "compute.instances.create",
+    "compute.instances.setLabels",
+    "compute.instances.setMetadata",
+    "compute.instances.setServiceAccount",
+    "compute.subnetworks.use",
+)
+"""The permissions in the project for `compute.instances.insert`. It also requires the right to use the account."""
+
 CALLS: Mapping[str, tuple[str, ...]] = {
-    # Google Cloud documentation "Create an instance", "Required permissions": for a machine from a template, in a
-    # subnetwork, with its own disk, labels, metadata and a service account.
-    "compute.instances.insert": (
-        "compute.disks.create",
-        "compute.instanceTemplates.useReadOnly",
-        "compute.instances.create",
-        "compute.instances.setLabels",
-        "compute.instances.setMetadata",
-        "compute.instances.setServiceAccount",
-        "compute.subnetworks.use",
-        _ACT_AS,
-    ),
+    "compute.instances.insert": (*INSERT, _ACT_AS),
     "compute.instances.delete": ("compute.instances.delete",),
     "compute.instances.get": ("compute.instances.get",),
     "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),

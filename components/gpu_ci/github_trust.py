@@ -7,7 +7,7 @@ to another owner or repository later.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -54,6 +54,13 @@ NumericId = Annotated[str, BeforeValidator(_numeric_id)]
 
 class GithubTrust(Args):
     """The fields that the identities of all clouds share: the jobs on GitHub that may use the identity."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "purpose": "deploy",
+        "ownerId": "9919",
+        "repositoryId": "1296269",
+        "environment": "production",
+    }
 
     purpose: Purpose = Field(
         description="what the identity is for: preview (reads, also for pull requests) or deploy (writes); use one "

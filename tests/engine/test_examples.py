@@ -46,7 +46,7 @@ WRITTEN_BY_PACKAGE_ADD = {
 
 
 def copy_of(name: str, folder: Path) -> SandboxRunner:
-    """Copy an example, with the paths of this checkout in the place of relative ones."""
+    """Copy an example, with the paths of this checkout instead of relative ones."""
     project = folder / name
     ignored = shutil.ignore_patterns("node_modules", "package-lock.json", "sdks", "venv", ".sandbox")
     shutil.copytree(EXAMPLES / name, project, ignore=ignored)

@@ -153,12 +153,7 @@ class GithubIdentity(Component):
     TYPE: ClassVar[str] = "gpu-ci:aws:GithubIdentity"
     ARGS: ClassVar[type[Args]] = GithubIdentityArgs
     KIND: ClassVar[str] = ""
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "purpose": "deploy",
-        "ownerId": "9919",
-        "repositoryId": "1296269",
-        "environment": "production",
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = GithubTrust.EXAMPLE
 
     role_arn: pulumi.Output[str]
     """ARN of the role, for role-to-assume of aws-actions/configure-aws-credentials."""

@@ -111,12 +111,7 @@ class GithubIdentity(Component):
     TYPE: ClassVar[str] = "gpu-ci:gcp:GithubIdentity"
     ARGS: ClassVar[type[Args]] = GithubIdentityArgs
     KIND: ClassVar[str] = ""
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "purpose": "deploy",
-        "ownerId": "9919",
-        "repositoryId": "1296269",
-        "environment": "production",
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = GithubTrust.EXAMPLE
 
     workload_identity_provider: pulumi.Output[str]
     """Resource name of the provider, for workload_identity_provider of google-github-actions/auth."""

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpu_common import google_permissions
+
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    # cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a
-    # template, in a subnetwork, with its own disk, labels, metadata and a service account.
-    "compute.instances.insert": (
-        "compute.disks.create",
-        "compute.instanceTemplates.useReadOnly",
-        "compute.instances.create",
-        "compute.instances.setLabels",
-        "compute.instances.setMetadata",
-        "compute.instances.setServiceAccount",
-        "compute.subnetworks.use",
-    ),
+    "compute.instances.insert": google_permissions.INSERT,
     "compute.instances.delete": ("compute.instances.delete",),
     # cloud.google.com/compute/docs/instances/stop-start-instance, "Required permissions". Start also requires the right
     # to use the machine's service account, which is a separate grant.
