@@ -85,6 +85,8 @@ class MachineMemory:
     """True if the manager has decided to delete the machine although it is on."""
     job: JobKey | None = None
     """The job that its runner took."""
+    ran_another_job: bool = False
+    """True if its runner took another job than the one for which the machine was started (machines.update)."""
     place: str = ""
     """Region and machine type. The manager counts preemptions by this key (Memory.preemptions)."""
     job_over: bool = False

@@ -265,6 +265,40 @@ def test_at_most_three_machines_are_started_for_a_job() -> None:
     assert decision.reasons == {job().key: Reason("never-picked-up", "3 machines were started for it, and none got it")}
 
 
+@pytest.mark.parametrize(
+    ("others", "another", "inserts_after"),
+    [
+        # Another job runs on the machine, or has run on it between two passes.
+        ({"status": "RUNNING"}, True, 4),
+        ({"status": "TERMINATED", "end": End("job-done")}, False, 4),
+        # The machine ended without a job, or is still idle.
+        ({"status": "TERMINATED", "end": End("runner-failed")}, False, 3),
+        ({"status": "RUNNING"}, False, 3),
+    ],
+)
+def test_a_machine_that_ran_another_job_does_not_count_as_one_of_three(
+    others: dict[str, object], another: bool, inserts_after: int
+) -> None:
+    memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
+    busy = job(2, "gpu", status="in_progress", runner="l4-1")
+    seen = observe(
+        jobs=(job(), busy) if another else (job(),),
+        runners=(Runner(7, "l4-1", online=True, busy=True),) if another else (),
+        machines=(machine("l4-1", job=slug(job().key), **others),),
+    )
+    first = decide([POOL], seen, memory)
+    # A second pass that sees the same counts it once.
+    second = decide([POOL], replace(seen, now=NOW + 1), first.memory)
+    assert second.memory.jobs[slug(job().key)] == JobMemory(inserts_after, machines=3, last_seen=NOW + 1)
+
+
+def test_a_machine_counts_as_one_of_three_if_its_own_job_ran_on_it() -> None:
+    memory = Memory(jobs={slug(job().key): JobMemory(inserts=1, machines=1, last_seen=NOW)})
+    own = job(status="in_progress", runner="l4-1")
+    seen = observe(jobs=(own,), machines=(machine("l4-1", job=slug(own.key)),))
+    assert decide([POOL], seen, memory).memory.jobs[slug(own.key)].machines == 1
+
+
 def test_after_two_preemptions_in_a_quarter_of_an_hour_a_standard_machine_is_requested() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
     place = "us-central1 g2-standard-8"

@@ -13,7 +13,7 @@ from gpu_catalog.locations import region_of
 from ..memory import MachineMemory, Memory, StoppedPool
 from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
 from . import capacity, standby
-from .names import spot_place
+from .names import slug, spot_place
 
 # How long a machine stays that no job needs. A new commit cancels jobs, and queues the same jobs again.
 SURPLUS_SEC = 30.0
@@ -23,6 +23,8 @@ GONE_RUNNER_SEC = 120.0
 LATE_SEC = 60.0
 # A runner that lost its connection reconnects within seconds, unless its machine hangs.
 OFFLINE_SEC = 120.0
+# The reason that a machine reports after its one job has ended (gpu_agent.outcomes).
+_JOB_DONE = "job-done"
 # Google's states of a machine that is shutting down (discovery document compute v1, Instance.status).
 _SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
@@ -54,6 +56,8 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         _update_runners(observation.runners, memory, now)
     if observation.jobs is not None:
         _update_jobs(observation.jobs, memory)
+    for machine in listed.values():
+        _count_no_machine_of_another_job(machine, memory)
     templates = {template for pool in pools.values() for template in pool.templates}
     # An earlier version kept one entry for each pool.
     memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
@@ -234,6 +238,24 @@ def _update_jobs(jobs: Sequence[Job], memory: Memory) -> None:
         entry.job = running.get(name, entry.job)
         # A job that ends in the same pass in which its machine is preempted counts as ended by the preemption.
         entry.job_over = entry.job_over or (entry.job is not None and name not in running and not entry.taken_back)
+
+
+def _count_no_machine_of_another_job(machine: Machine, memory: Memory) -> None:
+    """Count a machine that ran another job no longer against `machinesPerJob` of the job for which it was started.
+
+    GitHub gives a job to any runner with its labels. Without this rule, a job whose machines all went to other jobs
+    would get no further machine, although each of these machines worked.
+    """
+    entry = memory.machines[machine.name]
+    started_for = entry.started_for or machine.job
+    # A short job may begin and end between two passes. Then only the end that the machine reported shows it.
+    unseen = entry.job is None and machine.end is not None and machine.end.reason == _JOB_DONE
+    another = entry.job is not None and slug(entry.job) != started_for
+    if entry.ran_another_job or not (another or unseen):
+        return
+    entry.ran_another_job = True
+    if (job := memory.jobs.get(started_for)) and job.machines > 0:
+        job.machines -= 1
 
 
 def _update_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:

@@ -420,10 +420,8 @@ def settled(computers: Sequence[Computer], world: World, turns: int) -> None:
             break
 
 
-# Known to fail for some seeds, such as 54, 73, 91, 110 and 125: a job for which three machines were started and ended
-# without it is given up (`never-picked-up`). The default run has fixed seeds; `make test-histories` has random ones.
 @pytest.mark.slow
-@settings(max_examples=int(os.environ.get("HISTORIES", "6")), deadline=None, derandomize="HISTORIES" not in os.environ)
+@settings(max_examples=int(os.environ.get("HISTORIES", "6")), deadline=None)
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_of_shares_each_pool_has_one_manager_and_every_job_runs(seed: int) -> None:
     """The number of managers changes while everything fails.
@@ -463,7 +461,8 @@ def test_in_any_history_of_shares_each_pool_has_one_manager_and_every_job_runs(s
     for computer in computers:
         if computer.wanted != wanted:
             computer.stop(wanted)
-    settled(computers, world, 300)
+    # A pool of one machine needs more than an hour for ten jobs, because zones without capacity pause it.
+    settled(computers, world, 600)
     assert [job for job in world.jobs.values() if job.status != "completed"] == []
     assert world.vms == {}
     held = [index for computer in computers for index in computer.held]
