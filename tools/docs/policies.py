@@ -33,11 +33,12 @@ In another repository, check out gpu-ci and run `make -C gpu-ci policy`. Then us
 - `pulumi-sandbox` also runs other packs in Python, each in the environment of its
   [PulumiPolicy.yaml](../../policies/PulumiPolicy.yaml).
 - A value that is unknown during a preview breaks no rule. The `up` checks it again.
-- Rules on prices and versions use the catalog, which `make policy` installs. Without the catalog they are not checked.
+- Rules about prices and versions use the catalog, which `make policy` installs. Without the catalog, these rules are not
+  checked.
 
 ## Rules
 
-All rules are mandatory unless marked as advisory.
+By default, all rules are mandatory, except the rules that are marked as advisory.
 
 """
 
@@ -46,7 +47,7 @@ SETTINGS = """\
 
 Settings are a JSON file with the names of the rules as keys. Unknown or wrong settings are refused before any resource
 is checked. The message names the rule and the field, and the nearest known name. A wrong rule name with empty settings
-(`{}`) is not detected, because the engine does not pass it on.
+(`{}`) is not detected, because the engine does not pass empty settings on.
 
 `enforcementLevel` sets a rule to `mandatory`, `advisory` or `disabled`. The key `all` sets it for every rule, and
 accepts no other setting.
