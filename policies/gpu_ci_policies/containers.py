@@ -48,8 +48,8 @@ RULES = (
     Rule(
         name="gpu-request-is-limit",
         title="The GPU request of a container equals its limit.",
-        why="Kubernetes assigns whole GPUs. It refuses a pod with another request only when it creates the pod, which is "
-        "after the deployment.",
+        why="Kubernetes assigns whole GPUs. It refuses a pod with another request only when it creates the pod, which "
+        "is after the deployment.",
         fix="Set the number of GPUs under resources.limits, and the same number or nothing under resources.requests.",
         sources=("https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",),
         check=unequal_gpu_requests,

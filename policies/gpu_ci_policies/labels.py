@@ -46,7 +46,7 @@ RULES = (
     Rule(
         name="required-labels",
         title="Resources that cost money have labels (Google Cloud) or tags (AWS) that name their owner.",
-        why="They group a bill, and they show whom to ask about a forgotten machine.",
+        why="Labels and tags group a bill, and show whom to ask about a forgotten machine.",
         fix="Set gpu-ci:site.labels. In another program, set the labels or tags of the resource, or the defaults of "
         "its provider.",
         sources=(

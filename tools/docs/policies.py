@@ -33,8 +33,8 @@ In another repository, check out gpu-ci and run `make -C gpu-ci policy`. Then us
 - `pulumi-sandbox` also runs other packs in Python, each in the environment of its
   [PulumiPolicy.yaml](../../policies/PulumiPolicy.yaml).
 - A value that is unknown during a preview breaks no rule. The `up` checks it again.
-- Rules about prices and versions use the catalog, which `make policy` installs. Without the catalog, these rules are not
-  checked.
+- Rules about prices and versions use the catalog, which `make policy` installs. Without the catalog, these rules are
+  not checked.
 
 ## Rules
 
@@ -87,8 +87,8 @@ AFTER = """\
   two values: the output `cost` of a gpu-ci program, and the maximum cost of its node groups and single machines.
   Instance groups of other programs, disks and network traffic are not counted.
 - **Cloud Build.** `no-public-ip` ignores the outgoing address of workers (`publicEgress`).
-- **Secrets.** The SDK passes every value in plain text, so no rule knows if a value is a secret in the state.
-  Kubernetes Secrets are searched only for tokens.
+- **Secrets.** Pulumi's policy SDK passes every value in plain text, so no rule knows if a value is a secret in the
+  state. Kubernetes Secrets are searched only for tokens.
 - **Runner versions.** An image without the runner's version as its tag, such as `2.338.0`, is not checked.
 - **ARC runners.** `max-run-duration` ignores their jobs. `timeout-minutes` of the workflow ends them.
 """
