@@ -93,7 +93,7 @@ def bench_checks(rounds: int, count: int = 100) -> None:
             firsts.append(first)
             shares.append(checks / whole)
     table = Table("", "median", title=f"the catalog, {rounds} rounds")
-    table.add_row("first question, ms (goal 50)", f"{1000 * statistics.median(firsts):.0f}")
+    table.add_row("first query, ms (goal 50)", f"{1000 * statistics.median(firsts):.0f}")
     table.add_row(f"checks of {count} pools, part of their preview (goal 2 %)", f"{statistics.median(shares):.2%}")
     console.print(table)
 

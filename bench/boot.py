@@ -40,7 +40,8 @@ from tests.agent.fakes.whole_machine import SECRET, Github
 ROOT = Path(__file__).resolve().parent.parent
 # actions-runner-linux-x64-2.338.0.tar.gz has 227,660,598 bytes (seen in notes of 2026-10-08 on installing it).
 ARCHIVE_BYTES = 227_660_598
-DOES = """
+# The job of a machine without a GPU: it runs the hook that starts a job, and ends.
+JOB_WITHOUT_GPU = """
 hook = os.environ["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
 say("Running job: train")
 end(subprocess.run([hook], env={**os.environ, "GITHUB_JOB": "train"}).returncode)
@@ -70,16 +71,16 @@ def bench_boot(rounds: int, device: str, console: Console) -> None:
     step = f"code = subprocess.run([{python!r}, '-c', {STEP!r}]).returncode\nhook('COMPLETED')\nend(code)"
     # Hexadecimal digits of random bytes, which compress to little more than those bytes.
     filling = runner.Entry("./externals/filling", os.urandom(ARCHIVE_BYTES * 7 // 8).hex())
-    archive = runner.archive(runner.listener(python, job(step) if on_gpu else DOES), filling)
-    # With a runner in the image, /opt is a temporary folder of the test. On a GPU machine torch for CUDA may be in
-    # /opt.
+    archive = runner.archive(runner.listener(python, job(step) if on_gpu else JOB_WITHOUT_GPU), filling)
+    # The variant with the runner in the image replaces /opt by a temporary folder. On a GPU machine torch for CUDA may
+    # be in /opt, so this variant is left out.
     runs: dict[str, list[dict[str, float]]] = {"fetched": []} | ({} if on_gpu else {"baked": []})
     with tempfile.TemporaryDirectory(prefix="bench-boot-", dir="/srv") as folder:
         for number in range(rounds):
-            for variant, found in runs.items():
+            for variant, results in runs.items():
                 folder_of_run = Path(folder, f"{variant}-{number}")
                 folder_of_run.mkdir(mode=0o755)
-                found.append(machine.inside(partial(_boot, folder_of_run, archive, variant == "baked", on_gpu)))
+                results.append(machine.inside(partial(_boot, folder_of_run, archive, variant == "baked", on_gpu)))
     names = {"fetched": "runner fetched, s", "baked": "runner in the image, s"}
     table = Table(
         "step",
@@ -89,10 +90,10 @@ def bench_boot(rounds: int, device: str, console: Console) -> None:
     )
     for step, description in STEPS.items():
         table.add_row(
-            step, description, *(f"{statistics.median(run[step] for run in found):.1f}" for found in runs.values())
+            step, description, *(f"{statistics.median(run[step] for run in results):.1f}" for results in runs.values())
         )
     table.add_row(
-        "", "sum", *(f"{statistics.median(sum(run.values()) for run in found):.1f}" for found in runs.values())
+        "", "sum", *(f"{statistics.median(sum(run.values()) for run in results):.1f}" for results in runs.values())
     )
     console.print(table)
 

@@ -1,5 +1,6 @@
-"""Compare `gpu-ci preview` with two plain previews of the same stack: the cost of the base, the isolation and the
-report.
+"""Compare the time of `gpu-ci preview` with two plain previews of the same stack.
+
+The difference is the time of the checkouts, the isolation and the report.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ def bench_pull_request(rounds: int, pools: int, console: Console) -> None:
         plain = [str(_BIN / "pulumi-sandbox"), "preview", "--stack", "staging", "--json", "--non-interactive"]
         pairs = []
         for number in range(rounds + 1):
-            one = _seconds(gpu_ci_preview, repository, (3,))
-            two = [
+            gpu_ci_sec = _seconds(gpu_ci_preview, repository, (3,))
+            plain_secs = [
                 _seconds(plain, repository, (0,), PULUMI_SANDBOX_DIR=f"{temporary}/plain-{number}-{again}")
                 for again in range(2)
             ]
             if number:  # the first one compiles
-                pairs.append((one, sum(two)))
+                pairs.append((gpu_ci_sec, sum(plain_secs)))
     table = Table(
         "", "median s", title=f"preview of a pull request, {pools or 'its own'} pools, {rounds} rounds in turn"
     )

@@ -112,12 +112,12 @@ def recorded(folder: Path, days: float, offset: int, seed: int) -> dict[Place, S
 
 def _zones(seed: str, days: float, shares: Mapping[str, float], market: str) -> dict[Place, Series]:
     noise, count = random.Random(seed), math.ceil(days * 86400 / STEP_SEC)
-    common = _pressure(noise, count)
-    regions = {region: _pressure(noise, count) for region in sorted({Place(zone, market).region for zone in shares})}
+    common = _load(noise, count)
+    regions = {region: _load(noise, count) for region in sorted({Place(zone, market).region for zone in shares})}
     found = {}
     for zone, share in shares.items():
         place = Place(zone, market)
-        parts = zip(common, regions[place.region], _pressure(noise, count), strict=True)
+        parts = zip(common, regions[place.region], _load(noise, count), strict=True)
         weights = (math.sqrt(_ALL), math.sqrt(_REGION), math.sqrt(1 - _ALL - _REGION))
         threshold, state, up = NormalDist().inv_cdf(1 - share), share > 0.5, []
         for values in parts:
@@ -128,13 +128,13 @@ def _zones(seed: str, days: float, shares: Mapping[str, float], market: str) -> 
     return found
 
 
-def _pressure(noise: random.Random, count: int) -> list[float]:
+def _load(noise: random.Random, count: int) -> list[float]:
     """Return a sum of Ornstein-Uhlenbeck processes of several speeds with a total variance of 1."""
     total = [0.0] * count
     for hours, share in _HOURS:
-        kept = math.exp(-STEP_SEC / 3600 / hours)
-        fresh, weight, value = math.sqrt(1 - kept * kept), math.sqrt(share), noise.gauss(0, 1)
+        decay = math.exp(-STEP_SEC / 3600 / hours)
+        new_noise, weight, value = math.sqrt(1 - decay * decay), math.sqrt(share), noise.gauss(0, 1)
         for step in range(count):
             total[step] += weight * value
-            value = kept * value + fresh * noise.gauss(0, 1)
+            value = decay * value + new_noise * noise.gauss(0, 1)
     return total

@@ -47,10 +47,11 @@ class Row(NamedTuple):
 
     name: str
     markets: str
-    """The markets in which it buys."""
+    """The markets in which the policy buys."""
     make: Callable[[str], Callable[[World], Policy]]
     """Creates the policy for a region."""
     ours: bool = False
+    """True for the policy of gpu-ci."""
     keeps_machines: bool = False
     """True if machines are started before jobs need them."""
 
@@ -125,6 +126,8 @@ def with_pool(count: int) -> Row:
 
 
 def runs_on(stopped: int) -> Callable[[str], Callable[[World], Policy]]:
+    """Return the policy of RunsOn with this number of stopped machines in its pool."""
+
     def of_region(region: str) -> Callable[[World], Policy]:
         settings = RunsOnSettings(zones(region, "spot"), zones(region, "standard"), stopped)
         return lambda world: RunsOn(world, settings)
@@ -198,12 +201,13 @@ class Options(NamedTuple):
 
 
 def histories(options: Options) -> Iterator[History]:
-    days, whole = options.days, options.days + _DRAIN_DAYS
+    """Return one history for each seed. Its capacity goes on for _DRAIN_DAYS after the last day with jobs."""
+    days, all_days = options.days, options.days + _DRAIN_DAYS
     for number, seed in enumerate(range(1, options.seeds + 1)):
         if options.traces:
-            places = availability.recorded(options.traces, whole, number * days, seed)
+            places = availability.recorded(options.traces, all_days, number * days, seed)
         else:
-            places = availability.synthetic(seed, whole)
+            places = availability.synthetic(seed, all_days)
         yield History(places, arrivals.week(seed, days), seed, days, options.depth, options.start_sec)
 
 
@@ -244,10 +248,11 @@ def outcome(world: World) -> Outcome:
     )
 
 
-def total(row: Row, found: Sequence[Outcome]) -> Total:
-    waits = sorted(wait for each in found for wait in each.waits_sec)
-    delays = sorted(delay for each in found for delay in each.delays_sec)
-    usd, hours = sum(each.usd for each in found), sum(each.hours_done for each in found)
+def total(row: Row, outcomes: Sequence[Outcome]) -> Total:
+    """Return the medians, percentiles and sums of a row over these outcomes."""
+    waits = sorted(wait for each in outcomes for wait in each.waits_sec)
+    delays = sorted(delay for each in outcomes for delay in each.delays_sec)
+    usd, hours = sum(each.usd for each in outcomes), sum(each.hours_done for each in outcomes)
     return Total(
         row.name,
         row.markets,
@@ -258,14 +263,14 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
         waits[-1],
         statistics.median(delays),
         delays[int(0.95 * (len(delays) - 1))],
-        sum(each.jobs for each in found),
-        sum(each.done for each in found),
-        sum(each.reruns for each in found),
-        sum(each.lost for each in found),
-        sum(each.expired for each in found),
-        sum(each.machine_hours for each in found),
+        sum(each.jobs for each in outcomes),
+        sum(each.done for each in outcomes),
+        sum(each.reruns for each in outcomes),
+        sum(each.lost for each in outcomes),
+        sum(each.expired for each in outcomes),
+        sum(each.machine_hours for each in outcomes),
         usd,
-        sum(each.disk_usd for each in found),
+        sum(each.disk_usd for each in outcomes),
         usd / hours,
     )
 

@@ -33,6 +33,7 @@ class Answers:
     jobs: list[tuple[str, str]] = field(default_factory=list)
     """For each job the paths that change with it: the jobs of its run, and the list that contains its run."""
     turn: int = 0
+    """The index of the job that changes next."""
 
     def put(self, path: str, value: dict[str, Any]) -> None:
         self.bodies[path], self.versions[path] = json.dumps(value).encode(), 1
@@ -47,8 +48,8 @@ class Answers:
 
 def answers(repositories: int, runs: int, jobs: int, pools: int) -> Answers:
     """Return the lists that the sweep reads. Jobs are spread evenly over the runs, and runs over the repositories."""
-    made, now = Answers(), time.time() - 600
-    homes = [Repository(1000 + number, ORG, f"repository-{number:03}") for number in range(repositories)]
+    result, now = Answers(), time.time() - 600
+    repositories_of_org = [Repository(1000 + number, ORG, f"repository-{number:03}") for number in range(repositories)]
     group = {
         "id": GROUP,
         "name": "gpu",
@@ -56,32 +57,32 @@ def answers(repositories: int, runs: int, jobs: int, pools: int) -> Answers:
         "default": False,
         "allows_public_repositories": False,
     }
-    made.put(f"/orgs/{ORG}/actions/runner-groups", {"total_count": 1, "runner_groups": [group]})
-    made.put(f"/orgs/{ORG}/actions/runner-groups/{GROUP}/runners", {"total_count": 0, "runners": []})
-    shown = [documents.repository(_BASE, home) for home in homes]
+    result.put(f"/orgs/{ORG}/actions/runner-groups", {"total_count": 1, "runner_groups": [group]})
+    result.put(f"/orgs/{ORG}/actions/runner-groups/{GROUP}/runners", {"total_count": 0, "runners": []})
+    documents_of_repositories = [documents.repository(_BASE, home) for home in repositories_of_org]
     for first in range(0, repositories, 100):
-        page = {"total_count": repositories, "repositories": shown[first : first + 100]}
-        made.put(f"/orgs/{ORG}/actions/runner-groups/{GROUP}/repositories?{first // 100 + 1}", page)
+        page = {"total_count": repositories, "repositories": documents_of_repositories[first : first + 100]}
+        result.put(f"/orgs/{ORG}/actions/runner-groups/{GROUP}/repositories?{first // 100 + 1}", page)
     of_home: dict[int, list[dict[str, Any]]] = {number: [] for number in range(repositories)}
     for number in range(runs):
         at, run_id = number % repositories, 5_000_000 + number
-        list_path = f"/repos/{homes[at].full_name}/actions/runs?queued"
-        jobs_path = f"/repos/{homes[at].full_name}/actions/runs/{run_id}/jobs"
+        list_path = f"/repos/{repositories_of_org[at].full_name}/actions/runs?queued"
+        jobs_path = f"/repos/{repositories_of_org[at].full_name}/actions/runs/{run_id}/jobs"
         run = {
             "id": run_id, "workflow": "CI", "branch": "main", "sha": f"{number:040x}", "number": number, "attempt": 1,
             "status": "queued", "conclusion": None, "createdAt": now, "updatedAt": now, "startedAt": now,
         }  # fmt: skip
-        of_home[at].append(documents.run(_BASE, run, homes[at]))
+        of_home[at].append(documents.run(_BASE, run, repositories_of_org[at]))
         own = range(number * jobs // runs, (number + 1) * jobs // runs)
-        found = [documents.job(_BASE, _job(each, homes[at], run, pools), run) for each in own]
-        made.put(jobs_path, {"total_count": len(found), "jobs": found})
-        made.jobs += [(jobs_path, list_path)] * len(found)
-    for number, home in enumerate(homes):
+        found = [documents.job(_BASE, _job(each, repositories_of_org[at], run, pools), run) for each in own]
+        result.put(jobs_path, {"total_count": len(found), "jobs": found})
+        result.jobs += [(jobs_path, list_path)] * len(found)
+    for number, home in enumerate(repositories_of_org):
         for status in ("queued", "in_progress", "requested", "pending", "waiting"):
             listed = of_home[number] if status == "queued" else []
             page = {"total_count": len(listed), "workflow_runs": listed}
-            made.put(f"/repos/{home.full_name}/actions/runs?{status}", page)
-    return made
+            result.put(f"/repos/{home.full_name}/actions/runs?{status}", page)
+    return result
 
 
 def _job(number: int, home: Repository, run: dict[str, Any], pools: int) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class Settings:
 
 
 class GpuCi(simulated.Policy):
+    """The runner manager of gpu-ci. Passes that would observe no change are skipped, to save time."""
+
     check_sec = simulated.CHECK_SEC
     idle_limit_sec = _IDLE_SEC
 
@@ -192,6 +194,8 @@ class _Store:
 
 
 class _Github:
+    """GitHub, with the jobs of the simulation. Implements ports.Github."""
+
     def __init__(self, world: simulated.World, cloud: _Compute) -> None:
         self._world = world
         self._cloud = cloud
@@ -226,13 +230,15 @@ class _Github:
         return machine is None or self._world.unregister(machine)
 
     def commit_status(self, status: CommitStatus) -> None:
-        raise AssertionError("this manager writes none")
+        raise AssertionError("this manager writes no commit statuses")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         self._world.rerun(next(each for each in self._world.jobs if each.number == run.run_id))
 
 
 class _Compute:
+    """Compute Engine, with the machines of the simulated cloud. Implements ports.Compute."""
+
     def __init__(self, world: simulated.World) -> None:
         self._world = world
         self._operations: dict[str, tuple[float, InsertError | None]] = {}
@@ -315,10 +321,10 @@ class _Compute:
         return self._operation(machine is not None)
 
     def start(self, machine: Machine, request_id: str) -> str:
-        asked, self._requested_at[machine.name] = self._requested_at[machine.name], self._world.now
+        requested_before, self._requested_at[machine.name] = self._requested_at[machine.name], self._world.now
         started = self._world.start(self._listed[machine.name])
         if not started:
-            self._requested_at[machine.name] = asked
+            self._requested_at[machine.name] = requested_before
         return self._operation(started)
 
     def _operation(self, worked: bool) -> str:

@@ -69,7 +69,7 @@ class Measured:
     interval_sec: float
 
     @property
-    def asked_an_hour(self) -> float:
+    def requests_an_hour(self) -> float:
         return self.requests * 3600 / self.interval_sec
 
     @property
@@ -86,10 +86,10 @@ class Machines:
     """Compute Engine with a machine for each insert. Implements ports.Compute."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Machine] = {}
+        self._machines: dict[str, Machine] = {}
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        return tuple(self._found.values())
+        return tuple(self._machines.values())
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         return OperationState(True)
@@ -102,13 +102,13 @@ class Machines:
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         rung = insert.rung
-        self._found[insert.machine] = Machine(
+        self._machines[insert.machine] = Machine(
             insert.machine, pool.name, rung.zone, "RUNNING", rung.market, rung.machine_type, pool.template
         )
         return f"operation-{insert.machine}"
 
     def delete(self, project: str, zone: str, name: str) -> None:
-        self._found.pop(name, None)
+        self._machines.pop(name, None)
 
 
 def pools(count: int) -> list[Pool]:
@@ -155,9 +155,9 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
                 raise SystemExit(
                     f"pass {number} saw {done.observation.jobs and len(done.observation.jobs)} of {size.jobs} jobs"
                 )
-            asked, unchanged = (after - then for after, then in zip(github.requests, before, strict=True))
-            requests.append(asked)
-            changed.append(asked - unchanged)
+            sent, unchanged = (after - then for after, then in zip(github.requests, before, strict=True))
+            requests.append(sent)
+            changed.append(sent - unchanged)
             intervals.append(github.interval_sec(active=True))
             running = min(size.pools * _MAXIMUM, size.jobs)
             changes = round(running * 2 / _JOB_SEC * intervals[-1])
@@ -199,7 +199,7 @@ def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[
         found = [measured(size, 5 * rounds, Path(name)) for size in SIZES]
     table = Table(
         "repositories", "active runs", "queued jobs", "pools", "first pass, CPU s", "later, CPU s", "requests",
-        "not 304", "interval s", "asked an hour", "counted an hour", "CPU",
+        "not 304", "interval s", "requests an hour", "counted an hour", "CPU",
         title=f"one pass, goal {GOAL_CPU_SEC:.0f} s of CPU",
     )  # fmt: skip
     for each in found:

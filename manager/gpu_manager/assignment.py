@@ -24,7 +24,7 @@ def assign(pools: Sequence[Pool], instances: int) -> Assignment:
     return tuple(tuple(names[begin:end]) for begin, end in pairwise(bounds))
 
 
-def lowest(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
+def first_pool_of_groups(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
     """Return the first pool, in the order of the shares, that has one of these runner groups.
 
     The share of that pool sweeps the repositories of the groups. All pools are candidates without `groups`, or if no

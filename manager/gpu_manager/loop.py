@@ -39,7 +39,7 @@ from .ports import Compute, Github, InsertRefused, Refused, Unavailable
 
 T = TypeVar("T")
 
-# An observation older than this no longer justifies an action.
+# After this age of the observation, a pass carries out only inserts and starts.
 STALE_SEC = 30.0
 
 
@@ -57,7 +57,7 @@ class Store(Protocol):
         """
 
     def may_act(self) -> bool:
-        """Return True if no other manager can act before an action that begins now has ended."""
+        """Return True if the manager may begin an action now: no other manager can act before the action has ended."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PassResult:
 
     @property
     def complete(self) -> bool:
-        """True if the pass knew jobs, machines and runners, and saved the memory. It then considered every job."""
+        """True if the pass has read jobs, machines and runners, and saved the memory. It then considered every job."""
         return self.saved and None not in (self.observation.jobs, self.observation.machines, self.observation.runners)
 
 
@@ -140,27 +140,30 @@ class Manager:
             )
         self._add_observed_events(observation, memory, events)
         decision = decide(self._pools, observation, memory, self._own_by_name)
-        listed = observation.machines is not None and not any(
-            each.name in self._unlisted_machines for each in observation.machines
-        )
-        decision.memory.begun = memory.begun or listed
+        # With an empty memory, `_observe` also reads the pending inserts, until a list contains each of these machines.
+        list_is_complete = observation.machines is not None and not self._unlisted_machines
+        decision.memory.begun = memory.begun or list_is_complete
         statuses = (
             commit_statuses.due(self._pools, observation, decision.reasons, decision.memory, self._own_by_name)
             if self._writes_statuses
             else []
         )
-        # The memory is saved before the actions, so that after a crash the next pass knows which of them may have
-        # begun.
+        # The memory is saved before the actions, so that after a crash the next pass knows which actions may
+        # have begun.
         if not self._save(decision.memory, events):
             return PassResult(observation, decision, events, saved=False)
         for action in decision.actions:
             if not self._store.may_act():
-                events.append(Event("unavailable", "the lease", "was not renewed; the rest waits for the next pass"))
+                events.append(
+                    Event("unavailable", "the lease", "was not renewed; the remaining actions wait for the next pass")
+                )
                 break
             if self._now() - observed_at > STALE_SEC and not isinstance(action, Insert | Start):
                 # The observation is too old, after a slow call or while the process was suspended. The next pass
                 # decides again.
-                events.append(Event("unavailable", "this pass", "took too long; the rest waits for the next pass"))
+                events.append(
+                    Event("unavailable", "this pass", "took too long; the remaining actions wait for the next pass")
+                )
                 break
             events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
         events += self._write_statuses(statuses, decision.memory)
@@ -207,19 +210,20 @@ class Manager:
         starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._own))
         machines = self._answer(events, lambda: self._compute.machines(self._pools))
         machines = self._with_starting(machines, starting)
-        # A sweep may take minutes. `now` is its start, so a deadline before `now` has passed for every answer.
-        begun = self._now()
+        # A sweep may take minutes. `now` is the time at its start, so that a deadline before `now` has passed for each
+        # of its answers.
+        sweep_began = self._now()
         github_view = self._github.observe(reruns.runs_to_read(memory))
         if github_view.unix is None:
             events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
             return None
-        now = github_view.unix - (self._now() - begun)
+        now = github_view.unix - (self._now() - sweep_began)
         events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
         # The observation names each runner after its machine.
         names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
-        # A preemption also has the machine's id. A machine without a known id was requested only moments ago.
+        # Google reports a preemption with the machine's id. A machine with an unknown id was requested moments ago.
         ids = {name: number for name, number in names.items() if number}
         jobs, runners = github_view.jobs, github_view.runners
         return Observation(
@@ -241,7 +245,10 @@ class Manager:
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
     ) -> tuple[Machine, ...] | None:
-        """Add the machines whose insert has not ended. A manager that lost its memory must count these too."""
+        """Add the machines whose insert has not ended, because a manager that lost its memory must count these too.
+
+        Return None if either list is unknown.
+        """
         if listed is None or starting is None:
             return None
         listed = tuple(machine for machine in listed if self._owns(machine.pool))
@@ -250,15 +257,16 @@ class Manager:
         self._unlisted_machines = {machine.name for machine in unlisted}
         return listed + unlisted
 
-    def _answer(self, events: list[Event], question: Callable[[], T]) -> T | None:
+    def _answer(self, events: list[Event], request: Callable[[], T]) -> T | None:
         """Return the answer to a request to Compute Engine, or add an event and return None if it fails."""
         try:
-            return question()
+            return request()
         except (Unavailable, Refused) as error:
             events.append(Event(_error_kind(error), "Compute Engine", str(error)))
             return None
 
     def _carry_out(self, action: Action, memory: Memory, now: Callable[[], float]) -> list[Event]:
+        """Carry out one action and return its events. A failed request gives an event too."""
         try:
             if isinstance(action, Insert):
                 return [self._insert(action, memory, now)]
@@ -277,8 +285,8 @@ class Manager:
             if isinstance(action, Register):
                 return self._register(action, memory, now)
             self._github.rerun(action.run, action.job_id)
-            what = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
-            return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
+            rerun_jobs = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
+            return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", rerun_jobs)]
         except (Unavailable, Refused) as error:
             return [Event(_error_kind(error), _subject_of(action), str(error))]
 
@@ -300,6 +308,7 @@ class Manager:
         return events
 
     def _insert(self, action: Insert, memory: Memory, now: Callable[[], float]) -> Event:
+        """Request a new machine, and remember the operation or the refusal."""
         pending = memory.pending[action.machine]
         try:
             operation = self._compute.insert(self._own_by_name[action.pool], action)
@@ -314,6 +323,7 @@ class Manager:
         return Event("insert", action.machine, _place_text(action.rung), action.pool)
 
     def _start(self, action: Start, memory: Memory, now: Callable[[], float]) -> Event:
+        """Start a stopped machine, and remember the operation or the refusal."""
         machine, pending = action.machine, memory.pending[action.machine.name]
         try:
             operation = self._compute.start(machine, action.request_id)
@@ -324,12 +334,14 @@ class Manager:
         return Event("start-machine", machine.name, _place_text(action.rung), machine.pool)
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
+        """Register a runner for a machine. A refusal by GitHub pauses the pool, because it applies to each runner."""
         machine = action.machine
         # A sweep may have taken longer than the pause before the next request.
         memory.registrations[machine.name].asked = now()
         try:
             runner = registration.register(machine, self._own_by_name[machine.pool], self._github, self._compute)
         except registration.UnusableKey:
+            # The key of this machine is wrong, which says nothing about the other machines of the pool.
             raise
         except Refused as error:
             capacity.remember_refused_runner(machine.pool, str(error), memory, now())

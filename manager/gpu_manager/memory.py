@@ -78,7 +78,7 @@ class MachineMemory:
     offline_since: float | None = None
     """When GitHub first listed its idle runner as offline."""
     surplus_since: float | None = None
-    """Since when no queued job needs it."""
+    """When the manager first found that no queued job needs the machine."""
     unregistered: bool = False
     """True if the manager registers its runner and has not sent the registration yet."""
     condemned: bool = False
@@ -90,7 +90,7 @@ class MachineMemory:
     place: str = ""
     """Region and machine type. The manager counts preemptions by this key (Memory.preemptions)."""
     job_over: bool = False
-    """True if that job ended in a pass before the preemption of the machine."""
+    """True if the job in `job` had ended before a pass saw the preemption of the machine."""
     taken_back: bool = False
     """True if Google has preempted the machine and the preemption has been counted."""
     stopped_for_later: bool = False
@@ -123,9 +123,9 @@ class StandbyMemory:
     because it has already carried them out.
     """
     unproven: int = 0
-    """The number of new machines since one of them was last stopped for standby or got a runner.
+    """The number of machines that were created for standby since one of them last reached standby or got a runner.
 
-    More of them than the standby that the pool wants mean that new machines fail. `standby.refill` then pauses.
+    If it reaches the pool's standby, new machines seem to fail. `standby.refill` then pauses before each further one.
     """
     last_made: float = 0.0
     """When the last machine was created."""
@@ -143,7 +143,7 @@ class LostJob:
     asked: float | None = None
     """When the manager last requested the rerun of the job; None if it has not requested one."""
     asks: int = 0
-    """The number of these requests."""
+    """The number of requests for a rerun of the job."""
     waited_for: bool = False
     """True if GitHub still listed the job as running when its runner could no longer answer."""
 
@@ -179,19 +179,21 @@ class WrittenStatus:
 
 @dataclass
 class Registration:
-    """A runner that the manager has registered for a machine, or may have."""
+    """A runner that the manager has requested from GitHub for a machine. The answer may have been lost."""
 
     machine_id: str
     asked: float
-    """When GitHub was last asked for the registration."""
+    """When the manager last requested the registration."""
 
 
 @dataclass
 class Memory:
-    """The whole memory. Keys that are texts are made by functions of the modules that use them."""
+    """The whole memory. The modules that use a key of type `str` have a function that makes the key."""
 
     begun: bool = False
-    """True if lists of machines have contained every machine that was started before this memory was empty."""
+    """False in a new memory, until one list of machines has contained every machine whose insert was pending. Until
+    then the manager also reads the pending inserts (Compute.starting).
+    """
     pending: dict[str, Pending] = field(default_factory=dict)
     """Inserts and starts without a known result, by machine name."""
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)
@@ -201,7 +203,7 @@ class Memory:
     quota.
     """
     preferred: dict[str, float] = field(default_factory=dict)
-    """Places that Google named as available, and until when that counts."""
+    """Places that Google named as available, and until when the manager prefers each of them."""
     preemptions: dict[str, list[float]] = field(default_factory=dict)
     """The times of preemptions, by region and machine type."""
     machines: dict[str, MachineMemory] = field(default_factory=dict)
@@ -211,8 +213,8 @@ class Memory:
     lost: dict[str, LostJob] = field(default_factory=dict)
     """Jobs that lost their machine, by slug."""
     steady: dict[str, float] = field(default_factory=dict)
-    """Runs that lost a job to a preemption, with a time. Until then, while a job of such a run waits, the pools that
-    fit the job start no preemptible machine.
+    """Runs that lost a job to a preemption, each with an end time. Until that time, while a job of the run waits, the
+    pools that fit the job start no preemptible machine.
     """
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Refused requests: until when they are not repeated, and the reason.
@@ -231,7 +233,7 @@ class Memory:
 
 
 def merged(memories: Sequence[Memory]) -> Memory:
-    """Merge the memories of several managers with different pools. Of several pauses of a place the longest remains."""
+    """Merge the memories of managers with different pools. If a place has several pauses, the longest remains."""
     whole = Memory(begun=bool(memories) and all(each.begun for each in memories))
     for each in memories:
         whole.pending |= each.pending
@@ -242,10 +244,10 @@ def merged(memories: Sequence[Memory]) -> Memory:
         whole.registrations |= each.registrations
         whole.standby |= each.standby
         for name, job in each.jobs.items():
-            known = whole.jobs.setdefault(name, JobMemory())
-            known.inserts = max(known.inserts, job.inserts)
-            known.machines = max(known.machines, job.machines)
-            known.last_seen = max(known.last_seen, job.last_seen)
+            merged_job = whole.jobs.setdefault(name, JobMemory())
+            merged_job.inserts = max(merged_job.inserts, job.inserts)
+            merged_job.machines = max(merged_job.machines, job.machines)
+            merged_job.last_seen = max(merged_job.last_seen, job.last_seen)
         for place, cooldown in each.cooldowns.items():
             if place not in whole.cooldowns or whole.cooldowns[place].until < cooldown.until:
                 whole.cooldowns[place] = cooldown
@@ -259,7 +261,7 @@ def merged(memories: Sequence[Memory]) -> Memory:
 
 
 def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
-    """Return the memory of these pools alone, with everything about places and templates."""
+    """Return the memory without the entries of other pools. Entries about jobs, places and templates all remain."""
     return replace(
         memory,
         pending={name: each for name, each in memory.pending.items() if each.pool in pools},

@@ -31,7 +31,7 @@ class Rung:
     usd_per_hour: float | None = None
     """The catalog's price of one machine; None if the catalog has no price."""
     template: str = ""
-    """Self link of the instance template for this rung whose check passed; empty for the pool's template."""
+    """Self link of this rung's own instance template, whose check passed; empty to use the pool's template."""
 
     @property
     def region(self) -> str:
@@ -58,9 +58,9 @@ class Pool:
     """Lower-case labels of the pool's runners. A job matches if its labels are a subset of them."""
     runner_group: str = "Default"
     boot_sec: int = 1200
-    """Seconds from the start of a machine to its registered runner; after that the agent ends the machine."""
+    """The most seconds from the start of a machine to its registered runner. Then the agent powers the machine off."""
     idle_sec: int = 600
-    """Seconds that a registered runner waits for a job before the agent ends its machine."""
+    """Seconds that a registered runner waits for a job before the agent powers its machine off."""
     rerun_preempted: bool = True
     """True to run a job again after Google has preempted its machine."""
     machines_per_job: int = 3
@@ -84,10 +84,10 @@ class Pool:
         return rung.template or self.template
 
     def rung_of(self, machine: Machine) -> Rung | None:
-        """Return the rung on which this machine would be created now, or None if there is no such rung."""
+        """Return the rung on which the pool would create an equal machine now, or None if there is no such rung."""
         for rung in self.rungs:
-            made = (rung.zone, rung.machine_type, rung.market, self.template_of(rung))
-            if made == (machine.zone, machine.machine_type, machine.market, machine.template):
+            equal = (rung.zone, rung.machine_type, rung.market, self.template_of(rung))
+            if equal == (machine.zone, machine.machine_type, machine.market, machine.template):
                 return rung
         return None
 

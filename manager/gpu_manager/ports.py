@@ -78,7 +78,7 @@ class Github(Protocol):
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata of a machine, with the fingerprint that a change of it needs."""
+    """The metadata of a machine, with the fingerprint that Google requires in a change of the metadata."""
 
     fingerprint: str
     items: Mapping[str, str] = field(repr=False)
@@ -88,7 +88,7 @@ class Compute(Protocol):
     """Compute Engine: the manager's machines."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the manager's machines of all pools in all zones. A machine that is off has its end.
+        """Return the manager's machines of all pools in all zones. For a machine that is off, also read its end (End).
 
         Raises Unavailable or Refused.
         """
@@ -100,7 +100,7 @@ class Compute(Protocol):
         """
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """Return the state of an operation. One that Google no longer knows is done without an error.
+        """Return the state of an operation. An operation that Google no longer knows counts as done without an error.
 
         Raises Unavailable.
         """

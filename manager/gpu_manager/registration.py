@@ -26,7 +26,9 @@ class UnusableKey(Refused):
 
 
 def key_of(text: str, name: str, machine_id: str) -> str:
-    """Return the certificate in a machine's guest attribute. Return "" if it has none, or one of another machine."""
+    """Return the certificate in a machine's guest attribute. Return "" if the attribute has no certificate of this
+    machine.
+    """
     try:
         value = json.loads(text) if text else None
     except (ValueError, RecursionError):
@@ -78,7 +80,7 @@ def _certificate(machine: Machine) -> Any:
         key = certificate.public_key()
         if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
             raise UnusableKey(problem)
-        # A certificate may contain numbers that are not an RSA key. Only an encryption finds that.
+        # A certificate may contain numbers that are not an RSA key. Only a test encryption detects that.
         _sealed({}, certificate)
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise UnusableKey(problem) from None

@@ -68,13 +68,13 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
 def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dict[str, Any]:
     stopped = capacity.stopped_pool(pool, memory)
     listed = [machine for machine in machines or () if machine.pool == pool.name]
-    ours = [machine for machine in listed if not machine.off]
+    machines_on = [machine for machine in listed if not machine.off]
     return {
         "name": pool.name,
         "max": pool.max,
         "standby": pool.standby,
         "onStandby": sum(standby.is_on_standby(machine, memory) for machine in listed),
-        "machines": None if machines is None else len(ours),
+        "machines": None if machines is None else len(machines_on),
         "labels": sorted(pool.labels),
         "stopped": f"{stopped.machine}: {stopped.reason}: {stopped.detail}" if stopped else "",
     }
@@ -93,7 +93,7 @@ def machine_status(machine: Machine, registered: bool, job: Job | None, on_stand
 
 def _job(state: JobState) -> dict[str, Any]:
     job, reason = state.job, state.reason
-    found = {
+    row = {
         "repository": job.key.repository,
         "run": job.key.run_id,
         "id": job.key.job_id,
@@ -106,10 +106,10 @@ def _job(state: JobState) -> dict[str, Any]:
         "machine": state.machine,
     }
     if reason:
-        found |= {
+        row |= {
             "reason": reason.code,
             "detail": reason.detail,
             "nextTry": reason.next_try,
             "nextStep": NEXT_STEPS[reason.code],
         }
-    return found
+    return row

@@ -262,7 +262,9 @@ def test_rungs_above_the_price_ceiling_are_skipped() -> None:
 def test_at_most_three_machines_are_started_for_a_job() -> None:
     memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
     decision = decide([POOL], observe(jobs=(job(),)), memory)
-    assert decision.reasons == {job().key: Reason("never-picked-up", "3 machines were started for it, and none got it")}
+    assert decision.reasons == {
+        job().key: Reason("never-picked-up", "3 machines were started for the job, and GitHub assigned it to none")
+    }
 
 
 @pytest.mark.parametrize(

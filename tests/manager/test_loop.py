@@ -217,7 +217,7 @@ def test_a_deletion_from_an_old_observation_waits_for_the_next_pass() -> None:
         done = loop.step()
         assert world.deleted == deleted
         late = [event.detail for event in done.events if event.subject == "this pass"]
-        assert late == ([] if len(deleted) == 2 else ["took too long; the rest waits for the next pass"])
+        assert late == ([] if len(deleted) == 2 else ["took too long; the remaining actions wait for the next pass"])
 
 
 def test_an_insert_is_made_however_old_the_observation_is() -> None:

@@ -73,7 +73,7 @@ def test_hints_keep_within_githubs_limits() -> None:
     limits.begin_sweep()
     assert limits.hinted_interval_sec() == 2
     for _ in range(120):
-        limits.take_in(200, {"x-ratelimit-remaining": "4000", "x-ratelimit-limit": "5000"}, "", 0.0)
+        limits.record_answer(200, {"x-ratelimit-remaining": "4000", "x-ratelimit-limit": "5000"}, "", 0.0)
     assert limits.hinted_interval_sec() == 10
-    limits.take_in(200, {"x-ratelimit-remaining": "900", "x-ratelimit-limit": "5000"}, "", 0.0)
+    limits.record_answer(200, {"x-ratelimit-remaining": "900", "x-ratelimit-limit": "5000"}, "", 0.0)
     assert limits.hinted_interval_sec() == 60

@@ -18,7 +18,7 @@ from gpu_manager.cli.share_loop import ShareLoop
 from gpu_manager.ports import Unavailable
 from gpu_manager.stores.shares import Share
 from gpu_manager.stores.storage_api import GoogleObject
-from gpu_manager.stores.views import together
+from gpu_manager.stores.views import merged_view
 
 from tests.manager.stores.test_shares import Bucket
 from tests.manager.test_commands import CONFIG
@@ -30,8 +30,8 @@ class Kept:
 
     calls: list[str] = field(default_factory=list)
 
-    def keep(self) -> None:
-        self.calls.append("keep")
+    def renew_in_background(self) -> None:
+        self.calls.append("renew_in_background")
 
 
 @dataclass
@@ -74,7 +74,7 @@ def test_a_share_without_a_manager_is_taken_and_its_lease_renewed() -> None:
     store = Kept()
     free = Share(1, ("t4",), cast(Any, store))
     assert balanced(Source(free), {0: Loop()}) == ([free], [])
-    assert store.calls == ["keep"]
+    assert store.calls == ["renew_in_background"]
 
 
 def test_of_several_shares_the_last_one_is_given_to_a_manager_that_waits_and_the_only_one_never() -> None:
@@ -101,11 +101,11 @@ def test_the_views_of_all_shares_are_one_view() -> None:
     job = {"repository": "a/b", "id": 1}
     first = view(at=9.0, pools=["l4"], jobs=[job], githubLimitedUntil=20.0)
     second = view(pools=["t4"], jobs=[job, {"repository": "a/b", "id": 2}], events=["insert"])
-    assert together([first, second]) == view(
+    assert merged_view([first, second]) == view(
         pools=["l4", "t4"], jobs=[job, {"repository": "a/b", "id": 2}], githubLimitedUntil=20.0, events=["insert"]
     )
     # A value that one share does not know is unknown.
-    assert together([first, view(jobs=None)])["jobs"] is None
+    assert merged_view([first, view(jobs=None)])["jobs"] is None
 
 
 def test_status_shows_the_pools_of_all_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def command(
         labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in view["pools"])
         click.echo(f"As of {age(view['at'])} ago the manager has no such job that waits or runs.")
         click.echo(
-            "It has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
+            "The job has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
         )
         click.echo(f"Labels of the pools: {labels}")
         click.echo("For a job of a pool on Kubernetes add --kubernetes.")
@@ -104,9 +104,9 @@ def command(
 
 
 def _refuse_unknown_host(given: str, config_file: str) -> None:
-    """Raise InputError for a host that only the address names.
+    """Raise InputError if the host is not GitHub's, not in the configuration, and not known to `gh`.
 
-    `gh` sends the token in GH_ENTERPRISE_TOKEN to any host of a request.
+    `gh` would send the token in GH_ENTERPRISE_TOKEN to any host in the address.
     """
     host = given.lower()
     if host == "github.com" or host.endswith(".ghe.com"):

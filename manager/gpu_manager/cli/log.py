@@ -49,8 +49,10 @@ class Log:
         for event in result.events:
             # An event that repeats in each pass is written once.
             if event not in last or event.kind in ("insert", "start-machine", "delete", "rerun"):
-                own = {"pool": event.pool, "code": event.code}
-                self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
+                fields = {"pool": event.pool, "code": event.code}
+                self.line(
+                    event.kind, event.subject, event.detail, **{key: text for key, text in fields.items() if text}
+                )
         self._last[share] = set(result.events)
         if result.observation.jobs is None:
             return

@@ -82,21 +82,21 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
 
     Raises InputError if no view was published, or if it cannot be read.
     """
-    of_sandbox = _files_of_sandbox()
-    if of_sandbox and not config_file.startswith("gs://") and not Path(config_file).exists():
-        raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {of_sandbox}")
-    return _published(chosen, configuration(config_file).name, of_sandbox)
+    sandbox_options = _options_of_sandbox()
+    if sandbox_options and not config_file.startswith("gs://") and not Path(config_file).exists():
+        raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {sandbox_options}")
+    return _published(chosen, configuration(config_file).name, sandbox_options)
 
 
-def _files_of_sandbox() -> str:
+def _options_of_sandbox() -> str:
     """Return the options for the manager of `make job`, or "" if none has run here. tools/job.py writes the files."""
     folder = Path(os.environ.get("PULUMI_SANDBOX_DIR") or ".sandbox") / "manager"
     files = {"--config": folder / "manager.json", "--state": folder / "state.sqlite"}
-    there = all(file.exists() for file in files.values())
-    return " ".join(f"{option} {shlex.quote(str(file))}" for option, file in files.items()) if there else ""
+    files_exist = all(file.exists() for file in files.values())
+    return " ".join(f"{option} {shlex.quote(str(file))}" for option, file in files.items()) if files_exist else ""
 
 
-def _published(chosen: str | None, name: str, of_sandbox: str) -> dict[str, Any]:
+def _published(chosen: str | None, name: str, sandbox_options: str) -> dict[str, Any]:
     in_bucket = bool(chosen and chosen.startswith("gs://"))
     where = str(chosen) if in_bucket else str(_file(chosen, name))
     found = None
@@ -113,8 +113,8 @@ def _published(chosen: str | None, name: str, of_sandbox: str) -> dict[str, Any]
         hint = (
             "run gpu-ci manager run with the same --state" if in_bucket else "run gpu-ci manager run on this computer"
         )
-        if of_sandbox and not in_bucket:
-            hint += f"; for the manager of `make job`: {of_sandbox}"
+        if sandbox_options and not in_bucket:
+            hint += f"; for the manager of `make job`: {sandbox_options}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
     return found
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..stores.shares import Share
     from .share_loop import ShareLoop
 
+# The pause after a pass that could not use its store.
 _STORE_PAUSE_SEC = 30.0
 # How often a manager checks for shares without a manager, and for managers without a share.
 _BALANCE_EVERY_SEC = 10.0
@@ -79,7 +80,7 @@ def command(
     from ..github.app_token import App
     from .share_loop import ShareLoop
 
-    # Google's library warns in each call that its transport has no time-out; the client sets its own.
+    # Google's library warns in each call that its transport has no time-out. The manager's client sets a time-out itself.
     logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
     config = options.configuration(config_file)
     app = App(config.github.app_id, config.github.installation_id, key_file)
@@ -167,10 +168,10 @@ def balance(shares: options.ShareSource, loops: dict[int, ShareLoop], add: Calla
     try:
         if len(loops) > 1 and shares.another_waits():
             given_up = loops.pop(max(loops))
-            log.line("share-given", ", ".join(pool.name for pool in given_up.own), "another manager waits for one")
+            log.line("share-given", ", ".join(pool.name for pool in given_up.own), "another manager waits for a share")
             given_up.close()
         elif share := shares.spare(loops):
-            share.store.keep()
+            share.store.renew_in_background()
             add(share)
     except (Unavailable, Refused) as error:
         log.line("unavailable", "the shares", str(error))

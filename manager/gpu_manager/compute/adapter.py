@@ -83,10 +83,10 @@ class ComputeAdapter:
             self._api.close()
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the manager's machines of all pools in all zones. A machine that is off has its end.
+        """Return the manager's machines of all pools in all zones. For a machine that is off, also read its end (End).
 
-        A machine that is off counts as STOPPING until its end is read, for at most five minutes. An earlier deletion
-        would lose an end that stops the pool. Raises Unavailable or Refused.
+        A machine that is off counts as STOPPING until its end is read, for at most five minutes. If the manager deleted
+        the machine earlier, an end that stops the pool would be lost. Raises Unavailable or Refused.
         """
         rows: list[tuple[str, Body]] = []
         for project in dict.fromkeys(pool.project for pool in pools):
@@ -107,7 +107,7 @@ class ComputeAdapter:
             return self._keys.with_keys(listed, self._google().guest_attribute)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """Return the state of an operation. One that Google no longer knows is done without an error.
+        """Return the state of an operation. An operation that Google no longer knows counts as done without an error.
 
         Raises Unavailable.
         """
@@ -119,7 +119,7 @@ class ComputeAdapter:
                 return OperationState(done=True)
             raise Unavailable(f"operation {operation} in {zone}: {failure}") from None
         # Google reports the error of an operation before the operation has ended.
-        return OperationState(done or error is not None, _of_operation(error) if error else None)
+        return OperationState(done or error is not None, _operation_error(error) if error else None)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         """Return names with ids of machines that were preempted within an hour of the zone's last preemption.
@@ -172,7 +172,7 @@ class ComputeAdapter:
         except ApiError as error:
             if error.status == 409 and self._is_requested_machine(pool, insert):
                 return ""
-            if _may_pass(error) and not (error.no_capacity or error.over_quota):
+            if _is_temporary(error) and not (error.no_capacity or error.over_quota):
                 raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
 
@@ -183,17 +183,17 @@ class ComputeAdapter:
             Unavailable: There is no answer, or another machine has the name now.
             Refused: Google refuses the request.
         """
-        what = f"the metadata of {machine.name} in {machine.zone}"
+        subject = f"the metadata of {machine.name} in {machine.zone}"
         try:
-            with _checked_answer(what):
+            with _checked_answer(subject):
                 row = self._google().instance(machine.project, machine.zone, machine.name)
                 if not self._is_own(row) or str(row["id"]) != machine.id:
-                    raise Unavailable(f"{what}: another machine has this name now")
+                    raise Unavailable(f"{subject}: another machine has this name now")
                 found = row["metadata"]
                 items = {str(each["key"]): str(each.get("value", "")) for each in found.get("items", [])}
                 return Metadata(str(found["fingerprint"]), items)
         except ApiError as error:
-            raise _of_machine(what, error) from None
+            raise _machine_error(subject, error) from None
 
     def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         """Add one value to the metadata that was `read`. Return False if the metadata has changed since then.
@@ -208,7 +208,7 @@ class ComputeAdapter:
         except ApiError as error:
             if error.status == 412:
                 return False
-            raise _of_machine(f"the metadata of {machine.name} in {machine.zone}", error) from None
+            raise _machine_error(f"the metadata of {machine.name} in {machine.zone}", error) from None
         return True
 
     def stop(self, machine: Machine) -> None:
@@ -218,16 +218,16 @@ class ComputeAdapter:
             Unavailable: There is no answer.
             Refused: Google refuses the request, or the machine has a runner.
         """
-        what = f"the stop of {machine.name} in {machine.zone}"
+        subject = f"the stop of {machine.name} in {machine.zone}"
         try:
-            with _checked_answer(what):
+            with _checked_answer(subject):
                 row = self._google().instance(machine.project, machine.zone, machine.name)
                 if not self._is_own(row) or str(row["id"]) != machine.id or _is_sealed(row):
-                    raise Refused(f"{what}: another machine has this name now, or it has a runner")
+                    raise Refused(f"{subject}: another machine has this name now, or it has a runner")
                 self._google().stop(machine.project, machine.zone, machine.name)
         except ApiError as error:
             if not error.missing:
-                raise _failure(what, error) from None
+                raise _failure(subject, error) from None
 
     def start(self, machine: Machine, request_id: str) -> str:
         """Request the start of a stopped machine and return the name of the operation.
@@ -236,15 +236,15 @@ class ComputeAdapter:
             Unavailable: The answer was lost. The same start may be repeated.
             InsertRefused: Google refuses the start.
         """
-        what = f"the start of {machine.name} in {machine.zone}"
+        subject = f"the start of {machine.name} in {machine.zone}"
         try:
-            with _checked_answer(what):
+            with _checked_answer(subject):
                 return self._google().start(machine.project, machine.zone, machine.name, request_id)
         except ApiError as error:
             # A deleted machine is missing from the next list, and its error says nothing about the capacity of the
             # place.
-            if error.missing or (_may_pass(error) and not (error.no_capacity or error.over_quota)):
-                raise Unavailable(f"{what}: {error}") from None
+            if error.missing or (_is_temporary(error) and not (error.no_capacity or error.over_quota)):
+                raise Unavailable(f"{subject}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
 
     def delete(self, project: str, zone: str, name: str) -> None:
@@ -284,6 +284,7 @@ class ComputeAdapter:
         return self._templates[template]
 
     def _machine(self, project: str, row: Body, templates: dict[tuple[str, str], str]) -> Machine:
+        """Return the machine of one element of Google's list. `templates` maps projects and names to self links."""
         own = row["labels"]
         zone, status = _last(row["zone"]), str(row["status"])
         end = None
@@ -341,39 +342,39 @@ def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:
 
 
 @contextmanager
-def _checked_answer(what: str) -> Iterator[None]:
+def _checked_answer(subject: str) -> Iterator[None]:
     try:
         yield
     except _UNUSABLE as error:
-        raise Unavailable(f"{what}: Google's answer cannot be used: {type(error).__name__}: {error}") from None
+        raise Unavailable(f"{subject}: Google's answer cannot be used: {type(error).__name__}: {error}") from None
 
 
 @contextmanager
-def _converted_errors(what: str) -> Iterator[None]:
+def _converted_errors(subject: str) -> Iterator[None]:
     try:
-        with _checked_answer(what):
+        with _checked_answer(subject):
             yield
     except ApiError as error:
-        raise _failure(what, error) from None
+        raise _failure(subject, error) from None
 
 
-def _failure(what: str, error: ApiError) -> Unavailable | Refused:
-    return (Unavailable if _may_pass(error) else Refused)(f"{what}: {error}")
+def _failure(subject: str, error: ApiError) -> Unavailable | Refused:
+    return (Unavailable if _is_temporary(error) else Refused)(f"{subject}: {error}")
 
 
-def _of_machine(what: str, error: ApiError) -> Unavailable | Refused:
+def _machine_error(subject: str, error: ApiError) -> Unavailable | Refused:
     """Return the error of a request about one machine. It is Unavailable if the machine is gone, because requests about
     other machines may succeed.
     """
-    return Unavailable(f"{what}: the machine is gone") if error.missing else _failure(what, error)
+    return Unavailable(f"{subject}: the machine is gone") if error.missing else _failure(subject, error)
 
 
-def _may_pass(error: ApiError) -> bool:
+def _is_temporary(error: ApiError) -> bool:
     """Return True if the same request may succeed later, also after an error of this computer's credentials."""
     return error.not_yet or error.reason == "unauthenticated"
 
 
-def _of_operation(error: ApiError) -> InsertError:
+def _operation_error(error: ApiError) -> InsertError:
     """Return the insert error of an operation. An internal error at Google counts as no capacity, so the next rung is
     tried.
     """

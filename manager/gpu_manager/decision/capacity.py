@@ -2,8 +2,8 @@
 
 A rung is one entry of the ladder, and its place is the zone, machine type and market of this entry. After a stockout
 (Google has no capacity at a place) the place gets a pause, which grows with each consecutive stockout. After a pause
-one insert tests the place for all jobs. A breaker avoids a spot place (machine type and region) with recent
-preemptions (`_breaker_is_open`).
+one insert tests the place for all jobs. After several preemptions of one machine type in a region, a breaker avoids
+spot machines of that type there (`_breaker_is_open`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
     """Return the first rung on which a machine may be requested now, or the reason against all rungs.
 
-    `avoid_preemptible` avoids preemptible machines if the pool has others.
+    With `avoid_preemptible`, preemptible rungs are not considered, if the pool has other rungs.
     """
     non_preemptible = tuple(rung for rung in pool.rungs if not rung.preemptible)
     rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
+    # Only a place with a remembered stockout waits for the answer to a pending request.
     awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
     reason_by_rung: dict[Rung, Reason | None] = {}
     # If no rung of the pool is open, the shortest pause applies to each place instead of the place's own pause.
@@ -50,8 +51,8 @@ def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> R
             rung: _reason_against(pool, rung, awaited_places, memory, now, shorten_pauses) for rung in rungs
         }
         open_rungs = [rung for rung, reason in reason_by_rung.items() if reason is None]
-        # Spot places with recent preemptions are avoided. If no other place is open, such a machine is
-        # better than none.
+        # Spot machines with recent preemptions are avoided. If no other place is open, such a machine is better than
+        # none.
         calm_rungs = [rung for rung in open_rungs if has_few_preemptions(rung, memory)]
         if open_rungs:
             # `min` returns the first of equal rungs, so the order of the ladder decides.
@@ -75,7 +76,8 @@ def _kind(rung: Rung) -> tuple[str, str, str]:
 
 
 def is_test_insert(rung: Rung, memory: Memory) -> bool:
-    """Return True if the place had a stockout. The next insert then tests the place, and later inserts wait for it."""
+    """Return True if the place had a stockout. The next insert then tests the place, and later inserts wait for
+    its answer."""
     return place(rung) in memory.cooldowns
 
 
@@ -99,7 +101,8 @@ def has_few_preemptions(rung: Rung, memory: Memory) -> bool:
 
 
 def stopped_pool(pool: Pool, memory: Memory) -> StoppedPool | None:
-    """Return the failed machine that stops the pool, or None. A pool stops when each of its templates has one."""
+    """Return the failed machine that stops the pool, or None. A pool stops when each of its templates has a
+    failed machine."""
     ends = [memory.stopped.get(template) for template in pool.templates]
     return ends[0] if all(ends) else None
 
@@ -114,12 +117,12 @@ def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Memory, 
             memory.cooldowns[place(rung)] = Cooldown(now + pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
         for zone in error.zones_available:
-            there = place(replace(rung, zone=zone))
-            if _failed_recently(memory.cooldowns.get(there), now):
-                # Two zones without capacity may name each other.
+            named_place = place(replace(rung, zone=zone))
+            if _failed_recently(memory.cooldowns.get(named_place), now):
+                # Google may name two zones without capacity, each in the error of the other zone.
                 continue
-            memory.cooldowns.pop(there, None)
-            memory.preferred[there] = now + _PREFERRED_SEC
+            memory.cooldowns.pop(named_place, None)
+            memory.preferred[named_place] = now + _PREFERRED_SEC
     elif error.kind == "over-quota":
         memory.closed_quotas[_quota_key(rung, error.quota)] = (now + _QUOTA_PAUSE_SEC, error.quota or error.message)
     else:
@@ -141,7 +144,7 @@ def pause_sec(stockouts: int) -> float:
 
 
 def _failed_recently(cooldown: Cooldown | None, now: float) -> bool:
-    """Return True if an insert failed there within the shortest pause."""
+    """Return True if an insert failed at the place of this cooldown within the shortest pause."""
     return cooldown is not None and now < _shortest_pause_end(cooldown)
 
 
@@ -161,11 +164,11 @@ def count_preemption(where: str, memory: Memory, now: float) -> None:
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop expired entries at the start of a pass. The other entries count until its end."""
+    """Drop expired entries at the start of a pass. The remaining entries count for the whole pass."""
     memory.preferred = {key: until for key, until in memory.preferred.items() if until > now}
     memory.closed_quotas = {key: closed for key, closed in memory.closed_quotas.items() if closed[0] > now}
     memory.refusals = {key: refusal for key, refusal in memory.refusals.items() if refusal[0] > now}
-    # An hour after its pause, a place without new requests begins with a short pause again.
+    # An hour after the end of its pause, the stockouts of a place are forgotten. Its next pause is short again.
     memory.cooldowns = {
         key: each for key, each in memory.cooldowns.items() if now < each.until + 2 * _LONGEST_PAUSE_SEC
     }
@@ -179,7 +182,10 @@ def forget_old(memory: Memory, now: float) -> None:
 def _reason_against(
     pool: Pool, rung: Rung, awaited_places: Iterable[str], memory: Memory, now: float, shorten_pauses: bool
 ) -> Reason | None:
-    """Return the reason against a request on this rung now, or None. `shorten_pauses` ends each pause early."""
+    """Return the reason against a request on this rung now, or None.
+
+    With `shorten_pauses`, the shortest pause applies to the place instead of its own pause.
+    """
     if pool.price_ceiling_usd is not None and (rung.usd_per_hour or 0) > pool.price_ceiling_usd:
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
@@ -201,14 +207,14 @@ def _reason_against(
 
 
 def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Rung, Reason]]) -> Reason:
-    """Merge the reasons against all rungs into one. Its code is the one that is likely to end soonest."""
+    """Merge the reasons against all rungs into one, with the code of the reason that is likely to end soonest."""
     [code, *_] = sorted({reason.code for _, reason in reason_by_rung}, key=_ORDER.index)
     if code == "price-ceiling":
         return Reason(code, f"every step of the ladder costs more than {pool.price_ceiling_usd} USD an hour")
-    where: dict[tuple[str, str], list[Rung]] = {}
+    rungs_by_reason: dict[tuple[str, str], list[Rung]] = {}
     for rung, reason in sorted(reason_by_rung, key=lambda each: _ORDER.index(each[1].code)):
-        where.setdefault((reason.code, reason.detail), []).append(rung)
-    details = "; ".join(_detail(pool, code, detail, rungs) for (code, detail), rungs in where.items())
+        rungs_by_reason.setdefault((reason.code, reason.detail), []).append(rung)
+    details = "; ".join(_detail(pool, code, detail, rungs) for (code, detail), rungs in rungs_by_reason.items())
     times = [reason.next_try for _, reason in reason_by_rung if reason.next_try is not None]
     return Reason(code, details, min(times, default=None))
 
@@ -242,6 +248,6 @@ def _quota_key(rung: Rung, quota: str) -> str:
 
 
 def _breaker_is_open(rung: Rung, memory: Memory) -> bool:
-    """Return True if Google preempted so many spot machines here that no more are requested for a while."""
+    """Return True if Google preempted so many machines of this type and region that no spot machine is requested."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
-from ..assignment import lowest, ownership
+from ..assignment import first_pool_of_groups, ownership
 from ..memory import Memory, WrittenStatus
 from ..model import CommitStatus, Job, JobKey, Observation, Pool, Reason
 from .jobs import first_pool
 
-# Most jobs have a machine before this time.
+# A job gets a status after it has waited this long. Most jobs have a machine before.
 _WAITED_SEC = 60.0
 # GitHub accepts 1,000 statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses").
 # A job waits for 24 hours at most, and the text of one reason may change in each pass.
@@ -38,7 +38,7 @@ def due(
 ) -> list[CommitStatus]:
     """Return the statuses to write now: those that differ from the last written ones, within GitHub's limits.
 
-    The memory notes each of them as tried. After a crash, a status that GitHub may already have is therefore replaced.
+    The memory marks each of them as tried before it is written. After a crash a later pass therefore writes it again.
 
     `own` has the names of the pools in this manager's share; None for all. With several shares, each pool has its own
     status, because only its share knows why its jobs wait. Jobs that fit no pool have one status, written by the first
@@ -50,33 +50,35 @@ def due(
     memory.statuses = {key: each for key, each in memory.statuses.items() if owns(each.pool)}
     if observation.jobs is None or observation.runners is None or observation.machines is None:
         return []
-    ours = frozenset[str]().union(*(pool.labels for pool in pools)) - _COMMON_LABELS
+    own_labels = frozenset[str]().union(*(pool.labels for pool in pools)) - _COMMON_LABELS
     waiting: dict[str, list[Job]] = {}
     owners: dict[str, str] = {}
     for job in observation.jobs:
         # A job that fits no pool, and has only labels that any runner may have, may be meant for other runners.
-        is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & ours)
+        is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & own_labels)
         if is_ours and job.head_sha and observation.github_unix - job.created_unix >= _WAITED_SEC:
             fitting = first_pool(pools, job)
-            owner = fitting or lowest(pools, job.runner_groups)
+            owner = fitting or first_pool_of_groups(pools, job.runner_groups)
             if owns(owner.name):
                 context = f"{_CONTEXT}/{owner.name}" if fitting and shared else _CONTEXT
                 key = _key(job.key.repository, job.head_sha, context)
                 waiting.setdefault(key, []).append(job)
                 owners[key] = owner.name
-    wanted = {key: _waits(jobs, reasons, _parts(key)[2]) for key, jobs in waiting.items()}
+    wanted = {key: _waiting_status(jobs, reasons, _parts(key)[2]) for key, jobs in waiting.items()}
     for key, earlier in list(memory.statuses.items()):
         if key in wanted:
             continue
-        over = earlier.description == _DONE and observation.now - earlier.at >= _REASON_EVERY_SEC
-        if over or observation.now - earlier.since > _KEPT_SEC:
+        settled = earlier.description == _DONE and observation.now - earlier.at >= _REASON_EVERY_SEC
+        if settled or observation.now - earlier.since > _KEPT_SEC:
             del memory.statuses[key]
         else:
             repository, sha, context = _parts(key)
             wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url, context)
-    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), observation.now)}
-    lately = sum(observation.now - each.at < 60 for each in memory.statuses.values())
-    chosen = dict(islice(found.items(), max(min(_MOST_A_PASS, _MOST_A_MINUTE - lately), 0)))
+    due_statuses = {
+        key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), observation.now)
+    }
+    written_lately = sum(observation.now - each.at < 60 for each in memory.statuses.values())
+    chosen = dict(islice(due_statuses.items(), max(min(_MOST_A_PASS, _MOST_A_MINUTE - written_lately), 0)))
     for key, status in chosen.items():
         entry = memory.statuses.get(key) or WrittenStatus("", "", observation.now, observation.now)
         memory.statuses[key] = WrittenStatus("", status.url, entry.since, observation.now, owners.get(key, entry.pool))
@@ -99,7 +101,7 @@ def _parts(key: str) -> tuple[str, str, str]:
     return repository, sha, context
 
 
-def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], context: str) -> CommitStatus:
+def _waiting_status(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], context: str) -> CommitStatus:
     """Return one status for the waiting jobs of a commit. It reports a job whose reason needs a person, or else the
     oldest job.
     """

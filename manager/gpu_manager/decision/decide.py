@@ -44,7 +44,7 @@ def decide(
     `own` has the names of the pools in this manager's share; None for all. A job belongs to the share of the first pool
     that fits, so that no two managers start machines for one job.
     """
-    # This takes a fifth of the time of copy.deepcopy for a memory of some hundred jobs.
+    # A copy through JSON takes a fifth of the time of copy.deepcopy, with a memory of some hundred jobs.
     memory = from_json(to_json(old_memory))
     own_pools = [pool for pool in pools if own is None or pool.name in own]
     by_name = {pool.name: pool for pool in own_pools}
@@ -53,8 +53,8 @@ def decide(
     reruns.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
-    # When the pools are divided into shares, each share starts from a copy of the whole memory. It then
-    # keeps its own entries.
+    # When the pools are divided into shares, each share starts from a copy of the whole memory. It drops the entries of
+    # the other shares here.
     owns = ownership(pools, own)
     memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
     memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
@@ -76,7 +76,7 @@ def decide(
     actions += jobs.requests_to_repeat(observation, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
     waiting = jobs.of_share(waiting, by_name)
-    listed = jobs.pools_of(observation.machines)
+    listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in own_pools}
     on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in own_pools}
     supplies = {
@@ -108,7 +108,7 @@ def decide(
         without_capacity = [machine for machine in free if machine.waits_for_capacity]
         actions += machines.remove_waiting(without_capacity, spare, memory)
         spare = max(spare - len(without_capacity), 0)
-        # Some of the others stay for standby, and the rest is removed.
+        # Some of the other spare machines stay for standby. The rest is removed.
         unregistered = [machine for machine, runner in removable[:spare] if runner is None]
         stopped = [machine for machine, _ in supply.stopped]
         staying = {each.name for each in standby.keep_unneeded(pool, unregistered, stopped, observation, memory)}
@@ -128,9 +128,8 @@ def _removable(
 ) -> list[tuple[Machine, Runner | None]]:
     """Return the machines that may be removed if no job needs them, each with its runner, in the order of removal.
 
-    Machines without a runner come first, and of these the machines that have not published a key for
-    their registration. Machines that have been surplus
-    longest come before the others.
+    Machines without a runner come first. Of these, the machines that have not published a key for their registration
+    come first. Of equal machines, the one that has been surplus longest comes first.
     """
     result = [
         (machine, runners.get(machine.name))
@@ -149,7 +148,10 @@ def _removable(
 
 
 def _update_pending(observation: Observation, memory: Memory) -> None:
-    """Update the memory with the results of pending inserts and starts."""
+    """Update the memory with the results of pending inserts and starts.
+
+    A successful request stays pending until a list contains the machine, for at most _LISTED_WITHIN_SEC.
+    """
     listed = {machine.name: machine for machine in observation.machines or ()}
     for name, pending in list(memory.pending.items()):
         state = observation.operations.get(name)

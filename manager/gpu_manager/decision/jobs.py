@@ -88,7 +88,7 @@ def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) ->
 
 def supply(
     pool: Pool,
-    ours: Sequence[Machine],
+    listed: Sequence[Machine],
     free: Sequence[Machine],
     stopped: Sequence[tuple[Machine, Rung]],
     memory: Memory,
@@ -97,18 +97,18 @@ def supply(
 
     Args:
         pool: The pool.
-        ours: Its listed machines.
+        listed: The machines of the pool in the last list.
         free: The machines of the pool that will or may take a job.
         stopped: The machines of the pool on standby.
         memory: The memory.
     """
-    on = [machine.name for machine in ours if machines.counts_against_max(machine)]
+    on = [machine.name for machine in listed if machines.counts_against_max(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
     booting = [machine.name for machine in free if _boots_for_standby(machine, memory)]
     booting += [name for name in pending if memory.pending[name].job is None]
     spare = [name for name in [*(machine.name for machine in free), *pending] if name not in booting]
-    waiting = [each for each in stopped if each[0].name not in memory.pending]
-    return Supply(pool, spare, booting, waiting, len(on) + len(pending))
+    still_stopped = [each for each in stopped if each[0].name not in memory.pending]
+    return Supply(pool, spare, booting, still_stopped, len(on) + len(pending))
 
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
@@ -125,30 +125,30 @@ def assign_machines(
 ) -> JobMachines:
     """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
-    `started_for` has the slug of the job for which each machine was started. A new machine comes from the cheapest pool
-    with room.
+    `started_for` maps the name of each machine to the slug of the job for which it was started. A new machine comes
+    from the cheapest pool that has fewer machines than its maximum.
     """
-    found = JobMachines()
+    result = JobMachines()
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-    _assign_spare(waiting, supplies, started_for, found)
+    _assign_spare(waiting, supplies, started_for, result)
     avoid_preemptible = {
         pool.name for job, fitting in waiting if reruns.needs_standard_machine(job, memory) for pool in fitting
     }
-    _start_stopped(waiting, supplies, avoid_preemptible, now, memory, found)
-    _assign_booting(waiting, supplies, found)
-    found.reasons |= _unanswered(found.assigned, memory, now) | _without_capacity(found.assigned, memory)
+    _start_stopped(waiting, supplies, avoid_preemptible, now, memory, result)
+    _assign_booting(waiting, supplies, result)
+    result.reasons |= _unanswered(result.assigned, memory, now) | _without_capacity(result.assigned, memory)
     chosen: dict[str, Rung | Reason] = {}
     for job, fitting in waiting:
-        if job.key in found.assigned:
+        if job.key in result.assigned:
             continue
         for pool in fitting:
             if pool.name not in chosen:
                 chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
-        answers = [(pool, _within_budget(chosen[pool.name], pool, job, memory)) for pool in fitting]
+        answers = [(pool, _apply_machines_per_job(chosen[pool.name], pool, job, memory)) for pool in fitting]
         offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
         if not offers:
-            found.reasons[job.key] = _merged_reason(
+            result.reasons[job.key] = _merged_reason(
                 [(pool, each) for pool, each in answers if isinstance(each, Reason)]
             )
             continue
@@ -157,36 +157,36 @@ def assign_machines(
             offers, key=lambda each: _UNKNOWN_USD if each[1].usd_per_hour is None else each[1].usd_per_hour
         )
         insert = _insert(pool, job, rung, memory, now)
-        found.inserts.append(insert)
-        found.assigned[job.key] = insert.machine
+        result.inserts.append(insert)
+        result.assigned[job.key] = insert.machine
         supplies[pool.name].count += 1
         if capacity.is_test_insert(rung, memory):
-            # No other pool may request a machine at this place before the answer.
+            # No other pool may request a machine at this place before the answer, so each pool chooses again.
             chosen.clear()
         chosen.pop(pool.name, None)
-    return found
+    return result
 
 
 def _assign_spare(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
-    found: JobMachines,
+    result: JobMachines,
 ) -> None:
     """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
     # First, each machine is assigned to the job for which it was started, because users expect that.
-    own = {started_for[name]: (each, name) for each in supplies.values() for name in reversed(each.spare)}
+    own = {started_for[name]: (supply, name) for supply in supplies.values() for name in reversed(supply.spare)}
     for job, fitting in waiting:
-        each, name = own.get(slug(job.key), (None, ""))
-        if each is not None and each.pool in fitting:
-            found.assigned[job.key] = name
-            each.spare.remove(name)
+        supply, name = own.get(slug(job.key), (None, ""))
+        if supply is not None and supply.pool in fitting:
+            result.assigned[job.key] = name
+            supply.spare.remove(name)
     # Then the jobs with the fewest pools come first, so that they get the machines that no other job can use.
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
-        if job.key not in found.assigned:
+        if job.key not in result.assigned:
             spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
             if spare:
-                found.assigned[job.key] = spare.pop(0)
+                result.assigned[job.key] = spare.pop(0)
 
 
 def _start_stopped(
@@ -195,21 +195,21 @@ def _start_stopped(
     avoid_preemptible: Collection[str],
     now: float,
     memory: Memory,
-    found: JobMachines,
+    result: JobMachines,
 ) -> None:
     """Start machines on standby for jobs without a machine, within each pool's maximum."""
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
             has_had_most_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
-            if job.key in found.assigned or supply.count >= pool.max or has_had_most_machines:
+            if job.key in result.assigned or supply.count >= pool.max or has_had_most_machines:
                 continue
             for machine, rung in supply.stopped:
                 if capacity.is_open(pool, rung, memory, now) and not (
                     rung.preemptible and pool.name in avoid_preemptible
                 ):
-                    found.starts.append(standby.start(pool, machine, rung, job, memory, now))
-                    found.assigned[job.key] = machine.name
+                    result.starts.append(standby.start(pool, machine, rung, job, memory, now))
+                    result.assigned[job.key] = machine.name
                     memory.jobs[slug(job.key)].machines += 1
                     supply.stopped.remove((machine, rung))
                     supply.count += 1
@@ -217,13 +217,13 @@ def _start_stopped(
 
 
 def _assign_booting(
-    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: JobMachines
+    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], result: JobMachines
 ) -> None:
     """Assign the machines that boot for standby. A new machine would not be ready sooner than these."""
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
         booting = next((supplies[pool.name].booting for pool in fitting if supplies[pool.name].booting), None)
-        if booting and job.key not in found.assigned:
-            found.assigned[job.key] = booting.pop(0)
+        if booting and job.key not in result.assigned:
+            result.assigned[job.key] = booting.pop(0)
 
 
 def _unanswered(assigned: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
@@ -295,8 +295,8 @@ def _serves(pool: Pool, job: Job) -> bool:
 
 def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     """Return a reason for a job that seems meant for these pools, and None for a job of GitHub-hosted runners."""
-    entry = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
-    if not job.labels & (entry | _LIKELY_LABELS):
+    pool_labels = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
+    if not job.labels & (pool_labels | _LIKELY_LABELS):
         return None
     if groups := sorted({pool.runner_group for pool in pools if job.labels <= pool.labels}):
         return Reason("no-pool", f"{job.key.repository} may not use the runner group {', '.join(groups)}")
@@ -315,18 +315,20 @@ def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bo
     return chosen
 
 
-def _within_budget(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
-    """Return `chosen`, or a reason if the most machines for one job were already started for it (machinesPerJob)."""
+def _apply_machines_per_job(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
+    """Return `chosen`, or a reason if the job has already had as many machines as machinesPerJob allows."""
     entry = memory.jobs[slug(job.key)]
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
     if entry.machines >= pool.machines_per_job:
-        return Reason("never-picked-up", f"{entry.machines} machines were started for it, and none got it")
+        return Reason(
+            "never-picked-up", f"{entry.machines} machines were started for the job, and GitHub assigned it to none"
+        )
     return chosen
 
 
 def _merged_reason(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
-    """Merge the reasons of several pools into one. Its code is the one that is likely to end soonest."""
+    """Merge the reasons of several pools into one, with the code of the reason that is likely to end soonest."""
     if len(reasons) == 1:
         return reasons[0][1]
     ordered = sorted(reasons, key=lambda each: _ORDER.index(each[1].code))
@@ -350,9 +352,9 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 def remember_failure(name: str, error: InsertError, memory: Memory, now: float) -> None:
     """Remember the error of a failed insert or start, and drop its pending request."""
     pending = memory.pending.pop(name)
-    if not pending.is_start and (listed := memory.machines.get(name)):
-        # Google lists a machine without capacity until it has deleted it.
-        listed.condemned = True
+    if not pending.is_start and (entry := memory.machines.get(name)):
+        # Google lists a machine for which it found no capacity until the machine is deleted.
+        entry.condemned = True
     if pending.job is None:
         memory.standby[pending.pool].unproven -= 1
     elif entry := memory.jobs.get(slug(pending.job.key)):
@@ -360,9 +362,9 @@ def remember_failure(name: str, error: InsertError, memory: Memory, now: float) 
     capacity.remember_failure(pending.pool, pending.rung, error, memory, now)
 
 
-def pools_of(machines_seen: Sequence[Machine]) -> Mapping[str, list[Machine]]:
+def by_pool(listed: Sequence[Machine]) -> Mapping[str, list[Machine]]:
     """Group machines by the name of their pool."""
-    found: dict[str, list[Machine]] = {}
-    for machine in machines_seen:
-        found.setdefault(machine.pool, []).append(machine)
-    return found
+    result: dict[str, list[Machine]] = {}
+    for machine in listed:
+        result.setdefault(machine.pool, []).append(machine)
+    return result

@@ -30,7 +30,7 @@ _SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "R
 
 
 def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
-    """Update the memory with the observed machines, runners and jobs. What could not be read changes nothing."""
+    """Update the memory with the observed machines, runners and jobs. An unknown source changes nothing."""
     now, listed = observation.now, {machine.name: machine for machine in observation.machines or ()}
     for machine in listed.values():
         entry = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
@@ -59,7 +59,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
     for machine in listed.values():
         _count_no_machine_of_another_job(machine, memory)
     templates = {template for pool in pools.values() for template in pool.templates}
-    # An earlier version kept one entry for each pool.
+    # The memory of an earlier version has one entry for each pool.
     memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
     for machine in listed.values():
         end, template = machine.end, machine.template
@@ -76,8 +76,8 @@ def forget_gone(pools: Mapping[str, Pool], observation: Observation, memory: Mem
         if name not in listed:
             del memory.machines[name]
             # If the insert is still pending, the error of its operation will report the same stockout.
-            unexplained = entry.waits_for and not entry.condemned and name not in memory.pending
-            if unexplained and entry.pool in pools:
+            deleted_by_google = entry.waits_for and not entry.condemned and name not in memory.pending
+            if deleted_by_google and entry.pool in pools:
                 _count_as_stockout(pools[entry.pool], entry, memory, observation.now)
 
 
@@ -94,10 +94,10 @@ def _count_as_stockout(pool: Pool, entry: MachineMemory, memory: Memory, now: fl
         job.machines -= 1
 
 
-def remove_off(observation: Observation, kept: Collection[Machine]) -> Iterator[Action]:
+def remove_off(observation: Observation, on_standby: Collection[Machine]) -> Iterator[Action]:
     """Delete each machine that is off, except those on standby, because its disk costs money."""
     for machine in observation.machines or ():
-        if machine.off and machine not in kept:
+        if machine.off and machine not in on_standby:
             reason = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
             yield Delete(machine, reason)
 
@@ -153,7 +153,7 @@ def remove_hung(pools: Mapping[str, Pool], observation: Observation, memory: Mem
         entry, runner = memory.machines[machine.name], runners.get(machine.name)
         if runner is None or machine.off or machine.status in _SHUTTING_DOWN or not _is_observed(entry, pools):
             continue
-        if reason := _hangs(entry, observation.now):
+        if reason := _hang_reason(entry, observation.now):
             yield RemoveRunner(runner, machine, reason)
 
 
@@ -186,7 +186,7 @@ def available(machines: Iterable[Machine], observation: Observation, memory: Mem
     return [
         machine
         for machine in machines
-        if _may_take_a_job(machine, busy, memory) and not _hangs(memory.machines[machine.name], observation.now)
+        if _may_take_a_job(machine, busy, memory) and not _hang_reason(memory.machines[machine.name], observation.now)
     ]
 
 
@@ -212,7 +212,7 @@ def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
     )
 
 
-def _hangs(entry: MachineMemory, now: float) -> str:
+def _hang_reason(entry: MachineMemory, now: float) -> str:
     """Return why an idle machine counts as hung, or ""."""
     if entry.offline_since is not None and now - entry.offline_since > OFFLINE_SEC:
         return f"its runner is offline for {OFFLINE_SEC:.0f} s"

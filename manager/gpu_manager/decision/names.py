@@ -1,4 +1,7 @@
-"""Names, ids and keys of the memory. Each is computed from its content, so a restarted manager gets the same ones."""
+"""Computes names of machines, request ids, and keys of the memory.
+
+Each function returns the same text for the same arguments, so a restarted manager gets the same names and keys.
+"""
 
 from __future__ import annotations
 
@@ -89,5 +92,5 @@ def _machine(rung: Rung) -> str:
 
 
 def spot_place(region: str, machine_type: str) -> str:
-    """Return the key by which the spot breaker counts."""
+    """Return the key by which the breaker counts the preemptions of spot machines."""
     return f"{region} {machine_type}"

@@ -68,22 +68,22 @@ def forget_old(memory: Memory, now: float) -> None:
 def _drop_settled(run: Run, observation: Observation, memory: Memory) -> None:
     """Drop jobs that need no rerun: a rerun has begun, the run succeeded or was cancelled, or it is too old."""
     lost = {key: each for key, each in memory.lost.items() if each.run == run.key}
-    asked = [each for each in lost.values() if each.asked is not None]
+    requested = [each for each in lost.values() if each.asked is not None]
     if run.attempt > max((each.run_attempt for each in lost.values()), default=run.attempt):
-        # The manager's own rerun has begun, or a rerun that a person requested, which includes all failed jobs.
+        # A rerun has begun. It is the manager's own, of the jobs in `requested`, or a person's, of all failed jobs.
         for key, each in lost.items():
-            if each.asked is not None or not asked:
+            if each.asked is not None or not requested:
                 del memory.lost[key]
             else:
                 each.run_attempt = run.attempt
         return
-    old = observation.github_unix - run.created_unix > _OLDEST_RUN_SEC
+    too_old = observation.github_unix - run.created_unix > _OLDEST_RUN_SEC
     # A runner cancels its job on a preemption, so GitHub reports the run as cancelled. Two signs show that a person or
     # a newer run has cancelled it instead. Jobs on other machines are cancelled too, or GitHub still listed the job as
     # running after its runner was gone.
-    others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
-    by_person = run.conclusion == "cancelled" and (others or any(each.waited_for for each in lost.values()))
-    if run.status == "completed" and (by_person or run.conclusion == "success" or old):
+    other_failed_jobs = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
+    by_person = run.conclusion == "cancelled" and (other_failed_jobs or any(each.waited_for for each in lost.values()))
+    if run.status == "completed" and (by_person or run.conclusion == "success" or too_old):
         for key in lost:
             del memory.lost[key]
     for key, each in lost.items():
@@ -94,12 +94,13 @@ def _drop_settled(run: Run, observation: Observation, memory: Memory) -> None:
 def _rerun_of(run: Run, lost: list[LostJob], memory: Memory, now: float) -> Rerun | None:
     """Return the rerun to request for the lost jobs of a run, or None.
 
-    GitHub accepts one rerun at a time: of all failed jobs, if all of them are lost jobs, or else of one job.
+    GitHub accepts one rerun of a run at a time. If all failed jobs are lost jobs, the rerun is of all failed jobs.
+    Otherwise it is of one job.
     """
     if any(each.asked is not None and now - each.asked < _REPEAT_AFTER_SEC for each in lost):
         return None
-    ours = {each.key.job_id for each in lost}
-    complete = set(run.failed_jobs) <= ours
+    lost_job_ids = {each.key.job_id for each in lost}
+    complete = set(run.failed_jobs) <= lost_job_ids
     first = min((each for each in lost), key=lambda each: (each.asked is None, each.key))
     requested = lost if complete else [first]
     for each in requested:

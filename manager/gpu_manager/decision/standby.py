@@ -60,8 +60,8 @@ def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not is_starting)
             if memory.machines[machine.name].running_since is not None:
-                # The machine has reached standby, so none counts as unproven now. An earlier reset would remove the
-                # pause of `refill` if Google refuses each stop.
+                # The machine has reached standby, so the count of unproven machines begins again. If the count began
+                # again before the stop, `refill` would never pause while Google refuses each stop.
                 memory.machines[machine.name].running_since = None
                 memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
     return found
@@ -81,15 +81,16 @@ def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, no
 def keep_unneeded(
     pool: Pool, unneeded: Sequence[Machine], stopped: Collection[Machine], observation: Observation, memory: Memory
 ) -> Iterator[Machine]:
-    """Return the machines that stay for a later job, out of those without a runner that no job needs.
+    """Select and return the machines that stay for a later job.
 
-    A machine that has published its key is marked as stopped_for_later. The others continue to boot.
+    `unneeded` has the machines without a runner that no job needs. A selected machine that has published its key is
+    marked as stopped_for_later. The other selected machines continue to boot.
     """
     stopping = sum(is_stopping(machine, memory) for machine in observation.machines or () if machine.pool == pool.name)
-    room = pool.standby - len(stopped) - stopping
+    free_places = pool.standby - len(stopped) - stopping
     fitting = [machine for machine in unneeded if _can_start_later(pool, machine, memory)]
     fitting.sort(key=lambda each: not has_new_key(each, memory.machines[each.name]))
-    for machine in fitting[: max(room, 0)]:
+    for machine in fitting[: max(free_places, 0)]:
         entry = memory.machines[machine.name]
         entry.surplus_since = None
         if machine.status == "RUNNING" and has_new_key(machine, entry):
@@ -98,7 +99,7 @@ def keep_unneeded(
 
 
 def stops(observation: Observation, memory: Memory) -> Iterator[Stop]:
-    """Stop each running machine that is marked as stopped_for_later. Each pass repeats it until Google stops it."""
+    """Stop each running machine that is marked as stopped_for_later. Each pass repeats it until the machine stops."""
     for machine in observation.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
             if machine.key:
@@ -115,6 +116,7 @@ def count_standby(pool: Pool, stopped: int, spare: Collection[str], observation:
     """
     running = {each.name: each for each in observation.machines or () if each.pool == pool.name and not each.off}
     stopping = sum(is_stopping(machine, memory) for machine in running.values())
+    # A name in `spare` that no list contains belongs to a pending insert.
     on_the_way = sum(
         name not in running or (running[name].unregistered and not is_stopping(running[name], memory)) for name in spare
     )
@@ -182,8 +184,8 @@ def _can_start_later(pool: Pool, machine: Machine, memory: Memory) -> bool:
 def _next_try(entry: StandbyMemory, pool: Pool) -> float:
     """Return when the next machine for standby may be created.
 
-    That is at once, unless more machines than the pool's standby were created since the last one that got ready. Then
-    the pause grows with each of them, as for a place without capacity.
+    As many machines as the pool's standby are created at once. Until one of them is ready, each further machine follows
+    after a pause, which grows as for a place without capacity.
     """
     failures = entry.unproven - pool.standby
     if failures < 0:

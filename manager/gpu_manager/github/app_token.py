@@ -85,7 +85,7 @@ class InstallationToken:
                 self._created = self._create()
             return self._created.token
 
-    def refused(self, token: Token) -> bool:
+    def drop_refused(self, token: Token) -> bool:
         """Drop a token to which GitHub answered 401, unless it is new. Return True if another token may work."""
         with self._lock:
             if self._created is None or self._created.token != token:

@@ -17,12 +17,17 @@ WAITING_OR_RUNNING = ("queued", "waiting", "in_progress")
 """States of jobs that need a machine now or may need one later."""
 
 
-def read(what: str, form: Callable[[], _T]) -> _T:
-    """Return the result of `form`. Raises Unavailable if a field is missing or has another type."""
+def read(subject: str, convert: Callable[[], _T]) -> _T:
+    """Return the result of `convert`, which reads GitHub's answer about this subject.
+
+    Raises Unavailable if a field is missing or has another type.
+    """
     try:
-        return form()
+        return convert()
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        problem = f"{what}: a field of GitHub's answer is missing or has another type: {type(error).__name__}: {error}"
+        problem = (
+            f"{subject}: a field of GitHub's answer is missing or has another type: {type(error).__name__}: {error}"
+        )
         raise Unavailable(problem) from None
 
 

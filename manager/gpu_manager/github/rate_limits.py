@@ -25,7 +25,7 @@ _LOW_FRACTION = 0.2
 class Requests(NamedTuple):
     """Counts since the start of the process."""
 
-    asked: int
+    sent: int
     not_modified: int
     """The number of 304 answers, which do not count against the primary limit."""
 
@@ -44,7 +44,7 @@ class RateLimits:
         self._budget_fraction = 1.0
         self.requests_left: int | None = None
         """The requests left in the hourly budget, from the newest answer that reports it."""
-        self._sent = self._not_modified = self._sent_before = 0
+        self._sent = self._not_modified = self._sent_before_sweep = 0
 
     @property
     def requests(self) -> Requests:
@@ -64,7 +64,7 @@ class RateLimits:
     def begin_sweep(self) -> None:
         """Count the following requests for a new sweep."""
         with self._lock:
-            self._sent_before = self._sent
+            self._sent_before_sweep = self._sent
 
     def interval_sec(self, active: bool) -> float:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
@@ -83,9 +83,9 @@ class RateLimits:
     @property
     def _least_sec(self) -> float:
         """The seconds that the last sweep's requests need at the allowed rate per minute."""
-        return (self._sent - self._sent_before) * 60 / self._per_minute
+        return (self._sent - self._sent_before_sweep) * 60 / self._per_minute
 
-    def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
+    def record_answer(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. Return True if the answer reports a reached limit.
 
         Both limits may answer 403 or 429. retry-after counts first, then the reset of the hourly budget.

@@ -28,7 +28,7 @@ _PER_PAGE = 100
 _MOST_PAGES = 100
 # A list that shrinks while its pages are read may be incomplete.
 _READINGS = 3
-# A JWT is issued a minute in the past. A smaller clock difference than half a minute does not explain a refusal.
+# A JWT is issued a minute in the past, so only a clock difference of more than half a minute explains a refusal.
 _SKEW_SEC = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MESSAGE_CHARACTERS = 300
@@ -50,7 +50,7 @@ class _Cached:
     etag: str
     answer: Answer
     used_in: int
-    """The last sweep that requested it."""
+    """The number of the last sweep that requested the answer."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class RestClient:
         self._cache: dict[str, _Cached] = {}
         self._sweep = 0
         self._lock = threading.Lock()
-        self._learned: tuple[float, float] | None = None
+        self._github_time: tuple[float, float] | None = None
         """GitHub's time, with this process's clock at that moment."""
 
     def close(self) -> None:
@@ -106,9 +106,9 @@ class RestClient:
 
     def github_unix(self) -> float | None:
         """Return seconds since 1970 by GitHub's clock, or None before GitHub's first answer."""
-        if self._learned is None:
+        if self._github_time is None:
             return None
-        at, monotonic = self._learned
+        at, monotonic = self._github_time
         return at + self._clocks.monotonic() - monotonic
 
     def authenticate(self) -> None:
@@ -187,7 +187,7 @@ class RestClient:
     ) -> Answer:
         token = self._token.get()
         answer = self._with_token(method, path, query, body, token)
-        if answer.status == 401 and self._token.refused(token):
+        if answer.status == 401 and self._token.drop_refused(token):
             answer = self._with_token(method, path, query, body, self._token.get())
         if answer.status == 401:
             raise Unavailable(f"{method} {path}: GitHub does not accept the installation's token: {answer.message}")
@@ -227,7 +227,7 @@ class RestClient:
             raise Unavailable(f"{method} {path}: no answer from GitHub: {type(error).__name__}: {error}") from None
         answer = _read(response, bearer)
         self._learn_time(response)
-        if self.limits.take_in(response.status_code, response.headers, answer.message, self.unix()):
+        if self.limits.record_answer(response.status_code, response.headers, answer.message, self.unix()):
             raise Unavailable(f"{method} {path}: GitHub's rate limit is reached ({answer.status}): {answer.message}")
         if response.status_code >= 500:
             raise Unavailable(f"{method} {path}: GitHub answered {answer.status}: {answer.message}")
@@ -248,7 +248,7 @@ class RestClient:
             at = parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, TypeError, ValueError):
             return
-        self._learned = (at, self._clocks.monotonic())
+        self._github_time = (at, self._clocks.monotonic())
 
 
 def _checked(url: str) -> str:

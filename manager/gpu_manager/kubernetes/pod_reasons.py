@@ -21,13 +21,13 @@ _STUCK = (
 )
 # Reasons of the Cluster Autoscaler (kubernetes/autoscaler: cluster-autoscaler/processors/status) and of Karpenter
 # (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
-_NODE_COMES = ("TriggeredScaleUp", "Nominated")
+_NODE_STARTS = ("TriggeredScaleUp", "Nominated")
 _NO_NODE = "NotTriggerScaleUp"
 
 
 def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
     """Return the reason why a pod without a job waits."""
-    name, own = name_of(pod), _latest(pod, events)
+    name, messages = name_of(pod), _latest(pod, events)
     if stuck := _stuck_container(pod):
         return Explanation(
             f"pod {name}: {stuck}", "refused", f"kubectl describe pod --namespace {namespace_of(pod)} {name}"
@@ -35,13 +35,13 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
     # The autoscaler's last answer counts: a node group may have room again, or its node may not start.
-    answer = next((reason for reason in reversed(own) if reason in (_NO_NODE, *_NODE_COMES)), "")
+    answer = next((reason for reason in reversed(messages) if reason in (_NO_NODE, *_NODE_STARTS)), "")
     if answer == _NO_NODE:
-        detail = f"no node for pod {name}, and the autoscaler starts none: {own[answer]}"
+        detail = f"no node for pod {name}, and the autoscaler starts none: {messages[answer]}"
         return Explanation(detail, "no-capacity", "raise the node group's max, or check the pool's labels and taint")
     if answer:
-        return Explanation(f"a node starts for pod {name}: {own[answer]}", machine=name)
-    message = own.get("FailedScheduling") or _unschedulable(pod)
+        return Explanation(f"a node starts for pod {name}: {messages[answer]}", machine=name)
+    message = messages.get("FailedScheduling") or _unschedulable(pod)
     if not message:
         return Explanation(f"pod {name} is new, and the scheduler has not processed it yet", machine=name)
     detail = f"no node for pod {name}, and no autoscaler has reacted: {message}"

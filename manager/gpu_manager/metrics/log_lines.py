@@ -48,8 +48,8 @@ class LogLines:
             return
         self._written_at = now
         since = self._begun if self._complete_at is None else self._complete_at
-        left = self._meter.github_requests_left
-        budget = {} if left is None else {"githubRequestsLeft": left}
+        requests_left = self._meter.github_requests_left
+        budget = {} if requests_left is None else {"githubRequestsLeft": requests_left}
         yield Line(
             "pass",
             "",

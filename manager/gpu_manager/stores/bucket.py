@@ -20,7 +20,7 @@ from ..clock import uptime
 from ..memory import Memory, from_json, to_json
 from ..ports import Refused, Unavailable
 from . import InUse
-from .storage_api import Changed, Found, StorageObject
+from .storage_api import Changed, StorageObject, StoredContent
 
 LEASE_SEC = 60.0
 """Another process takes over the lease if the object has not been written for this time."""
@@ -66,7 +66,7 @@ class BucketStore:
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    def keep(self) -> None:
+    def renew_in_background(self) -> None:
         """Renew the lease from now on in a separate thread."""
         self._renewer = Thread(target=self._renew_until_closed, daemon=True)
         self._renewer.start()
@@ -193,7 +193,7 @@ def share_content(values: dict[str, Any], holder: str) -> bytes:
     return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **values}).encode()
 
 
-def parsed_share(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:
+def parsed_share(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
     """Return the holder and seconds of the lease, and the stored values. All are empty if no manager wrote
     the object.
     """

@@ -10,8 +10,8 @@ layout, and takes over the memories of all previous shares:
    has read. A process that was suspended meanwhile finds another generation, and can no longer write.
 3. It writes the layout as ready, with the memories of these objects.
 
-A process that takes a lease reads the layout again before it acts. If the layout is new, it gives the lease back. If
-not, it took the lease before step 2, which waits until the lease ends.
+A process that takes a lease reads the layout again before it acts. If the layout has changed, the process gives the
+lease back. Otherwise it took the lease before step 2, which waits until the lease ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..memory import Memory, from_json, merged, of_pools, to_json
 from ..ports import Refused, Unavailable
 from .bucket import LEASE_SEC, POLL_SEC, WRITE_SEC, BucketStore, parsed_share, share_content
 from .sqlite import SqliteStore
-from .storage_api import Changed, Found, StorageObject
+from .storage_api import Changed, StorageObject, StoredContent
 
 SPARE_SEC = 120.0
 """After this time without a holder, a share may be taken by a manager that already has another share."""
@@ -54,7 +54,7 @@ class Share:
     store: BucketStore | SqliteStore
 
 
-class Before(NamedTuple):
+class PreviousLayout(NamedTuple):
     """The previous layout: the last layout that was ready. The fields are those of Layout."""
 
     epoch: int
@@ -71,7 +71,7 @@ class Layout:
     shares: Assignment
     objects: int
     """The largest number of shares that any layout had: the number of objects that may exist."""
-    before: Before
+    before: PreviousLayout
     ready: bool = False
     memory: Any = None
     """The initial memory of all shares in the form of JSON: the memories of the previous shares."""
@@ -87,7 +87,7 @@ class WholeFile:
         """Take the file for this process. Raises InUse if another process has it."""
         return Share(0, self._pools, self._store) if self._store.hold(stopped, waiting) else None
 
-    def spare(self, own_indexes: Collection[int]) -> Share | None:  # noqa: ARG002 - there is one
+    def spare(self, own_indexes: Collection[int]) -> Share | None:  # noqa: ARG002 - there is only one share
         return None
 
     def another_waits(self) -> bool:
@@ -139,7 +139,7 @@ class Shares:
                 waiting(str(error))
             else:
                 if isinstance(taken, Share):
-                    taken.store.keep()
+                    taken.store.renew_in_background()
                     return taken
                 waiting(taken)
             stopped.wait(POLL_SEC)
@@ -179,8 +179,9 @@ class Shares:
         return None
 
     def another_waits(self) -> bool:
-        """Return True if a manager without a share waits for one. After True it returns False for a while, so that the
-        caller gives up only one share.
+        """Return True if a manager without a share waits for a share.
+
+        After it has returned True, the method returns False for a while, so that the caller gives up only one share.
         """
         with suppress(Unavailable, Refused):
             found = self._waiting.read()
@@ -197,7 +198,7 @@ class Shares:
         if layout.shares != self._wanted:
             if holder := self._any_holder(layout):
                 return f"{holder}, which has another configuration, has a lease"
-            before = Before(layout.epoch, layout.shares, layout.memory) if layout.ready else layout.before
+            before = PreviousLayout(layout.epoch, layout.shares, layout.memory) if layout.ready else layout.before
             count = max(layout.objects, len(self._wanted))
             layout = Layout(layout.epoch + 1, self._wanted, count, before)
             changed = self._write(layout, generation)
@@ -264,7 +265,7 @@ class Shares:
 
     def _read(self) -> tuple[int, Layout]:
         """Return the generation and the layout. If it is missing, this process creates it."""
-        first = Layout(1, self._wanted, len(self._wanted), Before(0, (), None))
+        first = Layout(1, self._wanted, len(self._wanted), PreviousLayout(0, (), None))
         if not self._layout_exists:
             self._layout_exists = True
             with suppress(Changed):
@@ -284,6 +285,7 @@ class Shares:
     # -- one share ----------------------------------------------------------------------------------------------------
 
     def _take(self, layout: Layout, index: int) -> Share | str:
+        """Take the lease of one share. Return the share, or the name of the process that has the lease."""
         # Google answers 403 for a missing object without the permission to list. The store then creates the object.
         with suppress(Refused):
             found = self._share_object(index).read()
@@ -310,6 +312,7 @@ class Shares:
         return Share(index, self._wanted[index], store)
 
     def _has_long_no_holder(self, index: int) -> bool:
+        """Return True if the share has had no holder for SPARE_SEC. A share without an object counts too."""
         found = None
         with suppress(Refused):
             found = self._share_object(index).read()
@@ -319,6 +322,7 @@ class Shares:
         return found.age_sec > (SPARE_SEC if holder == "" else SPARE_SEC + LEASE_SEC)
 
     def _announce_waiting(self) -> None:
+        """Write the object `waiting`, so that a manager with several shares gives one up (another_waits)."""
         if self._clock() - self._announced_at < WAITING_SEC / 3:
             return
         self._announced_at = self._clock()
@@ -331,7 +335,7 @@ class Shares:
                     self._waiting.write(content, found.generation)
 
     def _share_object(self, index: int) -> StorageObject:
-        """Return an object for this class alone. A store opens its own one, because another thread renews its lease."""
+        """Return the object of a share, for this class alone. Each store opens its own, for the thread that renews."""
         if index not in self._opened:
             self._opened[index] = self._objects(share_name(self._name, index))
         return self._opened[index]
@@ -355,13 +359,14 @@ def shares_in(layout: StorageObject) -> int:
     return 1
 
 
-def _holder(found: Found) -> str:
+def _holder(found: StoredContent) -> str:
     """Return the holder of a share's lease, or "" if the share is free."""
     (holder, lease_sec), _ = parsed_share(found)
     return holder if found.age_sec < lease_sec else ""
 
 
 def _with_suffix(name: str, part: str) -> str:
+    """Return the name with a part before its ending: `2` turns state.json into state.2.json."""
     stem, dot, ending = name.rpartition(".")
     return f"{stem}.{part}{dot}{ending}" if dot and "/" not in ending else f"{name}.{part}"
 
@@ -385,7 +390,7 @@ def _assignment(value: Any) -> Assignment:
 def _parsed_layout(content: bytes) -> Layout | None:
     try:
         value = json.loads(content)
-        before = Before(
+        before = PreviousLayout(
             int(value["before"]["epoch"]), _assignment(value["before"]["shares"]), value["before"]["memory"]
         )
         return Layout(

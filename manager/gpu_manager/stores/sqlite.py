@@ -43,7 +43,7 @@ class SqliteStore:
             raise InUse(f"{self._file}: another manager runs with this file") from None
         return True
 
-    def keep(self) -> None:
+    def renew_in_background(self) -> None:
         """Do nothing, because a lock needs no renewal."""
 
     def may_act(self) -> bool:

@@ -30,8 +30,8 @@ class Changed(Exception):  # noqa: N818 - an answer
 
 
 @dataclass(frozen=True)
-class Found:
-    """An object with the generation that was read."""
+class StoredContent:
+    """The content of an object, with the generation that was read."""
 
     content: bytes
     generation: int
@@ -42,7 +42,7 @@ class Found:
 class StorageObject(Protocol):
     """The methods of Cloud Storage that the store needs."""
 
-    def read(self) -> Found | None:
+    def read(self) -> StoredContent | None:
         """Return the object, or None if it is missing. Raises Unavailable or Refused."""
 
     def write(self, content: bytes, generation: int) -> int:
@@ -71,7 +71,7 @@ class GoogleObject:
         """Return another object of the bucket."""
         return GoogleObject(self._bucket, name, self._http, self._retries)
 
-    def read(self) -> Found | None:
+    def read(self) -> StoredContent | None:
         dates: list[str] = []
         while True:
             call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
@@ -85,7 +85,7 @@ class GoogleObject:
             except Changed:
                 continue
             age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(metadata["updated"])
-            return None if content is None else Found(content, int(metadata["generation"]), age.total_seconds())
+            return None if content is None else StoredContent(content, int(metadata["generation"]), age.total_seconds())
 
     def write(self, content: bytes, generation: int) -> int:
         from googleapiclient.http import MediaInMemoryUpload
@@ -138,8 +138,10 @@ class GoogleObject:
                 return None
             if status == _CHANGED:
                 raise Changed(str(self)) from None
-            may_pass = status in (401, 408, 429) or status >= 500
-            raise (Unavailable if may_pass else Refused)(f"{self}: Google answered {status}: {error.reason}") from None
+            is_temporary = status in (401, 408, 429) or status >= 500
+            raise (Unavailable if is_temporary else Refused)(
+                f"{self}: Google answered {status}: {error.reason}"
+            ) from None
         except (GoogleAuthError, HttpLib2Error, OSError) as error:
             raise Unavailable(f"{self}: Cloud Storage could not be reached: {error}") from None
 

@@ -22,11 +22,11 @@ def of_shares(first: GoogleObject) -> dict[str, Any] | None:
                 found = first.sibling(share_name(first.name, index)).read()
         view = parsed_share(found)[1]["view"] if found else None
         views += [] if view is None else [dict(view)]
-    return together(views) if views else None
+    return merged_view(views) if views else None
 
 
-def together(views: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several views. A value that is unknown in one view is unknown, and the time is that of the oldest view."""
+def merged_view(views: list[dict[str, Any]]) -> dict[str, Any]:
+    """Merge several views. A value that one view does not know is unknown. The time is that of the oldest view."""
     limits = [view["githubLimitedUntil"] for view in views if view["githubLimitedUntil"] is not None]
     return {
         "at": min(view["at"] for view in views),

@@ -285,7 +285,7 @@ def test_texts_of_a_workflow_contain_no_terminal_control_characters(github: Fake
 
 def test_a_limit_is_waited_for_one_hour_at_most() -> None:
     limits = RateLimits(lambda: 0.0)
-    limits.take_in(429, {"retry-after": "9" * 400}, "", 0.0)
+    limits.record_answer(429, {"retry-after": "9" * 400}, "", 0.0)
     assert limits.wait_sec() == 3600
 
 

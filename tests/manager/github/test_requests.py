@@ -26,7 +26,7 @@ def test_a_sweep_asks_twice_for_each_repository_and_once_for_each_active_run(
         view = manager.observe(())
         assert view.problems == ()
         assert len(view.jobs or ()) == 4 * repositories * runs_each
-        asked.append(manager.requests.asked - before.asked)
+        asked.append(manager.requests.sent - before.sent)
         unchanged.append(manager.requests.not_modified - before.not_modified)
     # The groups, their repositories, their runners. Every fifth sweep reads three more states of runs.
     active = repositories * runs_each

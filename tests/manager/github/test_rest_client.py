@@ -31,12 +31,12 @@ def test_unchanged_answers_cost_no_request_and_are_complete(github: FakeGithub, 
     github.runs["kernels"] = [run(1, "queued")]
     github.jobs[1] = [job(11, 1, "queued")]
     first = manager.observe(())
-    used, asked = github.used, manager.requests.asked
+    used, asked = github.used, manager.requests.sent
     second = manager.observe(())
     assert (second.jobs, second.runners) == (first.jobs, first.runners)
     assert names(second.jobs) == [11]
     # The second sweep omits the states that are listed rarely, and reads everything else again.
-    assert (github.used, manager.requests.asked) == (used, asked + 6)
+    assert (github.used, manager.requests.sent) == (used, asked + 6)
     assert manager.requests.not_modified == len(github.conditions) == 6
 
 

@@ -13,7 +13,7 @@ from gpu_manager.memory import Cooldown, Memory
 from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores import InUse
 from gpu_manager.stores.bucket import CALL_SEC, LEASE_SEC, BucketStore
-from gpu_manager.stores.storage_api import Found, GoogleObject
+from gpu_manager.stores.storage_api import GoogleObject, StoredContent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +43,7 @@ class Cloud:
     def store(self, holder: str, skew_sec: float = 0.0) -> BucketStore:
         return BucketStore(self.object(), holder, lambda: self.now + skew_sec, self.sleep)
 
-    def found(self) -> Found:
+    def found(self) -> StoredContent:
         found = self.object().read()
         assert found
         return found
