@@ -24,9 +24,8 @@ EXIT_CODES = {faults.HANG: 4, faults.GPU: 1, faults.ENV: 2, faults.PERF: 3}
 class Check:
     """The result of one check.
 
-    `severity`, `action` and `hint` explain a failure (faults.py). `value` is what was measured. The three limits say
-    when the check warns or fails, and `reference` where they come from. `seconds` is the time that the measurement
-    took.
+    `severity`, `action` and `hint` explain a failure (faults.py). `value` is the measured number. The three limits say
+    when the check warns or fails, and `reference` names their source. `seconds` is the duration of the measurement.
     """
 
     id: str
@@ -50,17 +49,17 @@ class Check:
         return {key: value for key, value in asdict(self).items() if value is not None and value != ""}
 
 
-def failure(what: str, message: str, means: Meaning, *, status: str = FAIL, **where: Any) -> Check:
-    """Return a failed check. `what` is the id of the check, `where` has other fields, such as the GPU."""
-    return Check(what, status, message, severity=means.severity, action=means.action, hint=means.hint, **where)
+def failure(check_id: str, message: str, means: Meaning, *, status: str = FAIL, **where: Any) -> Check:
+    """Return a failed check. `where` has further fields, such as the GPU."""
+    return Check(check_id, status, message, severity=means.severity, action=means.action, hint=means.hint, **where)
 
 
-def took(check: Check, seconds: float) -> Check:
+def with_duration(check: Check, seconds: float) -> Check:
     """Return the check with its duration."""
     return replace(check, seconds=seconds)
 
 
-def hinted(check: Check, hint: str) -> Check:
+def with_hint(check: Check, hint: str) -> Check:
     """Return the check with another hint."""
     return replace(check, hint=hint)
 
@@ -84,7 +83,7 @@ def bad(checks: Iterable[Check]) -> list[Check]:
     return sorted((check for check in checks if check.status in BAD), key=lambda check: order.index(check.severity))
 
 
-def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
+def summary(options: Options, gpus: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
     """Return the result of the run in one sentence."""
     pool_and_node = " on ".join(filter(None, (options.pool, options.node)))
     pool = f"{pool_and_node}: " if pool_and_node else ""
@@ -95,14 +94,14 @@ def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[
     note = f", one of {len(options.peers)} machines at once" if options.peers else ""
     if options.on_cpu:
         return f"{pool}{right} products are right on the CPU{note}: tests the check, not a GPU"
-    names = " and ".join(dict.fromkeys(gpu["name"] for gpu in found))
-    fast = "".join(_speed(checks, what) for what in ("gemm.speed", "mem.speed"))
-    return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{fast}{note}"
+    names = " and ".join(dict.fromkeys(gpu["name"] for gpu in gpus))
+    fast = "".join(_speed(checks, check_id) for check_id in ("gemm.speed", "mem.speed"))
+    return f"{pool}{len(gpus)} x {names}: {right} products are right, and the same every time{fast}{note}"
 
 
-def _speed(checks: Sequence[Check], what: str) -> str:
+def _speed(checks: Sequence[Check], check_id: str) -> str:
     """Return the slowest speed as text, with its share of the floor; empty if no speed was measured."""
-    timed = [(check.value, check) for check in checks if check.id == what and check.value]
+    timed = [(check.value, check) for check in checks if check.id == check_id and check.value]
     if not timed:
         return ""
     value, slowest = min(timed, key=lambda each: each[0])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .reports.record import shown
+from .reports.record import safe_line
 
 Schema = Mapping[str, Any]
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         details = f"  got: {self.got}\n  expected: {self.expected}\n  hint: {self.hint}"
-        return f"{shown(self.subject)}: {self.problem}\n{details}"
+        return f"{safe_line(self.subject)}: {self.problem}\n{details}"
 
 
 def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
@@ -78,7 +78,7 @@ def _members(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Probl
 
 def _problem(path: str, problem: str, value: Any, expected: str) -> Problem:
     got = repr(value)
-    return Problem(path or "the whole", problem, got if len(got) <= 80 else got[:79] + "…", expected, "")
+    return Problem(path or "the whole file", problem, got if len(got) <= 80 else got[:79] + "…", expected, "")
 
 
 def _join(path: str, key: str) -> str:

@@ -37,15 +37,15 @@ def run(chosen: options.Options) -> int:
             "--no-gpu-in", f"cannot be read ({error.strerror})", chosen.no_gpu_in, "a folder of devices"
         ) from None
     found = sorted(name for name in names if _GPU.fullmatch(name))
-    begin = f"{chosen.pool}: " if chosen.pool else ""
+    prefix = f"{chosen.pool}: " if chosen.pool else ""
     if not found and chosen.closed_to and _answers(chosen.closed_to):
         sentence = (
-            f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which network policies should block"
+            f"{prefix}a container reaches {':'.join(map(str, chosen.closed_to))}, which network policies should block"
         )
         return _end(chosen, sentence, _NOT_CLOSED, checks.EXIT_CODES[faults.ENV])
     if not found:
-        return _end(chosen, f"{begin}pass: a container that requested no GPU has none", "", 0)
-    sentence = f"{begin}a container that requested no GPU has {len(found)}: {', '.join(found)}"
+        return _end(chosen, f"{prefix}pass: a container that requested no GPU has none", "", 0)
+    sentence = f"{prefix}a container that requested no GPU has {len(found)}: {', '.join(found)}"
     return _end(chosen, sentence, _HINT, checks.EXIT_CODES[faults.ENV])
 
 

@@ -27,7 +27,7 @@ def put(stream: TextIO, text: str) -> OSError | None:
     try:
         stream.write(text)
         stream.flush()
-    except OSError as error:  # the rest of the buffer must go somewhere, or Python exits with 120
+    except OSError as error:  # Python writes the rest of the buffer at its exit, and would exit with 120
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return None if isinstance(error, BrokenPipeError) else error
     return None

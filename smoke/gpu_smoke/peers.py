@@ -1,8 +1,8 @@
 """Peers: the pods that check the machines of a pool at the same time. Each run waits until it has seen all of them.
 
 A pod has a name in DNS while it runs, so a run sees a peer when the peer's name resolves. All pods must run at the same
-time. Otherwise a scheduler could put a pod onto the machine of a pod that has ended, so two passes would be of one
-machine.
+time. Otherwise a scheduler could put a pod onto the machine of a pod that has ended, and one machine
+would be checked twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Peers:
             if name in self.missing and not self._resolves(name):
                 time.sleep(LOOK_SEC)
             elif name in self.missing:
-                # Set before the last name is removed, because the other thread waits for that.
+                # Set before the last name is removed, because the other thread waits for the last removal.
                 self.complete_at = time.monotonic()
                 self.missing.remove(name)
             if not self.missing:

@@ -2,9 +2,9 @@
 
 - A *stage* is one piece of work for a worker process, such as multiplying matrices. It has one or more checks.
 - A *profile* is the set of stages that a run has.
-- An *order* is a stage with its parameters, such as the number format. The parent sends it to a worker.
+- A *task* is a stage with its parameters, such as the number format. The parent sends it to a worker.
 
-A new stage is a row here, a function in WORK (workers/tasks.py) and a function in JUDGES (judge/stages.py).
+A new stage is a row here, a function in WORK (workers/roles.py) and a function in JUDGES (judge/stages.py).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SHAPES = {"cuda": Shape(4096, 512), "cpu": Shape(256, 256)}
 #
 # - FREE: as soon as it is ready for the stage
 # - TOGETHER: when the workers of all devices have reached the stage, because jobs also load all GPUs at the same time
-# - ALONE: the same, but one device after the other, because the devices share what is measured
+# - ALONE: as TOGETHER, but one device after the other, because the devices share the path that is measured
 FREE, TOGETHER, ALONE = "free", "together", "alone"
 
 
@@ -70,8 +70,8 @@ class Stage:
     """One piece of work for a worker process.
 
     `checks` are the checks that must have a result. A check in `speeds` may be skipped if no speed of the device is
-    known. `run` is the check that an error in the stage belongs to, by default the first one. The time limit grows by
-    `pair_sec` with each ordered pair of GPUs.
+    known. `run` is the check that fails if the stage ends with an error, by default the first of `checks`. The time
+    limit grows by `pair_sec` with each ordered pair of GPUs.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Stage:
 
     @property
     def error(self) -> str:
-        """The check that an error in this stage belongs to."""
+        """The check that fails if the stage ends with an error."""
         return self.run or self.checks[0]
 
 
@@ -160,7 +160,7 @@ def training_dtype(capability: tuple[int, int] | None) -> str:
 
 
 @dataclass(frozen=True)
-class Order:
+class Task:
     """A stage with its parameters, for one worker."""
 
     stage: Stage
@@ -179,30 +179,30 @@ class Order:
         return self.stage.limit_sec + self.stage.pair_sec * self.gpus * (self.gpus - 1) + load_sec
 
 
-def orders(
+def tasks(
     stages: tuple[Stage, ...],
     capability: tuple[int, int] | None,
     timed: tuple[str, int],
     burn_sec: float,
     heat_sec: float = 0.0,
-) -> list[Order]:
-    """Return the orders for one device.
+) -> list[Task]:
+    """Return the tasks for one device.
 
     `timed` is the format and the size for its speed. `heat_sec` is the time under load before the measurement.
     """
-    return [order for stage in stages for order in _orders(stage, capability, timed, burn_sec, heat_sec)]
+    return [task for stage in stages for task in _tasks(stage, capability, timed, burn_sec, heat_sec)]
 
 
-def _orders(
+def _tasks(
     stage: Stage, capability: tuple[int, int] | None, timed: tuple[str, int], burn_sec: float, heat_sec: float
-) -> Iterator[Order]:
+) -> Iterator[Task]:
     if stage.name == "gemm":
-        yield from (Order(stage, {"dtype": dtype}) for dtype in dtypes(capability))
+        yield from (Task(stage, {"dtype": dtype}) for dtype in dtypes(capability))
     elif stage.name == "train":
-        yield Order(stage, {"dtype": training_dtype(capability)})
+        yield Task(stage, {"dtype": training_dtype(capability)})
     elif stage.name == "gemm.speed":
-        yield Order(stage, {"dtype": timed[0], "n": timed[1], "heat_sec": heat_sec})
+        yield Task(stage, {"dtype": timed[0], "n": timed[1], "heat_sec": heat_sec})
     elif stage.name == "burn":
-        yield Order(stage, {"dtype": timed[0], "n": timed[1], "sec": burn_sec})
+        yield Task(stage, {"dtype": timed[0], "n": timed[1], "sec": burn_sec})
     else:
-        yield Order(stage, {})
+        yield Task(stage, {})

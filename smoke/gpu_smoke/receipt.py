@@ -1,6 +1,6 @@
-"""The receipt:
+"""The receipt: the JSON report of a run (schema smoke/1).
 
-the JSON report of a run (schema smoke/1). The file on disk is always complete JSON with the results so far.
+The file on disk is always complete JSON with the results so far.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .errors import unwritable
 from .options import Options
 from .reports import delivery, terminal
 from .reports.files import reason, write
-from .reports.record import shown
+from .reports.record import safe_line
 
 SCHEMA = "smoke/1"
 UNFINISHED = "the check has not ended; if it no longer runs, it was killed"
@@ -42,7 +42,7 @@ class Receipt:
         self._path = "" if options.json == "-" else options.json
 
     def open(self) -> None:
-        """Write the first receipt and reports, so a path that cannot be written fails before the GPUs are busy."""
+        """Write the first receipt and reports, so that an unwritable path is an error before the GPUs are used."""
         receipt = [("--json", self._path, self.text())] if self._path else []
         for option, path, text in (*receipt, *delivery.first(self.record(), self.options.reports)):
             try:
@@ -64,7 +64,7 @@ class Receipt:
             return [f"--json {self._path}: {reason(error)}"]
         return []
 
-    def wrong(self) -> bool:
+    def has_failed(self) -> bool:
         """Return True if a check has failed, so that further checks are pointless. Slow speeds do not count."""
         return any(check.severity != faults.PERF for check in checks.bad(self.checks))
 
@@ -74,11 +74,11 @@ class Receipt:
         if self.options.strict:
             self.checks = [checks.strict(check) for check in self.checks]
         self._decide()
-        self._settle(self._files())
-        self._settle(delivery.attribute(self.record(), reports))
+        self._fail_if_unwritten(self._files())
+        self._fail_if_unwritten(delivery.attribute(self.record(), reports))
         if self.options.json == "-" and (error := output.put(sys.stdout, self.text())):
-            self._settle([f"--json -: {reason(error)}"])
-            delivery.attribute(self.record(), reports)  # replaces the pass that it already has
+            self._fail_if_unwritten([f"--json -: {reason(error)}"])
+            delivery.attribute(self.record(), reports)  # replaces the pass in the guest attribute
         delivery.github(self.record(), reports)
         output.say(terminal.table(self.record(), sys.stderr))
         return self._decide()
@@ -86,11 +86,11 @@ class Receipt:
     def _files(self) -> list[str]:
         return [*self.save(), *delivery.files(self.record(), self.options.reports)]
 
-    def _settle(self, lost: list[str]) -> None:
-        """Fail the run if a report could not be written, and write the others again: none of them may show a pass."""
-        if lost:
+    def _fail_if_unwritten(self, errors: list[str]) -> None:
+        """Fail the run if a report could not be written. The other reports are written again: none may show a pass."""
+        if errors:
             means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or the folder was removed")
-            self.checks += [checks.failure("report", f"cannot be written: {shown(text)}", means) for text in lost]
+            self.checks += [checks.failure("report", f"cannot be written: {safe_line(text)}", means) for text in errors]
             self._decide()
             self._files()
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
 def _record(receipts: Sequence[str], file: Path) -> list[Row]:
     runs, wrong = past.runs(receipts)
     try:
-        with measurements.alone(file):
+        with measurements.locked(file):
             rows, more = measurements.load(file) if file.exists() else ([], [])
             recorded = {digest for row in rows for digest in row.receipts}
             wrong += [problem for run in runs for problem in _refused(run, recorded)] + more
@@ -71,7 +71,7 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
         return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT)
 
     if run.digest in recorded:
-        yield problem("the whole", "already recorded", run.digest, "a receipt that is not in the file")
+        yield problem("the whole file", "already recorded", run.digest, "a receipt that is not in the file")
     if run.record["device"] != "cuda":
         yield problem("device", "a run on the CPU does not measure a GPU", run.record["device"], "cuda")
     elif run.record["verdict"] != "pass":
@@ -94,8 +94,8 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
 def _slow(check: Mapping[str, Any]) -> bool:
     """Return True if a warning says that a GPU is slow.
 
-    A warning of a floor that is theoretical, or that one party measured, does not count: the recorded speeds replace
-    such a floor. These floors have a larger distance between warning and failure than the floors of several parties.
+    A warning does not count if its floor is theoretical or was measured by one party, because the recorded speeds
+    replace such a floor. Such a floor is recognized by the large distance between its two limits.
     """
     if check["id"] not in _COMPARED or "value" not in check:
         return False

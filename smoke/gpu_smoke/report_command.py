@@ -32,9 +32,9 @@ def main(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> in
     wanted = targets.take(given, environment)
     options.check_distinct([("RECEIPT", given["receipt"]), *wanted.paths()])
     record = source.read(given["receipt"])
-    lost = [*delivery.files(record, wanted), *delivery.attribute(record, wanted)]
+    errors = [*delivery.files(record, wanted), *delivery.attribute(record, wanted)]
     delivery.github(record, wanted)
     output.say(terminal.table(record, sys.stderr))
-    for text in lost:
+    for text in errors:
         output.say(f"gpu-smoke: cannot be written: {text}")
-    return checks.EXIT_CODES[faults.ENV] if lost else 0
+    return checks.EXIT_CODES[faults.ENV] if errors else 0

@@ -32,7 +32,7 @@ def capability_text(version: tuple[int, int]) -> str:
 class Machine:
     """The GPUs of this machine. `why` is the reason for a machine without GPUs.
 
-    `unreached` names device nodes that torch should be able to use but cannot.
+    `unreached` names device nodes of GPUs that torch should be able to use, and cannot use.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -51,7 +51,7 @@ class Machine:
 def nodes() -> tuple[str, ...]:
     """Return the driver's device nodes.
 
-    A container only has those that it was given, although /proc shows the host's.
+    A container has only the nodes of the GPUs that it was given, although /proc lists all GPUs of the host.
     """
     return tuple(str(path) for path in sorted(DEVICES.glob("nvidia[0-9]*"), key=lambda path: (len(path.name), path)))
 
@@ -69,7 +69,7 @@ def visible() -> list[str]:
 
 
 def probe() -> Machine:
-    """Query torch for its GPUs. This starts CUDA, so it only runs before a test that uses it."""
+    """Query torch for its GPUs. This starts CUDA, so it only runs before a test that uses a GPU."""
     hidden = "CUDA_VISIBLE_DEVICES" in os.environ and not visible()
     unreached = () if hidden else nodes()
     try:
@@ -91,7 +91,7 @@ def probe() -> Machine:
 
 
 def refusal(torch: object) -> str:
-    """Return the reason why this torch has no GPU, if possible in the words of torch."""
+    """Return the reason why this torch has no GPU, if possible with the message of torch."""
     version, built = torch.__version__, torch.version  # type: ignore[attr-defined]
     if built.cuda is None and getattr(built, "hip", None) is None:
         return f"torch {version} is built without CUDA"

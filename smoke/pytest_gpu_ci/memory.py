@@ -54,6 +54,7 @@ class Watch:
             self.before = [before + at_end - at_start for before, at_start, at_end in by_gpu]
 
     def peak_mib(self) -> float:
+        """Return the most MiB that one GPU had allocated during the test."""
         return max(int(self.torch.cuda.max_memory_allocated(gpu)) for gpu in self.gpus) / MIB
 
     def leaked_mib(self) -> list[float]:

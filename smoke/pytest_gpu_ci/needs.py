@@ -20,7 +20,7 @@ SHOWN_OF_NOMINAL = 0.9
 class Needs:
     """The requirements of a test.
 
-    Fields are the markers' arguments. The first `count` GPUs must each fulfil the others.
+    The fields are the arguments of the markers. Each of the first `count` GPUs must fulfil the other requirements.
     """
 
     count: int = 1

@@ -119,11 +119,11 @@ def workers_of(config: pytest.Config) -> int:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Make `-m gpu` and `-m multi_gpu` select every test that needs GPUs, by marker or by fixture."""
     names: list[str] = getattr(item, "fixturenames", [])
-    asked = [marker for marker in item.iter_markers() if marker.name in ("gpu", "multi_gpu")]
-    if not asked and not GPU_FIXTURES & set(names):
+    markers = [marker for marker in item.iter_markers() if marker.name in ("gpu", "multi_gpu")]
+    if not markers and not GPU_FIXTURES & set(names):
         return
     item.add_marker("gpu")
-    wanted, problems = needs.read(asked)
+    wanted, problems = needs.read(markers)
     where = item.nodeid.replace("::", ": ", 1)
     item.stash[Session.PROBLEMS] = [
         problem(f"{where}: {what}", f"got: {got}", f"expected: {expected}") for what, got, expected in problems
@@ -180,8 +180,8 @@ class Worker:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """End a worker whose CUDA failed, after its report is sent. pytest-xdist replaces it, and the other tests run.
 
-        It ends before the worker reports the test as complete. Otherwise pytest-xdist would blame the next test for the
-        crash.
+        The worker ends before it reports the test as complete. Otherwise pytest-xdist would report the next test as
+        crashed.
         """
         if report.when == "teardown" and self.session.death is not None:
             os._exit(WORKER_DIED)

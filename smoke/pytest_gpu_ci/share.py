@@ -1,6 +1,6 @@
 """Choose the GPUs of this process: those of `--gpu-id`, and under pytest-xdist a part of them for each worker.
 
-Both set CUDA_VISIBLE_DEVICES early. CUDA reads it once, at the first call in the process: a module-level
+Both set CUDA_VISIBLE_DEVICES early. CUDA reads the variable once, at the first call in the process: a module-level
 `torch.cuda.is_available()` is enough. The place of a GPU is its position among the GPUs that are already visible, so
 that a GPU which the caller excluded stays excluded (github.com/triton-lang/triton/pull/11831 does the opposite).
 """
@@ -15,7 +15,7 @@ import sys
 from pytest_gpu_ci.machine import visible
 
 # Sockets that stay open until this process ends in any way.
-_held: list[socket.socket] = []
+_reserved_names: list[socket.socket] = []
 
 
 def chosen(gpu_id: str | None) -> tuple[list[str], list[str]]:
@@ -65,23 +65,25 @@ def place_of_worker() -> tuple[int, int] | None:
     name, count = os.environ.get("PYTEST_XDIST_WORKER", ""), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "")
     if not (re.fullmatch(r"gw\d+", name) and count.isdigit()):
         return None
-    own, workers = int(name[2:]), int(count)
+    own_number, workers = int(name[2:]), int(count)
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
-    return next((place for place in places(own, workers) if hold(f"{run}-{place}")), own % workers), workers
+    return next(
+        (place for place in places(own_number, workers) if reserve(f"{run}-{place}")), own_number % workers
+    ), workers
 
 
-def places(own: int, workers: int) -> list[int]:
+def places(own_number: int, workers: int) -> list[int]:
     """Return the places that a worker may try.
 
-    One of the first workers only tries its own, because the others need theirs.
+    One of the first workers only tries its own place, because each of the others needs its own too.
     """
-    return [own] if own < workers else list(range(workers))
+    return [own_number] if own_number < workers else list(range(workers))
 
 
-def hold(name: str) -> bool:
+def reserve(name: str) -> bool:
     """Reserve a name that no other process has.
 
-    The kernel releases it when this process ends, and it leaves no file.
+    The name is an abstract Unix socket: the kernel releases it when this process ends, and no file remains.
     """
     if sys.platform != "linux":
         return False
@@ -91,5 +93,5 @@ def hold(name: str) -> bool:
     except OSError:
         taken.close()
         return False
-    _held.append(taken)
+    _reserved_names.append(taken)
     return True

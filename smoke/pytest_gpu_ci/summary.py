@@ -46,6 +46,7 @@ class Summary:
 
     @property
     def vacuous(self) -> bool:
+        """True if GPU tests were required, and none ran."""
         return self.mode in ("require", "strict") and not self.ran and not self.collects_only
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

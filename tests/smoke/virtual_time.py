@@ -26,7 +26,7 @@ import pytest
 from gpu_smoke import options, receipt
 from gpu_smoke.history import reference_data
 from gpu_smoke.measure import libcuda, nvml
-from gpu_smoke.workers import parent, process, tasks
+from gpu_smoke.workers import parent, process, roles
 
 from .paths import FAKES
 
@@ -125,13 +125,13 @@ class Worker:
         self._end(-signal.SIGKILL)
 
     def readline(self) -> str:
-        """Return the next order, or an empty text at the end of the orders."""
+        """Return the next task, or an empty text at the end of the tasks."""
         while not self.lines and not self.closed:
             self._wait()
         return self.lines.pop(0) if self.lines else ""
 
     def sleep(self, seconds: float) -> bool:
-        """Wait, at most until the end of the orders. Returns True if it has come."""
+        """Wait, at most until the end of the tasks. Returns True if the tasks have ended."""
         self.machine.at(self.machine.now + seconds, self._resume)
         if not self.closed:
             self._wait()
@@ -156,7 +156,7 @@ class Worker:
             if self.killed:
                 return
             try:
-                tasks.ROLES[self.role](self.emit, **self.given)
+                roles.ROLES[self.role](self.emit, **self.given)
             except Exception as error:
                 self.emit("fault", type=type(error).__name__, message=str(error))
             self.emit("done")
@@ -204,7 +204,7 @@ class _Selector(selectors.DefaultSelector):
         return super().select(0)
 
 
-class _Orders:
+class _Tasks:
     """Standard input of the worker that runs now."""
 
     def __init__(self, machine: Machine) -> None:
@@ -221,9 +221,9 @@ def _patched(machine: Machine) -> Iterator[pytest.MonkeyPatch]:
     def sleep(seconds: float) -> None:
         machine.now += seconds
 
-    def select(orders: Any, *_: Any) -> Any:
+    def select(tasks: Any, *_: Any) -> Any:
         assert machine.current
-        return [orders if machine.current.sleep(nvml.PERIOD_SEC) else []]
+        return [tasks if machine.current.sleep(nvml.PERIOD_SEC) else []]
 
     def killpg(pid: int, _: int) -> None:
         [worker] = [worker for worker in machine.workers if worker.pid == pid]
@@ -241,7 +241,7 @@ def _patched(machine: Machine) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(_Selector, "machine", machine, raising=False)
         patch.setattr(process, "subprocess", SimpleNamespace(Popen=Worker, PIPE=None))
         patch.setattr(parent, "selectors", SimpleNamespace(DefaultSelector=_Selector, EVENT_READ=selectors.EVENT_READ))
-        patch.setattr(tasks, "sys", SimpleNamespace(stdin=_Orders(machine)))
+        patch.setattr(roles, "sys", SimpleNamespace(stdin=_Tasks(machine)))
         patch.setattr(nvml, "select", SimpleNamespace(select=select))
         try:
             yield patch

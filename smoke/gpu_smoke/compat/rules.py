@@ -159,7 +159,7 @@ def check(
         problems += _wheel_by_itself(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine)
-    nearest = ways(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
+    nearest = alternatives(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
@@ -247,7 +247,7 @@ def _unknown_of(wheel: Wheel, machine: str) -> Iterator[str]:
         yield f"the list of GPUs that torch {wheel} was compiled for was not read: assumed is {assumed}"
 
 
-def ways(
+def alternatives(
     capability: str,
     branch: int | None,
     wheel: Wheel | None,
@@ -258,7 +258,8 @@ def ways(
 ) -> tuple[Pair, ...]:
     """Return combinations that work instead: one with another wheel, and one with another driver branch.
 
-    Each is the nearest. If neither change is enough, the result has both changes in one combination.
+    Each is the nearest combination of its kind. If neither change is enough, the result is one combination with both
+    changes.
     """
     branches = sorted(data.BRANCHES, key=lambda each: each != PREFERRED_BRANCH)
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]

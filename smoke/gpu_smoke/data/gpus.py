@@ -65,7 +65,7 @@ class Speed(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A published measurement, in one format and size. Without a size it is the best size that its source found."""
+    """A published measurement, in one format and size. If `n` is 0, the size is the best one that the source found."""
 
     value: float
     source: str
@@ -120,10 +120,9 @@ def _fp16(value: float, source: str, n: int = 0) -> Figure:
 
 
 # A STREAM triad reads more than a copy does, so its speed is a lower bound for a copy. GPUs with native bfloat16 are
-# timed in it. The P100
-# gains nothing from float16, because cuBLAS computes its sums in float32 (zzc). The T4 and the P100 are timed in the
-# size of the published measurements. chsasank does not say if its A100 was a module or a card: the table takes the
-# slower card.
+# timed in bfloat16. The P100 gains nothing from float16, because cuBLAS computes its sums in float32 (zzc). The T4 and
+# the P100 are timed in the size of the published measurements. chsasank does not say if the measured A100 was a module
+# or a card: the table takes the slower card.
 GPUS: dict[str, Gpu] = {
     "t4": Gpu(
         ("Tesla T4",), "7.5", 40, 16, "float16", 4096,
@@ -152,7 +151,7 @@ GPUS: dict[str, Gpu] = {
         (Figure(7.81, "zzc164", "float32", 4096), Figure(8.16, "zzc174", "float32", 4096)),
         (Figure(530, "estimate"),),
     ),
-    # In float16, which its 72 W limit like bfloat16, the same card reached 53.8 at 8192 and 52.5 at 10240.
+    # In float16, which the limit of 72 W slows like bfloat16, the same card reached 53.8 at 8192 and 52.5 at 10240.
     "l4": Gpu(
         ("NVIDIA L4",), "8.9", 58, 24, "bfloat16", 8192,
         (_bf16(59.40, "zzc120", 8192), _bf16(56.90, "zzc120", 10240), _bf16(66, "chsasank")),
@@ -197,7 +196,7 @@ GPUS: dict[str, Gpu] = {
         (_bf16(687.9, "h100", 8192), _bf16(797.51, "zzc79", 8192), _bf16(794.5, "stas00")),
         (Figure(2540, "dcgm"), Figure(3004, "h100")), 48,
     ),
-    # Its tensor cores do 0.23 of what those of an H100 do, so no theoretical maximum of its architecture fits it.
+    # The tensor cores of an H20 reach 0.23 of those of an H100, so the theoretical maximum of Hopper does not apply.
     "h20": Gpu(
         ("NVIDIA H20",), "9.0", 78, 96, "bfloat16", 8192,
         (_bf16(138.60, "zzc77", 8192), _bf16(141.86, "zzc")), (Figure(2010, "dcgm"),),

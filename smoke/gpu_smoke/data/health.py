@@ -22,7 +22,7 @@ SOURCES = {
     "does not call single events critical",
 }
 
-# Error codes of NVML (nvml). An unsupported query is no fault. An error that reports a broken GPU is one.
+# Error codes of NVML (nvml). The codes in UNSUPPORTED are no fault. Those in LOST report a broken GPU.
 UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
 OLD_LIBRARY = 13  # an older driver does not have the function, or an older nvidia-ml-py does not
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9

@@ -63,10 +63,10 @@ def _run(path: str, deadline_sec: float) -> int:
             loop.run(stopped)
             findings += loop.group.findings
             code = _report(findings, where, path)
-            left = loop.kill_remaining()
+            unkillable = loop.kill_remaining()
         finally:
             loop.close()
-    if left:
+    if unkillable:
         os._exit(code)  # an ordinary exit could wait for a process inside the driver
     return code
 

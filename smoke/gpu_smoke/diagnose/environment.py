@@ -57,9 +57,9 @@ def _visible(given: str | None) -> Check:
         if name in names[:at]:
             return failure("env.visible", f"{fact}, which names {name} twice: CUDA then sees no GPU", _HIDDEN)
         if gpus and not _names_one(name, len(gpus)):
-            left = f"the first {at} of them" if at else "no GPU"
+            visible_gpus = f"the first {at} of them" if at else "no GPU"
             return failure(
-                "env.visible", f"{fact}, but {name!r} is not one of {len(gpus)} GPUs: CUDA sees {left}", _HIDDEN
+                "env.visible", f"{fact}, but {name!r} is not one of {len(gpus)} GPUs: CUDA sees {visible_gpus}", _HIDDEN
             )
     return Check("env.visible", PASS, fact)
 

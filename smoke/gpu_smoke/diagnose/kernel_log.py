@@ -12,6 +12,7 @@ from ..data.health import UNKNOWN_XID, XIDS
 from ..faults import Meaning
 from .finding import Finding, finding_of
 
+# Files with a copy of the kernel log, for users who may not read /dev/kmsg.
 _COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
 _RECORDS, _TAIL = 20_000, 2**21  # records of /dev/kmsg, and bytes of a copy
 _XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+)")

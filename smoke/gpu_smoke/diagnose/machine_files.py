@@ -20,7 +20,7 @@ _FULL, _LITTLE = 100e6, 1e9
 
 _ALLOCATABLE = "NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu"
 # The command to run next if a container has no GPU.
-_NEXT = {
+_NEXT_COMMANDS = {
     "kubernetes": "kubectl get pod $HOSTNAME -o jsonpath='{.spec.containers[*].resources.limits}'; "
     f"kubectl get nodes -o custom-columns='{_ALLOCATABLE}'; kubectl get pods -A | grep device-plugin",
     "actions": "in the workflow, container: options: --gpus all; on the runner's machine: nvidia-smi -L",
@@ -54,13 +54,13 @@ def place(environment: Mapping[str, str]) -> str:
 def findings(environment: Mapping[str, str]) -> list[Finding]:
     """Return the findings from files, in the order of dependencies."""
     where, gpus = place(environment), _on_pci()
-    missing = has_no_gpu(where)
+    no_gpu_given = has_no_gpu(where)
     return [
-        *_hardware(gpus, missing),
+        *_hardware(gpus, no_gpu_given),
         finding_of(_bound(gpus or [])),
-        finding_of(_loaded(gpus, missing)),
+        finding_of(_loaded(gpus, no_gpu_given)),
         finding_of(_secure_boot(gpus)),
-        _request(where, environment, missing),
+        _request(where, environment, no_gpu_given),
         finding_of(static.shm(machine.shared_memory())),
         finding_of(_disk()),
     ]
@@ -92,10 +92,10 @@ def _on_pci() -> list[Gpu] | None:
     return gpus
 
 
-def _hardware(gpus: list[Gpu] | None, missing: bool) -> Iterator[Finding]:
+def _hardware(gpus: list[Gpu] | None, no_gpu_given: bool) -> Iterator[Finding]:
     if gpus:
         yield finding_of(Check("gpu.hardware", PASS, f"{len(gpus)} on PCI: {', '.join(gpu.address for gpu in gpus)}"))
-    elif gpus is None or machine.windows() or missing:
+    elif gpus is None or machine.windows() or no_gpu_given:
         yield finding_of(Check("gpu.hardware", SKIP, "the GPUs of the machine are not visible from here"))
     else:
         means = Meaning(
@@ -118,11 +118,11 @@ def _bound(gpus: list[Gpu]) -> Check:
     return Check("driver.bound", PASS, "no other driver holds a GPU")
 
 
-def _loaded(gpus: list[Gpu] | None, missing: bool) -> Check:
+def _loaded(gpus: list[Gpu] | None, no_gpu_given: bool) -> Check:
     version = machine.driver()
     if version:
         return Check("driver.loaded", PASS, version)
-    if machine.windows() or missing or not gpus:
+    if machine.windows() or no_gpu_given or not gpus:
         return Check("driver.loaded", SKIP, "the driver of the machine is not visible from here")
     hint = "it is not installed, built for another kernel, or refused: see the kernel log"
     means = Meaning(faults.ENV, faults.FIX_DRIVER, hint)
@@ -143,18 +143,18 @@ def _secure_boot(gpus: list[Gpu] | None) -> Check:
     return failure("secure-boot", "Secure Boot is on, and NVIDIA's driver is not loaded", means)
 
 
-def _request(where: str, environment: Mapping[str, str], missing: bool) -> Finding:
+def _request(where: str, environment: Mapping[str, str], no_gpu_given: bool) -> Finding:
     variable = environment.get("NVIDIA_VISIBLE_DEVICES")
     fact = "NVIDIA_VISIBLE_DEVICES is not set" if variable is None else f"NVIDIA_VISIBLE_DEVICES is {variable!r}"
     if where == "machine":
         return finding_of(Check("gpu.request", SKIP, "this is not a container"))
-    if not missing:
+    if not no_gpu_given:
         return finding_of(Check("gpu.request", PASS, f"this container has {len(_gpu_nodes())}; {fact}"))
     driver = machine.driver()
     seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is visible from here"
     means = Meaning(faults.ENV, faults.FIX_POOL, _HINTS[where])
     return finding_of(
-        failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT[where]
+        failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT_COMMANDS[where]
     )
 
 

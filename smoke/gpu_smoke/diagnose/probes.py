@@ -22,7 +22,7 @@ class ProbeGroup:
         self, on_start: Callable[[WorkerProcess], None], has_no_gpu: bool, deadline: float, time_limit_text: str
     ) -> None:
         self.deadline, self.time_limit_text = deadline, time_limit_text
-        self._left_out = has_no_gpu
+        self._has_no_gpu = has_no_gpu
         self.processes: list[WorkerProcess] = []
         self.findings: list[Finding] = []
         self._on_start = on_start
@@ -68,7 +68,7 @@ class ProbeGroup:
         elif kind == "nvml":
             self.findings += driver.nvml(event)
         elif kind == "libcuda":
-            self.findings += driver.library(machine.driver(), event, self._left_out)
+            self.findings += driver.library(machine.driver(), event, self._has_no_gpu)
         elif kind == "torch":
             self._torch = event
             self.findings.append(driver.torch(event))
@@ -101,7 +101,7 @@ class ProbeGroup:
     def _ready(self, worker: WorkerProcess) -> None:
         if worker.role == "host":
             self.findings.append(finding_of(checks.Check("torch.import", checks.PASS, "torch can be imported")))
-        worker.end_orders()
+        worker.end_tasks()
 
     def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]

@@ -40,28 +40,31 @@ class Row(NamedTuple):
 _TEXT, _ABOVE_ZERO = {"type": "string", "pattern": "."}, {"type": "number", "exclusiveMinimum": 0}
 _FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
     "device": ("the GPU's name, as CUDA has it", _TEXT),
-    "sm": ("its multiprocessors", _ABOVE_ZERO),
-    "check": ("the check whose floor this is", {"type": "string", "enum": ["gemm.speed", "mem.speed"]}),
+    "sm": ("number of multiprocessors of the GPU", _ABOVE_ZERO),
+    "check": ("the check whose floor this row replaces", {"type": "string", "enum": ["gemm.speed", "mem.speed"]}),
     "dtype": ("the format of the numbers; empty for copies", {"type": "string"}),
     "size": ("n of n x n matrices; bytes of a copy", _ABOVE_ZERO),
-    "unit": ("of the three figures that follow", {"type": "string", "enum": ["TFLOPS", "GB/s"]}),
-    "median": ("of all samples", _ABOVE_ZERO),
-    "lowest": ("of all samples", _ABOVE_ZERO),
-    "highest": ("of all samples", _ABOVE_ZERO),
-    "spread": ("highest less lowest, as a share of the median", {"type": "number"}),
-    "samples": ("how many: one for each GPU of each receipt", _ABOVE_ZERO),
-    "driver": ("its version", _TEXT),
-    "torch": ("its version", _TEXT),
-    "date": ("of the latest receipt", {"type": "string", "pattern": r"^\d{4}-\d\d-\d\d$"}),
-    "throttle": ("none where clocks were watched in every receipt", {"type": "string", "enum": ["none", "unknown"]}),
+    "unit": ("unit of median, lowest and highest", {"type": "string", "enum": ["TFLOPS", "GB/s"]}),
+    "median": ("median speed of all samples", _ABOVE_ZERO),
+    "lowest": ("lowest speed of all samples", _ABOVE_ZERO),
+    "highest": ("highest speed of all samples", _ABOVE_ZERO),
+    "spread": ("highest minus lowest, as a share of the median", {"type": "number"}),
+    "samples": ("number of samples: one for each GPU of each receipt", _ABOVE_ZERO),
+    "driver": ("version of the driver", _TEXT),
+    "torch": ("version of torch", _TEXT),
+    "date": ("day of the latest run", {"type": "string", "pattern": r"^\d{4}-\d\d-\d\d$"}),
+    "throttle": (
+        "none if every run monitored the clocks and saw no throttling, otherwise unknown",
+        {"type": "string", "enum": ["none", "unknown"]},
+    ),
     "receipts": (
-        "the digest of each, so that none counts twice",
+        "digests of the receipts, so that no receipt is counted twice",
         {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{16}$"}},
     ),
 }
 FILE: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "What GPUs of one's own reached, for gpu-smoke --specs",
+    "title": "Speeds that were measured on the user's own GPUs, for gpu-smoke --specs",
     "type": "object",
     "properties": {
         "schema": {"type": "string", "enum": [SCHEMA]},
@@ -93,8 +96,8 @@ def text(rows: Sequence[Row]) -> str:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold a lock on the folder of the file, so that no concurrent writer loses its rows."""
+def locked(path: Path) -> Iterator[None]:
+    """Lock the folder of the file, so that two concurrent writers do not overwrite the rows of each other."""
     folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

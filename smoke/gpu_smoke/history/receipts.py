@@ -58,11 +58,11 @@ class Speed(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The bits of one GPU's product. `kind` is as above; `machine` identifies the GPU across machines."""
+    """The bits of one GPU's product. `kind` is that of Speed; `gpu_id` identifies the GPU across machines and runs."""
 
     gpu: int
     kind: tuple[str, int, str, str, int]
-    machine: str
+    gpu_id: str
     bits: str
 
 
@@ -125,15 +125,15 @@ class Run:
         for each in self.record["products"]:
             if gpu := gpus.get(each["gpu"]):
                 kind = (gpu["name"], gpu["sm"], "gemm", each["dtype"], each["n"])
-                machine = gpu["uuid"] or f"{self.digest}:{gpu['index']}"
-                found.append(Product(gpu["index"], kind, machine, each["hash"]))
+                gpu_id = gpu["uuid"] or f"{self.digest}:{gpu['index']}"
+                found.append(Product(gpu["index"], kind, gpu_id, each["hash"]))
         return found
 
     def lanes(self, name: str) -> list[int]:
         """Return the number of PCIe lanes under load for each GPU of a model, if NVML reported it."""
-        gpus, found = self._gpus(), self.record["measured"]
-        told = [each for each in found if each["stage"] == "nvml" and each.get("width")]
-        return [each["width"] for each in told if gpus.get(each["gpu"], {}).get("name") == name]
+        gpus = self._gpus()
+        with_width = [each for each in self.record["measured"] if each["stage"] == "nvml" and each.get("width")]
+        return [each["width"] for each in with_width if gpus.get(each["gpu"], {}).get("name") == name]
 
     def _gpus(self) -> dict[Any, Mapping[str, Any]]:
         return {gpu["index"]: gpu for gpu in self.record["gpus"]}

@@ -68,7 +68,10 @@ def _slowest(kind: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], floa
 
 
 def _kinds(subject: Subject, found: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Group pairs that can be compared: with and without NVLink, if the model links only some of its peers directly."""
+    """Group pairs that can be compared.
+
+    If the model has NVLink to some of its peers only, pairs with and without NVLink are two groups.
+    """
     reach = gpus.MESH.get(subject.key)
     if reach is None:
         return [list(found)]
@@ -86,13 +89,13 @@ def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
         text = f"{subject.place} computed a wrong sum over all GPUs"
         return [failure("allreduce", text, _BROKEN, gpu=subject.index)]
     # The floors are for eight GPUs of one machine. Any other count must only be faster than a bad PCIe link.
-    world = measured["world"]
+    gpu_count = measured["world"]
     floor = gpus.SUM_OF_EIGHT_LANES if subject.key in gpus.EIGHT_LANES else gpus.SUM
-    if world == 8:
+    if gpu_count == 8:
         floor = gpus.ALLREDUCE.get(subject.key, floor)
     value = measured["gbs"]
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": "GB/s", "warn_below": floor}
     if value < floor:
-        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, expected at least {floor:g}"
+        text = f"a sum over {gpu_count} GPUs is slow: {value:.4g} GB/s, expected at least {floor:g}"
         return [Check("allreduce", WARN, text, hint=_LINK, **where)]
     return [Check("allreduce", PASS, f"{value:.4g} GB/s", **where)]

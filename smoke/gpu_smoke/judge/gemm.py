@@ -17,11 +17,11 @@ def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     dtype, on = measured["dtype"], subject.place
     broken = _corrupts(subject)
 
-    def judge(what: str, right: bool, good: str, bad: str, **numbers: Any) -> Check:
+    def judge(check_id: str, right: bool, good: str, bad: str, **numbers: Any) -> Check:
         where = {"gpu": subject.index, "dtype": dtype, **numbers}
         if right:
-            return Check(what, PASS, f"{dtype}: {good}", **where)
-        return failure(what, f"{on} gave {bad}", broken, **where)
+            return Check(check_id, PASS, f"{dtype}: {good}", **where)
+        return failure(check_id, f"{on} gave {bad}", broken, **where)
 
     def error(kind: str, text: str) -> Check:
         limit = getattr(plan.LIMITS[dtype], kind)

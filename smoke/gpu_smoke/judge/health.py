@@ -27,7 +27,7 @@ _SLICE_PROCESSES = {"refused": 3, "text": "the processes of a slice"}
 
 
 def started(event: Mapping[str, Any]) -> Check:
-    """Check that NVML starts. An error that also keeps torch from the GPU is a failure."""
+    """Check that NVML starts. An error that also keeps torch from the GPU is a failure. Any other error is not."""
     code = event.get("refused")
     if code is None:
         return Check("nvml", PASS, f"driver {event['driver']}, {len(event['gpus'])} GPU(s)")
@@ -49,7 +49,7 @@ def skipped(why: str) -> Check:
 
 def all_skipped(why: str, gpu: int | None = None) -> list[Check]:
     """Return every check that needs NVML as skipped, with the reason."""
-    return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
+    return [Check(check_id, SKIP, why, gpu=gpu) for check_id in HEALTH]
 
 
 def not_listed(subject: Subject, uuid: str) -> list[Check]:
@@ -83,41 +83,49 @@ def judge(
         speeds: The checks of measured speeds.
         better_link: The GPU or the earlier runs with a faster PCIe link; empty without one.
     """
-    seen, timed = merged(stages.values()), merged(part for stage, part in stages.items() if stage in TIMED)
+    all_samples = merged(stages.values())
+    timed_samples = merged(samples for stage, samples in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
-    slow = slowdown.stages(speeds, subject.index)
-    gone = lost_gpu(subject, [*before.values(), *after.values(), *seen.refusals.values()])
-    both = {what: (error_of(before[what]) or error_of(after[what]), say) for what, say in _BEFORE_AND_AFTER.items()}
-    link = timed.refusals.get("generation") or timed.refusals.get("width")
+    slow_stages = slowdown.slow_stages(speeds, subject.index)
+    lost = lost_gpu(subject, [*before.values(), *after.values(), *all_samples.refusals.values()])
+    link_error = timed_samples.refusals.get("generation") or timed_samples.refusals.get("width")
     return [
-        *([gone] if gone else []),
+        *([lost] if lost else []),
         _check_unless_refused("mig", subject, error_of(before["mig"]), lambda: _mig(options, subject, before["mig"])),
         *(
-            _check_unless_refused(what, subject, error, partial(say, subject, before[what], after[what]))
-            for what, (error, say) in both.items()
+            _check_unless_refused(
+                check_id,
+                subject,
+                error_of(before[check_id]) or error_of(after[check_id]),
+                partial(judge_values, subject, before[check_id], after[check_id]),
+            )
+            for check_id, judge_values in _BEFORE_AND_AFTER.items()
         ),
         _xid(subject, before["events"], xids),
         _check_unless_refused(
-            "throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, stages, slow)
+            "throttle",
+            subject,
+            all_samples.refusals.get("reasons"),
+            lambda: load.throttle(subject, stages, slow_stages),
         ),
         _check_unless_refused(
             "pcie",
             subject,
-            error_of(before["pcie"]) or error_of(after["pcie"]) or link,
-            lambda: load.pcie(subject, before["pcie"], after["pcie"], timed, h2d, better_link),
+            error_of(before["pcie"]) or error_of(after["pcie"]) or link_error,
+            lambda: load.pcie(subject, before["pcie"], after["pcie"], timed_samples, h2d, better_link),
         ),
         _check_unless_refused(
             "exclusive.processes",
             subject,
             _SLICE_PROCESSES if subject.slice else error_of(before["processes"]),
-            lambda: load.processes(subject, before["processes"], seen),
+            lambda: load.processes(subject, before["processes"], all_samples),
         ),
     ]
 
 
-def certain_failures(subject: Subject, before: Mapping[str, Any], seen: Samples, xids: Sequence[int]) -> list[Check]:
-    """Return the failures that need no last answers of NVML. A stopped run does not wait for these answers."""
-    found = [lost_gpu(subject, [*before.values(), *seen.refusals.values()]), _xid(subject, before["events"], xids)]
+def certain_failures(subject: Subject, before: Mapping[str, Any], samples: Samples, xids: Sequence[int]) -> list[Check]:
+    """Return the failures that are certain without NVML's answers after the work, for a run that was stopped."""
+    found = [lost_gpu(subject, [*before.values(), *samples.refusals.values()]), _xid(subject, before["events"], xids)]
     return [check for check in found if check and check.status in BAD]
 
 
@@ -146,17 +154,20 @@ def hidden_from_cuda(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> li
 
 
 def _check_unless_refused(
-    what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]
+    check_id: str, subject: Subject, error: Mapping[str, Any] | None, judge_answer: Callable[[], Check]
 ) -> Check:
-    return _unanswered(what, subject, error) if error else judged()
+    """Judge NVML's answer, or report the error that NVML gave instead."""
+    return _unanswered(check_id, subject, error) if error else judge_answer()
 
 
-def _unanswered(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
+def _unanswered(check_id: str, subject: Subject, error: Mapping[str, Any]) -> Check:
     """Return a check that NVML refused: skipped if NVML does not support it on this GPU, else a warning."""
     text = f"NVML does not report it: {error['text']}"
     if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
-        return Check(what, SKIP, text, gpu=subject.index)
-    return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="NVML should not return this error")
+        return Check(check_id, SKIP, text, gpu=subject.index)
+    return Check(
+        check_id, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="NVML should not return this error"
+    )
 
 
 def _mig(options: Options, subject: Subject, mode: Mapping[str, Any]) -> Check:
@@ -227,7 +238,7 @@ def _recovery(subject: Subject, _: Any, after: Any) -> Check:
 
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
-    """Judge the Xids of a GPU. Returns None if there were none. An unidentified GPU has no number (`gpu`)."""
+    """Judge the Xids of a GPU. Returns None if there were none. `gpu` is None for a GPU that is not in the run."""
     meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
     action = next((each.action for each in meanings.values() if each.action), "")
@@ -248,6 +259,7 @@ def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
     return Check("xid", PASS, "none during the check", gpu=subject.index)
 
 
+# The function that judges each field of NVML by its values before and after the work.
 _BEFORE_AND_AFTER: dict[str, Callable[[Subject, Any, Any], Check]] = {
     "ecc": _ecc,
     "remap": _remap,

@@ -15,10 +15,10 @@ from ..history.receipts import Product, Run, Speed
 
 # The number of earlier runs that a failure requires. A single earlier run could itself be the exception.
 ENOUGH = 3
-# cuBLAS gives the same bits for the same version, architecture and number of multiprocessors, on one stream
-# (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). It is unlikely that two other GPUs are broken in the same
-# way.
-WITNESSES = 2
+# The number of other GPUs with equal bits that a failure requires: it is unlikely that two GPUs are broken in the same
+# way. cuBLAS gives the same bits for the same version, architecture and number of multiprocessors, on one stream
+# (docs.nvidia.com/cuda/cublas, "Results Reproducibility").
+REQUIRED_GPUS = 2
 _SLOW = "slower than this model in earlier runs: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
 _FIRST = "keep this receipt with the others: the next run is compared with it"
 _CUBLAS = "a different cuBLAS or CUBLAS_WORKSPACE_CONFIG also changes bits: compare both, and run it on a third machine"
@@ -37,17 +37,23 @@ def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
     ]
 
 
-def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
+def _speed(now: Run, speed: Speed, passed: Sequence[Run], receipt_count: int) -> Check:
     model, _, check, dtype, _ = speed.kind
-    what, on = f"{check.partition('.')[0]}.history", place("cuda", speed.gpu)
+    check_id, on = f"{check.partition('.')[0]}.history", place("cuda", speed.gpu)
     where: dict[str, Any] = {"gpu": speed.gpu, "dtype": dtype}
-    alike = [[s.value for s in run.speeds if s.kind == speed.kind] for run in passed if run.software == now.software]
-    before = [value for values in alike for value in values]
-    if not before:
+    comparable = [
+        [s.value for s in run.speeds if s.kind == speed.kind] for run in passed if run.software == now.software
+    ]
+    earlier_values = [value for values in comparable for value in values]
+    if not earlier_values:
         cuda, branch = now.software
         same = f"{model} with CUDA {cuda} and driver branch {branch}"
-        return Check(what, WARN, _nothing_to_compare(on, given, same), hint=_FIRST, **where)
-    count, median, lowest = sum(bool(values) for values in alike), statistics.median(before), min(before)
+        return Check(check_id, WARN, _nothing_to_compare(on, receipt_count, same), hint=_FIRST, **where)
+    count, median, lowest = (
+        sum(bool(values) for values in comparable),
+        statistics.median(earlier_values),
+        min(earlier_values),
+    )
     share = round(speed.value / median, 4)
     where |= {"value": share, "unit": "of the median of earlier runs", "warn_below": gpus.PEERS_WARN}
     # A speed with which an earlier run passed does not fail. Example: the power limit of a warm T4 holds it to little
@@ -56,33 +62,33 @@ def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
     where |= {"fail_below": limit} if limit else {}
     of = "1 earlier run" if count == 1 else f"{count} earlier runs"
     text = f"{speed.value:.4g} {speed.unit}, {share:.1%} of {median:.4g}, the median of {of}"
-    text += f" ({lowest:.4g} to {max(before):.4g})"
+    text += f" ({lowest:.4g} to {max(earlier_values):.4g})"
     if share >= gpus.PEERS_WARN:
-        return Check(what, PASS, text, **where)
+        return Check(check_id, PASS, text, **where)
     slow = f"{on} is slower than {model} in earlier runs: {text}"
     if share >= limit:
-        return Check(what, WARN, slow, hint=_SLOW, **where)
-    return failure(what, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)
+        return Check(check_id, WARN, slow, hint=_SLOW, **where)
+    return failure(check_id, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)
 
 
-def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> Check:
+def _product(now: Run, product: Product, passed: Sequence[Run], receipt_count: int) -> Check:
     model, _, _, dtype, _ = product.kind
     on = place("cuda", product.gpu)
     where: dict[str, Any] = {"gpu": product.gpu, "dtype": dtype}
-    alike = [run for run in passed if (run.torch, run.driver) == (now.torch, now.driver)]
-    seen = {(p.machine, p.bits) for run in alike for p in run.products if p.kind == product.kind}
-    if not seen:
+    comparable = [run for run in passed if (run.torch, run.driver) == (now.torch, now.driver)]
+    earlier_products = {(p.gpu_id, p.bits) for run in comparable for p in run.products if p.kind == product.kind}
+    if not earlier_products:
         same = f"{model} with torch {now.torch} and driver {now.driver or 'unknown'}"
-        return Check("gemm.hash", WARN, _nothing_to_compare(on, given, same), hint=_FIRST, **where)
-    votes = Counter(bits for _, bits in seen)
-    against = max((count for bits, count in votes.items() if bits != product.bits), default=0)
-    gpus_before = "1 GPU" if len(seen) == 1 else f"{len(seen)} GPUs"
-    if not against:
+        return Check("gemm.hash", WARN, _nothing_to_compare(on, receipt_count, same), hint=_FIRST, **where)
+    votes = Counter(bits for _, bits in earlier_products)
+    most_equal = max((count for bits, count in votes.items() if bits != product.bits), default=0)
+    gpus_before = "1 GPU" if len(earlier_products) == 1 else f"{len(earlier_products)} GPUs"
+    if not most_equal:
         return Check("gemm.hash", PASS, f"{dtype}: the same bits as on {gpus_before} of earlier runs", **where)
     # A GPU cannot confirm itself: a broken one may corrupt data in the same way each time.
-    backed = any(bits == product.bits and machine != product.machine for machine, bits in seen)
-    text = f"{on} gave another {dtype} product than {against} {model} in earlier runs with this torch and driver"
-    if backed or against < WITNESSES:
+    confirmed = any(bits == product.bits and gpu_id != product.gpu_id for gpu_id, bits in earlier_products)
+    text = f"{on} gave another {dtype} product than {most_equal} {model} in earlier runs with this torch and driver"
+    if confirmed or most_equal < REQUIRED_GPUS:
         return Check("gemm.hash", WARN, text, hint=_CUBLAS, **where)
     hint = f"{on} corrupts data: take the machine out of service and keep this receipt; or {_CUBLAS}"
     return failure("gemm.hash", text, Meaning(faults.GPU, faults.REPLACE, hint), **where)
@@ -94,12 +100,14 @@ def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
     The text is empty if an earlier run had as few lanes, or if fewer than ENOUGH runs are known. Generations of PCIe
     are not compared, because they differ between hosts of one machine type.
     """
-    before = [found for run in earlier if run.passed and (found := run.lanes(model))]
-    if len(before) < ENOUGH:
+    earlier_values = [found for run in earlier if run.passed and (found := run.lanes(model))]
+    if len(earlier_values) < ENOUGH:
         return ""
-    least = min(min(found) for found in before)
-    return f"{len(before)} earlier runs had x{least}" if least > lanes else ""
+    least = min(min(found) for found in earlier_values)
+    return f"{len(earlier_values)} earlier runs had x{least}" if least > lanes else ""
 
 
-def _nothing_to_compare(on: str, given: int, same: str) -> str:
-    return f"{on} has no earlier run to compare with: none of {given} receipts is from a run that passed on {same}"
+def _nothing_to_compare(on: str, receipt_count: int, same: str) -> str:
+    return (
+        f"{on} has no earlier run to compare with: none of {receipt_count} receipts is from a run that passed on {same}"
+    )

@@ -36,23 +36,23 @@ class Link(NamedTuple):
 
 
 def throttle(subject: Subject, stages: Mapping[str, Samples], slow: Collection[str]) -> Check:
-    """Judge the reasons that lower a GPU's clocks. They fail only if a stage was slow too, else they warn.
+    """Judge the reasons that lower a GPU's clocks. The check warns, and fails if a throttled stage was slow too.
 
     Args:
         subject: The GPU.
         stages: NVML's samples of the GPU, by stage.
         slow: The stages whose speed was below its floor.
     """
-    seen = merged(stages.values())
-    where: dict[str, Any] = {"gpu": subject.index, "value": seen.highest.get("temperature"), "unit": "°C"}
-    if counts := _abnormal_reasons(seen):
-        watched = merged(seen for stage, seen in stages.items() if stage in TIMED)
+    samples = merged(stages.values())
+    where: dict[str, Any] = {"gpu": subject.index, "value": samples.highest.get("temperature"), "unit": "°C"}
+    if counts := _abnormal_reasons(samples):
+        timed_samples = merged(part for stage, part in stages.items() if stage in TIMED)
         lasting = [
             _abnormal_reasons(part)
             for stage in sorted(slow)
             if (part := stages.get(stage)) and _throttled_for_long(part)
         ]
-        if lasting and watched.loaded >= health.THROTTLED_SAMPLES:
+        if lasting and timed_samples.loaded >= health.THROTTLED_SAMPLES:
             text = f"{subject.place} is slow and throttled: {lasting[0]}"
             means = Meaning(
                 faults.PERF, faults.REPLACE, "the GPU is too hot or gets too little power: replace the machine"
@@ -60,53 +60,58 @@ def throttle(subject: Subject, stages: Mapping[str, Samples], slow: Collection[s
             return failure("throttle", text, means, **where)
         hint = "short moments are normal on cards without a fan; if it lasts, check cooling and power"
         return Check("throttle", WARN, f"{subject.place} was throttled: {counts}", hint=hint, **where)
-    if seen.loaded < health.ENOUGH:
+    if samples.loaded < health.ENOUGH:
         return Check("throttle", SKIP, _FEW, gpu=subject.index)
-    if slowed := seen.reasons[health.HW_SLOWDOWN]:
-        text = f"{subject.place}: HwSlowdown in {slowed} of {seen.loaded} samples, without a cause"
+    if slowed := samples.reasons[health.HW_SLOWDOWN]:
+        text = f"{subject.place}: HwSlowdown in {slowed} of {samples.loaded} samples, without a cause"
         return Check("throttle", WARN, text, hint="a change of clocks also causes this for a moment", **where)
-    capped = seen.share_of(health.POWER_CAP)
+    capped = samples.share_of(health.POWER_CAP)
     normal = " (normal on this card)" if capped and subject.key in health.CAPPED else ""
-    return Check("throttle", PASS, f"at its power limit in {capped:.0%} of {seen.loaded} samples{normal}", **where)
+    return Check("throttle", PASS, f"at its power limit in {capped:.0%} of {samples.loaded} samples{normal}", **where)
 
 
-def _abnormal_reasons(seen: Samples) -> str:
+def _abnormal_reasons(samples: Samples) -> str:
     """Return the abnormal reasons for low clocks, each with its number of samples; empty if there were none."""
-    wrong = [(name, seen.reasons[bit]) for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]
-    return ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong)
+    wrong = [(name, samples.reasons[bit]) for bit, name in health.WRONG_REASONS.items() if samples.reasons[bit]]
+    return ", ".join(f"{name} in {count} of {samples.loaded} samples" for name, count in wrong)
 
 
-def _throttled_for_long(seen: Samples) -> bool:
-    return max(seen.share_of(bit) for bit in health.WRONG_REASONS) >= health.THROTTLED_SHARE
+def _throttled_for_long(samples: Samples) -> bool:
+    return max(samples.share_of(bit) for bit in health.WRONG_REASONS) >= health.THROTTLED_SHARE
 
 
-def link(seen: Samples) -> Link | None:
+def link(samples: Samples) -> Link | None:
     """Return the best link that a GPU had under load; None if there are too few samples or NVML does not report it."""
-    if seen.loaded < health.ENOUGH:
+    if samples.loaded < health.ENOUGH:
         return None
-    found = Link(*(int(seen.highest.get(name, 0)) for name in Link._fields))
+    found = Link(*(int(samples.highest.get(name, 0)) for name in Link._fields))
     return found if all(found) else None
 
 
-def narrow(most: Any, seen: Samples) -> str:
-    """Describe a PCIe link that is below its maximum under load; empty for any other link, also an unknown one."""
-    has = link(seen)
-    if not isinstance(most, Mapping) or "generation" not in most or not has:
+def narrow(maximum: Any, samples: Samples) -> str:
+    """Describe a PCIe link that is below its maximum under load. The text is empty for any other or unknown link."""
+    has = link(samples)
+    if not isinstance(maximum, Mapping) or "generation" not in maximum or not has:
         return ""
-    if has.generation >= most["generation"] and has.width >= most["width"]:
+    if has.generation >= maximum["generation"] and has.width >= maximum["width"]:
         return ""
-    return f"{has}, of a maximum of {Link(most['generation'], most['width'])}"
+    return f"{has}, of a maximum of {Link(maximum['generation'], maximum['width'])}"
 
 
 def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
-    """Describe a GPU of the same model in this machine with a faster link, or an empty text."""
+    """Describe a GPU of the same model in this machine with a faster link. The text is empty if there is none."""
     own = links[subject].gbs
     better = [(other, each) for other, each in links.items() if other.name == subject.name and each.gbs > own]
     return "".join(f"{other.place} has {each}" for other, each in better[:1])
 
 
 def pcie(
-    subject: Subject, before: Mapping[str, Any], after: Mapping[str, Any], seen: Samples, h2d: float | None, better: str
+    subject: Subject,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    samples: Samples,
+    h2d: float | None,
+    better: str,
 ) -> Check:
     """Judge the link of a GPU to the host.
 
@@ -120,15 +125,15 @@ def pcie(
         subject: The GPU.
         before: NVML's answers before the work, with the maximum of the link.
         after: NVML's answers after the work.
-        seen: The samples in timed stages.
+        samples: The samples in timed stages.
         h2d: The speed of copies from the host in GB/s; None if it was not measured.
         better: The GPU or the earlier runs with a better link; empty without one.
     """
     replays = (after["replays"] or 0) - (before["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}
     means = Meaning(faults.PERF, faults.REPLACE, "reseat the card if possible, otherwise replace the machine")
-    has, least = link(seen), Link(*health.LINKS.get(subject.key, (0, 0)))
-    short = narrow(before, seen)
+    has, least = link(samples), Link(*health.LINKS.get(subject.key, (0, 0)))
+    short = narrow(before, samples)
     if short and has and (why := _degraded(subject, has, least, h2d, better)):
         return failure(
             "pcie", f"{subject.place} has a slow link to the host under load: {short}; {why}", means, **where
@@ -138,7 +143,7 @@ def pcie(
         return failure("pcie", text, means, **where)
     if not has:
         return Check(
-            "pcie", SKIP, _FEW if seen.loaded < health.ENOUGH else "NVML does not report it", gpu=subject.index
+            "pcie", SKIP, _FEW if samples.loaded < health.ENOUGH else "NVML does not report it", gpu=subject.index
         )
     if has.gbs < least.gbs:
         text = f"{subject.place} has {has}, DCGM requires {least} of {subject.name}"
@@ -180,11 +185,11 @@ def nvlink(subject: Subject, before: Mapping[str, Any], after: Mapping[str, Any]
     return Check("nvlink", PASS, text, **where)
 
 
-def unequal(up: Mapping[Subject, int]) -> list[Check]:
+def unequal(active_links: Mapping[Subject, int]) -> list[Check]:
     """Fail GPUs with fewer active links than another GPU of their model here. A link that no GPU uses is no fault."""
     found = []
-    for subject, links in up.items():
-        most = max(others for other, others in up.items() if other.name == subject.name)
+    for subject, links in active_links.items():
+        most = max(others for other, others in active_links.items() if other.name == subject.name)
         if links < most:
             text = f"{subject.place} has {links} NVLinks up, another {subject.name} here has {most}"
             means = Meaning(faults.GPU, faults.REPLACE, "a link is down: nvidia-smi nvlink -s lists the links")
@@ -192,9 +197,9 @@ def unequal(up: Mapping[Subject, int]) -> list[Check]:
     return found
 
 
-def processes(subject: Subject, before: Sequence[int], seen: Samples) -> Check:
+def processes(subject: Subject, before: Sequence[int], samples: Samples) -> Check:
     """Check that no other process used the GPU before or during the check."""
-    others = max(len(before), seen.other_processes)
+    others = max(len(before), samples.other_processes)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(others), "fail_above": 0}
     if not others:
         return Check("exclusive.processes", PASS, "no other process", **where)

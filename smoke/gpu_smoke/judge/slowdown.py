@@ -21,45 +21,48 @@ STAGES = {
 _LINKS = ("h2d", "d2h")
 
 
-def slow(check: Check) -> bool:
+def is_slow(check: Check) -> bool:
     """Return True if a speed was below its floor. A speed without a floor also warns, and is not slow."""
     below = check.status == WARN and check.warn_below is not None
     return check.id in STAGES and (below or (check.status in BAD and check.severity == faults.PERF))
 
 
-def stages(checks: Iterable[Check], gpu: int | None) -> set[str]:
-    """Return the stages in which a GPU was slow. Copies from and to the host are left out: they need no high clock."""
-    return {STAGES[check.id] for check in checks if check.gpu == gpu and check.id not in _LINKS and slow(check)}
+def slow_stages(checks: Iterable[Check], gpu: int | None) -> set[str]:
+    """Return the stages in which a GPU was slow.
+
+    Copies from and to the host are left out, because they need no high clock.
+    """
+    return {STAGES[check.id] for check in checks if check.gpu == gpu and check.id not in _LINKS and is_slow(check)}
 
 
-def with_cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Samples) -> Check:
+def with_cause(check: Check, subject: Subject, state: Mapping[str, Any], samples: Samples) -> Check:
     """Return a check of a slow speed with the cause as its hint. Any other check is returned unchanged."""
-    if not slow(check) or seen.loaded < health.ENOUGH:
+    if not is_slow(check) or samples.loaded < health.ENOUGH:
         return check
-    action, hint = _cause(check, subject, state, seen)
+    action, hint = _cause(check, subject, state, samples)
     return replace(check, hint=hint, action=action if check.status in BAD else check.action)
 
 
-def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Samples) -> tuple[str, str]:
-    if seen.other_processes:
+def _cause(check: Check, subject: Subject, state: Mapping[str, Any], samples: Samples) -> tuple[str, str]:
+    if samples.other_processes:
         return faults.FIX_POOL, "another process used the GPU at the same time: give jobs whole GPUs"
-    if wrong := [name for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]:
-        hot = f" at {seen.highest['temperature']:g} °C" if "temperature" in seen.highest else ""
+    if wrong := [name for bit, name in health.WRONG_REASONS.items() if samples.reasons[bit]]:
+        hot = f" at {samples.highest['temperature']:g} °C" if "temperature" in samples.highest else ""
         return faults.REPLACE, f"{' and '.join(wrong)} throttled the GPU{hot}: replace the machine"
-    if check.id in _LINKS and (short := load.narrow(state["pcie"], seen)):
+    if check.id in _LINKS and (short := load.narrow(state["pcie"], samples)):
         text = (
             f"its PCIe link was {short}: compare with another machine of this type, then reseat the card or replace it"
         )
         return faults.REPLACE, text
-    if capped := _capped(subject, state["power"], seen):
+    if capped := _capped(subject, state["power"], samples):
         return capped
     return faults.REPLACE, "no throttling and no other process: the GPU itself is slow, replace it"
 
 
-def _capped(subject: Subject, power: Any, seen: Samples) -> tuple[str, str] | None:
+def _capped(subject: Subject, power: Any, samples: Samples) -> tuple[str, str] | None:
     """Return the action and the hint if the power limit explains a low speed, else None."""
-    drawn = seen.highest.get("power", 0.0)
-    if not seen.reasons[health.POWER_CAP] or not isinstance(power, Mapping) or error_of(power):
+    drawn = samples.highest.get("power", 0.0)
+    if not samples.reasons[health.POWER_CAP] or not isinstance(power, Mapping) or error_of(power):
         return None
     limit, default = power["limit"], power["default"]
     if limit < default:

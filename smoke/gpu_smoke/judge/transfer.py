@@ -25,14 +25,14 @@ def host(subject: Subject, measured: dict[str, Any]) -> list[Check]:
         text = f"{subject.place} returned other data than it was sent"
         hint = "the GPU or its PCIe link corrupts data: take the machine out of service and keep this receipt"
         return [failure("h2d", text, Meaning(faults.GPU, faults.REPLACE, hint), gpu=subject.index)]
-    return [_direction(what, subject, measured[what]) for what in ("h2d", "d2h")]
+    return [_direction(check_id, subject, measured[check_id]) for check_id in ("h2d", "d2h")]
 
 
-def _direction(what: str, subject: Subject, value: float) -> Check:
+def _direction(check_id: str, subject: Subject, value: float) -> Check:
     floor = subject.row.host if subject.row else None
     if floor is None and not subject.on_cpu and value is not None and speed.is_speed(value):
         text = f"{value:.4g} GB/s; only reported, no floor is published"
-        return Check(what, SKIP, text, gpu=subject.index, value=value, unit="GB/s")
+        return Check(check_id, SKIP, text, gpu=subject.index, value=value, unit="GB/s")
     # aznhc's number is the floor itself. A VM that encrypts its memory copies far slower and is healthy.
     known = Speed(floor or 0, ("aznhc",), warn=1.0, fail=0.0)
-    return speed.judge(what, subject, value, "GB/s", known, _LINK)
+    return speed.judge(check_id, subject, value, "GB/s", known, _LINK)

@@ -24,7 +24,7 @@ def _broken(subject: Subject) -> Meaning:
 def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     """Check that all of the memory is present and that no other process uses it."""
     if subject.on_cpu:
-        return [Check(what, SKIP, "not checked on the CPU") for what in ("mem.total", "exclusive")]
+        return [Check(check_id, SKIP, "not checked on the CPU") for check_id in ("mem.total", "exclusive")]
     return [_total(subject), _exclusive(subject, measured["free"], measured["total"])]
 
 

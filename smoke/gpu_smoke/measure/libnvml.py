@@ -177,9 +177,9 @@ def _get(name: str, *given: Any) -> Any:
     """Call a function. Return None, its only result, or the list of its results, as Python numbers."""
     takes, gives, symbol = _GETTERS[name]
     arguments = [kind(each) if isinstance(each, int) else each for kind, each in zip(takes, given, strict=True)]
-    room = [kind() for kind in gives]
-    _call(symbol or name, *arguments, *(byref(each) for each in room))
-    results = [getattr(each, "value", each) for each in room]  # structures and handles have no value attribute
+    results = [kind() for kind in gives]
+    _call(symbol or name, *arguments, *(byref(each) for each in results))
+    results = [getattr(each, "value", each) for each in results]  # structures and handles have no value attribute
     return results if len(results) > 1 else next(iter(results), None)
 
 
@@ -198,9 +198,9 @@ def _list(name: str, kind: Any, *given: Any) -> list[Any]:
         if error.value != NVML_ERROR_INSUFFICIENT_SIZE:
             raise
     count.value = count.value * 2 + 5
-    room = (kind * count.value)()
-    _call(name, *given, byref(count), room)
-    return list(room[: count.value])
+    results = (kind * count.value)()
+    _call(name, *given, byref(count), results)
+    return list(results[: count.value])
 
 
 def _call(symbol: str, *given: Any) -> None:

@@ -24,11 +24,11 @@ def free(torch: Any, target: Any) -> dict[str, Any]:
 
 def pattern(torch: Any, target: Any) -> dict[str, Any]:
     """Fill nearly all free memory, read it back, and repeat with every bit inverted."""
-    size, room = (MIB, 4 * MIB) if target.type == "cpu" else (CHUNK, torch.cuda.mem_get_info(target)[0] - SPARE)
+    size, usable_bytes = (MIB, 4 * MIB) if target.type == "cpu" else (CHUNK, torch.cuda.mem_get_info(target)[0] - SPARE)
     count = size // 4
     base = torch.arange(count, dtype=torch.int32, device=target) * FACTOR
     check = torch.empty_like(base)
-    chunks = [torch.empty_like(base) for _ in range(max(0, room // size - 2))]
+    chunks = [torch.empty_like(base) for _ in range(max(0, usable_bytes // size - 2))]
     wrong = 0
     for seed in SEEDS:
         for number, chunk in enumerate(chunks):  # each chunk differs, so that a wrong address is found
@@ -58,15 +58,15 @@ def copies(torch: Any, target: Any) -> dict[str, Any]:
     count = (256 * MIB if on_gpu else MIB) // 4
     source = torch.arange(count, dtype=torch.int32, pin_memory=on_gpu)
     back = torch.zeros(count, dtype=torch.int32, pin_memory=on_gpu)
-    there = torch.zeros(count, dtype=torch.int32, device=target)
+    on_device = torch.zeros(count, dtype=torch.int32, device=target)
 
     def send(_: int) -> Any:
-        return there.copy_(source, non_blocking=True)
+        return on_device.copy_(source, non_blocking=True)
 
     if on_gpu:
         warm(torch, target, send, LINK_WARM_SEC)
     up = timed_link(torch, target, send)
-    down = timed_link(torch, target, lambda _: back.copy_(there, non_blocking=True))
+    down = timed_link(torch, target, lambda _: back.copy_(on_device, non_blocking=True))
     same = bool(torch.equal(source, back))
     return {"bytes": 4 * count, "h2d": _gbs(4 * count, up), "d2h": _gbs(4 * count, down), "same": same}
 

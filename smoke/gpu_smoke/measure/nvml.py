@@ -23,10 +23,10 @@ _INVALID_ARGUMENT = 2
 _NO_MORE = (10, 15)  # NVML errors: no event arrived in time, or a GPU is lost, which the next sample reports
 
 
-def watch(emit: Callable[..., None], orders: TextIO) -> None:
-    """Report the state of all GPUs, take samples until the orders end, then report the state again.
+def watch(emit: Callable[..., None], tasks: TextIO) -> None:
+    """Report the state of all GPUs, take samples until the parent closes the input, then report the state again.
 
-    Xids are reported as they occur.
+    `tasks` is the standard input, on which this role gets no tasks. Xids are reported as they occur.
     """
     emit("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
     lib = _library()
@@ -39,7 +39,7 @@ def watch(emit: Callable[..., None], orders: TextIO) -> None:
     events = _ask(lib, lambda _: lib.nvmlEventSetCreate())
     driver = _text(lib.nvmlSystemGetDriverVersion())
     emit("nvml", driver=driver, gpus=[_state(lib, handle) | _registered(lib, events, handle) for handle in handles])
-    while not select.select([orders], [], [], PERIOD_SEC)[0]:
+    while not select.select([tasks], [], [], PERIOD_SEC)[0]:
         for xid in _xids(lib, events):
             emit("xid", **xid)
         emit("sample", gpus=[_read(lib, handle, _SAMPLE) for handle in handles])

@@ -16,11 +16,11 @@ def copy_pairs(torch: Any, _: Any, count: int) -> dict[str, Any]:
     """Copy between every ordered pair of GPUs, compare the results, and time the copies."""
     devices = [torch.device("cuda", index) for index in range(count)]
     # Each GPU has the same numbers, so each can check by itself what arrives.
-    known = [torch.arange(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
-    there = [torch.zeros(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
-    _warm(torch, known, there)
+    sent = [torch.arange(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
+    received = [torch.zeros(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
+    _warm(torch, sent, received)
     pairs = [
-        {"from": one, "to": other, **_copy(torch, known[one], there[other], known[other])}
+        {"from": one, "to": other, **_copy(torch, sent[one], received[other], sent[other])}
         for one in range(count)
         for other in range(count)
         if one != other
@@ -28,24 +28,24 @@ def copy_pairs(torch: Any, _: Any, count: int) -> dict[str, Any]:
     return {"pairs": pairs, "bytes": COPY_SIZE}
 
 
-def _warm(torch: Any, known: list[Any], there: list[Any]) -> None:
+def _warm(torch: Any, sent: list[Any], received: list[Any]) -> None:
     """Copy from every GPU to the next one at the same time, until all clocks have risen."""
     began = time.perf_counter()
     while time.perf_counter() - began < WARM_SEC:
-        for source, target in zip(known, [*there[1:], there[0]], strict=True):
+        for source, target in zip(sent, [*received[1:], received[0]], strict=True):
             torch.cuda.set_device(source.device)
             target.copy_(source)
-        for source in known:
+        for source in sent:
             torch.cuda.synchronize(source.device)
 
 
-def _copy(torch: Any, source: Any, there: Any, expected: Any) -> dict[str, Any]:
-    there.zero_()
+def _copy(torch: Any, source: Any, received: Any, expected: Any) -> dict[str, Any]:
+    received.zero_()
     torch.cuda.set_device(source.device)
-    took = timed_link(torch, source.device, lambda _: there.copy_(source))
+    took = timed_link(torch, source.device, lambda _: received.copy_(source))
     return {
-        "direct": bool(torch.cuda.can_device_access_peer(source.device, there.device)),
-        "same": bool(torch.equal(there, expected)),
+        "direct": bool(torch.cuda.can_device_access_peer(source.device, received.device)),
+        "same": bool(torch.equal(received, expected)),
         "gbs": round(COPY_SIZE / took["median_sec"] / 1e9, 3),
     }
 

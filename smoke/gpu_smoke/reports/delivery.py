@@ -35,13 +35,13 @@ def first(record: Record, targets: Targets) -> Iterator[tuple[str, str, str]]:
 
 def files(record: Record, targets: Targets) -> list[str]:
     """Write every requested file. Returns the errors of those that could not be written."""
-    lost = []
+    errors = []
     for name, path in targets.paths():
         try:
             write(path, FORMS[name](record))
         except Exception as error:  # an error of this program in one format must not affect the others or the verdict
-            lost.append(f"{name} {path}: {reason(error)}")
-    return lost
+            errors.append(f"{name} {path}: {reason(error)}")
+    return errors
 
 
 def attribute(record: Record, targets: Targets) -> list[str]:

@@ -1,4 +1,4 @@
-"""The verdict as a guest attribute of a Compute Engine VM, in the form that our boot script writes."""
+"""The verdict as a guest attribute of a Compute Engine VM, in the form that the boot script of gpu-ci writes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import re
 from collections.abc import Mapping
 
-from .record import Record, shown
+from .record import Record, safe_line
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,100}/[A-Za-z0-9_-]{1,100}")
-SUMMARY_BYTES = 900  # the boot script keeps this much of a summary
+SUMMARY_BYTES = 900  # the boot script also cuts a summary at this size
 TIMEOUT_SEC = 5.0  # the metadata server may hang
 
 
 def guest_attribute(record: Record) -> str:
     """Return a short JSON text with the verdict, the exit code, and the summary, which may be cut."""
-    summary = shown(record["summary"])
+    summary = safe_line(record["summary"])
     while len(json.dumps(summary)) > SUMMARY_BYTES:
         summary = summary[: len(summary) * 9 // 10]
     found = {"verdict": record["verdict"], "exit_code": record.get("exit_code"), "summary": summary}

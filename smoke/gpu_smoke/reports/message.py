@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .record import Record, bad, cut, shown
+from .record import Record, bad, cut, safe_line
 
 # Kubernetes keeps 4096 bytes of a termination message (kubernetes.io, "Determine the Reason for Pod Failure").
 MESSAGE_BYTES = 4000
@@ -14,7 +14,7 @@ def message(record: Record) -> str:
     A pass has only the summary.
     """
     wrong = bad(record)
-    lines = [shown(record["summary"])]
-    lines += [f"hint: {shown(wrong[0]['hint'])}"] if wrong and wrong[0].get("hint") else []
-    lines += [f"{shown(check['id'], 100)}: {shown(check['message'], 300)}" for check in wrong]
+    lines = [safe_line(record["summary"])]
+    lines += [f"hint: {safe_line(wrong[0]['hint'])}"] if wrong and wrong[0].get("hint") else []
+    lines += [f"{safe_line(check['id'], 100)}: {safe_line(check['message'], 300)}" for check in wrong]
     return cut("\n".join(lines) + "\n", MESSAGE_BYTES)

@@ -11,7 +11,7 @@ import calendar
 import time
 from typing import Any
 
-from .record import BOUNDS, PASS, Record, number, shown, worst_first
+from .record import BOUNDS, PASS, Record, number, safe_line, worst_first
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -46,7 +46,7 @@ def _samples(record: Record) -> dict[str, dict[Labels, float]]:
 
     def put(metric: str, value: Any, *labels: tuple[str, Any]) -> None:
         if (known := number(value)) is not None:
-            where = tuple((name, shown(label, 200)) for name, label in (*common, *labels))
+            where = tuple((name, safe_line(label, 200)) for name, label in (*common, *labels))
             samples[metric].setdefault(where, known)
 
     put("gpu_smoke_ok", int(record["verdict"] == PASS))
@@ -77,7 +77,7 @@ _GPU = {"gpu": "index", "name": "name", "uuid": "uuid", "compute_capability": "c
 def _place(check: Record) -> Labels:
     gpu = check.get("gpu")
     named = ("check", check["id"]), ("gpu", "" if gpu is None else gpu), ("dtype", check.get("dtype", ""))
-    return tuple((name, shown(value, 200)) for name, value in named)
+    return tuple((name, safe_line(value, 200)) for name, value in named)
 
 
 def _labels(labels: Labels) -> str:
@@ -86,7 +86,7 @@ def _labels(labels: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')  # shown() has removed line feeds
+    return value.replace("\\", "\\\\").replace('"', '\\"')  # safe_line() has removed line feeds
 
 
 def _number(value: float) -> str:

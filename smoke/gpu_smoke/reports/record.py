@@ -22,7 +22,7 @@ SEVERITIES = ("hang", "gpu", "env", "perf")  # the worst first; the first one de
 BOUNDS = {"fail_below": ">=", "warn_below": ">=", "fail_above": "<=", "warn_above": "<="}
 
 
-def shown(value: Any, limit: int = 1000) -> str:
+def safe_line(value: Any, limit: int = 1000) -> str:
     """Return a text as one line without control characters, escape sequences or changes of direction."""
     text = " ".join(printable(str(value)[: 4 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -59,7 +59,7 @@ def worst_first(checks: Iterable[Record]) -> list[Record]:
 
 
 def silent(record: Record) -> bool:
-    """Return True if the run did not pass and no check has the reason, because it was killed before."""
+    """Return True if the run did not pass, but no check failed: the run was killed before its verdict."""
     return record["verdict"] != PASS and not bad(record)
 
 
@@ -67,12 +67,12 @@ def device(record: Record, check: Record) -> str:
     """Return the device that a check is about."""
     if record.get("device") == "cpu":
         return "cpu"
-    return "-" if check.get("gpu") is None else f"GPU {shown(check['gpu'], 20)}"
+    return "-" if check.get("gpu") is None else f"GPU {safe_line(check['gpu'], 20)}"
 
 
 def limits(check: Record) -> str:
     """Return the limit of the value, such as `>= 18 TFLOPS`: the one that fails, else the one that warns."""
-    unit = shown(check.get("unit", ""), 20)
+    unit = safe_line(check.get("unit", ""), 20)
     bounds = ((sign, number(check.get(name))) for name, sign in BOUNDS.items())
     return next((f"{sign} {bound:g} {unit}".rstrip() for sign, bound in bounds if bound is not None), "")
 
@@ -80,11 +80,15 @@ def limits(check: Record) -> str:
 def title(record: Record, check: Record) -> str:
     """Return a name for the check that differs from others of the same id."""
     on = device(record, check)
-    parts = (shown(check["id"], 100), f"[{on}]" if on.startswith("GPU") else "", shown(check.get("dtype", ""), 20))
+    parts = (
+        safe_line(check["id"], 100),
+        f"[{on}]" if on.startswith("GPU") else "",
+        safe_line(check.get("dtype", ""), 20),
+    )
     return " ".join(filter(None, parts))
 
 
 def advice(check: Record, limit: int = 1000) -> str:
     """Return the message of a check with its hint."""
-    hint = shown(check.get("hint", ""), limit)
-    return shown(check["message"], limit) + (f"; hint: {hint}" if hint else "")
+    hint = safe_line(check.get("hint", ""), limit)
+    return safe_line(check["message"], limit) + (f"; hint: {hint}" if hint else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
-from .record import BAD, PASS, STATUSES, Record, shown
+from .record import BAD, PASS, STATUSES, Record, safe_line
 
 SCHEMA = "smoke/1"
 VERDICTS = (PASS, "fail", "incomplete")
@@ -42,7 +42,7 @@ def read(name: str) -> Record:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"gpu-smoke: {name}: is not JSON ({shown(error, 100)})\n  hint: a receipt is what --json writes"
+            f"gpu-smoke: {name}: is not JSON ({safe_line(error, 100)})\n  hint: a receipt is what --json writes"
         ) from None
     if problems := list(_problems(record)):
         raise UsageError("\n".join(_lines(name, problems)))
@@ -95,7 +95,7 @@ def _lines(name: str, problems: list[Problem]) -> Iterator[str]:
     for problem in problems[:MOST]:
         at = f"{problem.path}: " if problem.path else ""
         yield f"gpu-smoke: {name}: {at}{problem.text}"
-        yield f"  got: {shown(repr(problem.got), 80)}"
+        yield f"  got: {safe_line(repr(problem.got), 80)}"
         yield f"  expected: {problem.expected}"
     if len(problems) > MOST:
         yield f"gpu-smoke: {name}: and {len(problems) - MOST} more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from .record import Record, device, limits, shown, worst_first
+from .record import Record, device, limits, safe_line, worst_first
 
 # GitHub drops a file above 1 MiB instead of cutting it (actions/runner: src/Runner.Common/Constants.cs,
 # UnsupportedSummarySize).
@@ -21,28 +21,28 @@ def step_summary(record: Record, written: int = 0) -> str:
     head += [f"- {hint}" for hint in list(hints)[:10]]
     head += [""] if hints else []
     head += [_row(_HEADER), _row(["---"] * len(_HEADER))]
-    room = SUMMARY_BYTES - written - _size(head) - 200  # 200 bytes for the line about the rest
+    bytes_left = SUMMARY_BYTES - written - _size(head) - 200  # 200 bytes for the line about the rest
     rows: list[str] = []
     for check in worst_first(record["checks"]):
         row = _row(map(literal, _cells(record, check)))
-        room -= _size([row])
-        if room < 0:
+        bytes_left -= _size([row])
+        if bytes_left < 0:
             break
         rows.append(row)
-    left = len(record["checks"]) - len(rows)
-    rest = ["", f"{left} more checks do not fit here."] if left else []
+    omitted = len(record["checks"]) - len(rows)
+    rest = ["", f"{omitted} more checks do not fit here."] if omitted else []
     text = "\n".join([*head, *rows, *rest]) + "\n\n"
     return text if written + len(text.encode()) <= SUMMARY_BYTES else ""
 
 
 def literal(value: object, limit: int = 300) -> str:
     """Escape a text so that Markdown and HTML show it literally. An entity is never structure (CommonMark, 2.5)."""
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", shown(value, limit))
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", safe_line(value, limit))
 
 
 def _cells(record: Record, check: Record) -> tuple[str, ...]:
-    name = f"{shown(check['id'], 100)} {shown(check.get('dtype', ''), 20)}"
-    return name, device(record, check), check["status"], limits(check), shown(check["message"], 300)
+    name = f"{safe_line(check['id'], 100)} {safe_line(check.get('dtype', ''), 20)}"
+    return name, device(record, check), check["status"], limits(check), safe_line(check["message"], 300)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -35,9 +35,9 @@ def option(name: str) -> str:
 
 def take(given: dict[str, Any], environment: Mapping[str, str] = os.environ) -> Targets:
     """Remove the targets from the parsed options, and return them with those of the environment."""
-    asked = {name: given.pop(name) for name in Targets.__dataclass_fields__ if name in given}
+    requested = {name: given.pop(name) for name in Targets.__dataclass_fields__ if name in given}
     return Targets(
-        **asked,
+        **requested,
         step_summary=environment.get("GITHUB_STEP_SUMMARY", ""),
         output=environment.get("GITHUB_OUTPUT", ""),
         annotations=environment.get("GITHUB_ACTIONS") == "true",

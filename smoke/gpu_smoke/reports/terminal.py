@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TextIO
 
-from .record import BAD, PASS, SKIP, WARN, Record, device, limits, shown
+from .record import BAD, PASS, SKIP, WARN, Record, device, limits, safe_line
 
 _HEADER = ("CHECK", "DEVICE", "STATUS", "LIMIT", "FOUND")
 _COLOURS = {PASS: "green", WARN: "yellow", SKIP: "dim", **dict.fromkeys(BAD, "bold red")}
@@ -13,7 +13,7 @@ _COLOURS = {PASS: "green", WARN: "yellow", SKIP: "dim", **dict.fromkeys(BAD, "bo
 
 def table(record: Record, stream: TextIO) -> str:
     """Return every check, the hints and last the summary. The table is drawn by rich if `stream` is a terminal."""
-    below = "\n".join([*_hints(record), f"gpu-smoke: {shown(record['summary'])}"])
+    below = "\n".join([*_hints(record), f"gpu-smoke: {safe_line(record['summary'])}"])
     return f"{(_drawn(record, stream) if _is_terminal(stream) else '') or _plain(record)}\n{below}"
 
 
@@ -27,7 +27,7 @@ def _is_terminal(stream: TextIO) -> bool:
 def _rows(record: Record) -> list[tuple[str, ...]]:
     """Return the header and one row per check. The column of limits is omitted if no check has a limit."""
     rows = [
-        (shown(c["id"], 100), device(record, c), c["status"], limits(c), shown(c["message"], 300))
+        (safe_line(c["id"], 100), device(record, c), c["status"], limits(c), safe_line(c["message"], 300))
         for c in record["checks"]
     ]
     keep = [0, 1, 2, *([3] if any(row[3] for row in rows) else []), 4]
@@ -64,4 +64,4 @@ def _drawn(record: Record, stream: TextIO) -> str:
 
 
 def _hints(record: Record) -> list[str]:
-    return list(dict.fromkeys(f"  hint: {shown(check['hint'])}" for check in record["checks"] if check.get("hint")))
+    return list(dict.fromkeys(f"  hint: {safe_line(check['hint'])}" for check in record["checks"] if check.get("hint")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .record import WARN, Record, advice, bad, shown, silent, title
+from .record import WARN, Record, advice, bad, safe_line, silent, title
 
 PER_KIND = 10  # GitHub shows this many per step (actions/toolkit: docs/problem-matchers.md)
 
@@ -11,7 +11,7 @@ def workflow_commands(record: Record) -> str:
     """Return a line for each failure and warning. If there are too many, the last line has the number of the rest."""
     errors = [(title(record, check), advice(check)) for check in bad(record)]
     if silent(record):
-        errors = [(shown(record["verdict"], 40), shown(record["summary"]))]
+        errors = [(safe_line(record["verdict"], 40), safe_line(record["summary"]))]
     warnings = [(title(record, check), advice(check)) for check in record["checks"] if check["status"] == WARN]
     return "".join(f"{line}\n" for line in [*_lines("error", errors), *_lines("warning", warnings)])
 
@@ -24,7 +24,7 @@ def _lines(kind: str, found: list[tuple[str, str]]) -> list[str]:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25")  # shown() has removed line ends; they would be %0D and %0A
+    return text.replace("%", "%25")  # safe_line() has removed line ends; they would be %0D and %0A
 
 
 def _property(text: str) -> str:

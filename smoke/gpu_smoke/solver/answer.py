@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a question. `torch` and `driver` are the given ones, or the chosen ones if they were left out."""
+    """The answer to a question. `torch` and `driver` are the given values, or the chosen values if none was given."""
 
     question: Question
     driver: str
@@ -77,8 +77,8 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """Choose the values that were left out, apply the rules, and find combinations that work if this one does not."""
-    # If nothing works with the given driver, choose a torch that works with another driver: torch is not the cause.
+    """Choose the values that were not given, apply the rules, and find combinations that work if this one does not."""
+    # If no torch works with the given driver, choose a torch for another driver, so that only the driver is reported.
     chosen = _choose(question, question.driver) or _choose(question, "")
     newest = wheels.newest_first(question.machine)[0]
     driver = question.driver or str(chosen.branch if chosen else rules.PREFERRED_BRANCH)
@@ -111,7 +111,7 @@ def _rest(question: Question) -> dict[str, Any]:
 
 
 def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
-    """Return the requested combination if it works apart from the kernel module, else the nearest that do."""
+    """Return the given combination if it works, apart from the kernel module, or else the nearest ones that work."""
     wheel = wheels.parse_wheel(torch, question.machine)
     branch = rules.branch_of(driver)
     pairs: tuple[Pair | None, ...]
@@ -120,7 +120,7 @@ def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
     elif rules.nearest_branches(branch):  # the driver has to change
         pairs = (_choose(question, "", str(wheel)) or _choose(question, "", ""),)
     else:
-        pairs = rules.ways(question.capability, branch, wheel, **_rest(question))
+        pairs = rules.alternatives(question.capability, branch, wheel, **_rest(question))
     return tuple(_way(question, pair.branch, pair.torch) for pair in pairs if pair and pair.branch and pair.torch)
 
 

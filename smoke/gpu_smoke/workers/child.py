@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import tasks
+from . import roles
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         os.write(int(pipe), (json.dumps({"event": event, **values}) + "\n").encode())
 
     try:
-        tasks.ROLES[role](emit, **json.loads(given))
+        roles.ROLES[role](emit, **json.loads(given))
     except Exception as error:  # every error of torch is a result, and the parent judges it
         emit("fault", type=type(error).__name__, message=str(error))
     emit("done")

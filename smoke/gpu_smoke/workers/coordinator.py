@@ -1,6 +1,6 @@
-"""The workers of a run: start them, give them orders, and turn their events into checks.
+"""The workers of a run: start them, send them tasks, and turn their events into checks.
 
-parent.py explains workers and events, plan.py stages and orders. A role is a function of tasks.py. At first one worker
+parent.py explains workers and events, plan.py stages and tasks. A role is a function of roles.py. At first one worker
 of the role `first` lists the GPUs and computes on the first of them. A worker of the role `gpu` computes on each other
 GPU. The roles of LATER_ROLES follow, one after the other.
 """
@@ -78,7 +78,7 @@ class WorkerGroup:
         self.nvml.begin(self._start)
 
     def advance(self) -> bool:
-        """Start the workers and the orders that can start now. Returns False if the run is over."""
+        """Start the workers and the tasks that can start now. Returns False if the run is over."""
         while True:
             working = [worker for worker in self.processes if not worker.gone and worker.role != "health"]
             if working:
@@ -86,14 +86,14 @@ class WorkerGroup:
             if not self._next_role():
                 return not self._first_started or self.nvml.request_last_answers()
         for worker in schedule.startable(working, self._stages()):
-            self._give_order(worker)
+            self._send_task(worker)
         for worker in working:
             if worker.idle and worker.next is None:
-                worker.end_orders()
+                worker.end_tasks()
         return True
 
     def overdue(self, now: float) -> list[WorkerProcess]:
-        """Return the workers that exceeded their time limit. A worker that waits for an order has no limit."""
+        """Return the workers that exceeded their time limit. A worker that waits for a task has no limit."""
         return [worker for worker in self.processes if not worker.gone and not worker.idle and now >= worker.deadline]
 
     def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
@@ -179,7 +179,7 @@ class WorkerGroup:
         return getattr(self.profile, working[0]) if working else self.profile.gpu
 
     def _busy(self) -> list[tuple[int, str, list[int]]]:
-        """Return each stage that runs on a GPU, with the ids of the check's own processes on that GPU.
+        """Return each stage that runs on a GPU: the GPU, the stage, and the ids of the check's own processes there.
 
         Processes that have just ended are included. During an all-reduce the driver may list each process on every GPU,
         because the processes map each other's memory.
@@ -197,24 +197,25 @@ class WorkerGroup:
         ]
 
     def _next_role(self) -> bool:
-        """Start the workers of the next role. Returns False if there is no next role, or if it would be pointless."""
+        """Start the workers of the next role. Returns False if there is no next role, or if a check has
+        failed."""
         if not self._first_started:
             return self._start_first_worker()
-        if not self._remaining_roles or not self.subjects or self.receipt.wrong():
+        if not self._remaining_roles or not self.subjects or self.receipt.has_failed():
             return False
         role = self._remaining_roles.pop(0)
         several_gpus = [index for index in self.subjects if len(self.subjects) > 1]
         if role == "host":
-            self._set_orders(self._start("host", 0, {}), None)
+            self._set_tasks(self._start("host", 0, {}), None)
         elif role == "peers" and several_gpus:
-            self._set_orders(self._start("peers", 0, {"index": 0}), self.subjects[0])
+            self._set_tasks(self._start("peers", 0, {"index": 0}), self.subjects[0])
         elif role == "rank" and several_gpus:
             self._folder = _meeting_folder()
             if not self._folder:
                 self.receipt.add(checks.failure("allreduce", _NO_FOLDER, _NO_FOLDER_MEANS, status=checks.ERROR))
                 return False
             for index in several_gpus:
-                self._set_orders(self._start("rank", index, {"index": index}), self.subjects[index])
+                self._set_tasks(self._start("rank", index, {"index": index}), self.subjects[index])
         return True
 
     def _start_first_worker(self) -> bool:
@@ -222,30 +223,30 @@ class WorkerGroup:
         if not self.nvml.is_ready():
             return False
         self._first_started = True
-        if not self.receipt.wrong():
+        if not self.receipt.has_failed():
             self._start("first", 0, {"device": self.options.device})
-        return not self.receipt.wrong()
+        return not self.receipt.has_failed()
 
-    def _set_orders(self, worker: WorkerProcess, subject: Subject | None) -> None:
-        """Set the orders of a worker by its role."""
+    def _set_tasks(self, worker: WorkerProcess, subject: Subject | None) -> None:
+        """Set the tasks of a worker by its role."""
         stages_of_role = getattr(self.profile, worker.role) if worker.role in LATER_ROLES else self.profile.gpu
         timed = subject.timed if subject else ("float32", 0)
         heat_sec = plan.HEAT_SEC if subject and subject.key in health.CAPPED else 0.0
-        worker.plan = plan.orders(
+        worker.plan = plan.tasks(
             stages_of_role, subject.capability if subject else None, timed, self.options.burn_sec, heat_sec
         )
         if worker.role == "peers":
-            worker.plan = [replace(order, gpus=len(self.subjects)) for order in worker.plan]
+            worker.plan = [replace(task, gpus=len(self.subjects)) for task in worker.plan]
 
-    def _give_order(self, worker: WorkerProcess) -> None:
-        """Add the parameters that the parent knows to a worker's next order, and send it."""
+    def _send_task(self, worker: WorkerProcess) -> None:
+        """Add the parameters that only the parent knows to a worker's next task, and send the task."""
         if worker.role == "rank" and worker.next:
             meeting = str(Path(self._folder, "meeting"))
             worker.next.params.update(rank=worker.index, world=len(self.subjects), meeting=meeting)
         elif worker.role == "peers" and worker.next:
             worker.next.params.update(count=len(self.subjects))  # a GPU that the worker no longer sees is an error
         if worker.next:
-            worker.order(worker.next)
+            worker.send(worker.next)
             self._print_step(worker)
 
     def _handle_devices(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
@@ -266,7 +267,7 @@ class WorkerGroup:
                 receipt.add(found)
                 if found.status in checks.BAD:
                     continue
-            self._set_orders(worker if index == worker.index else self._start("gpu", index, {"index": index}), subject)
+            self._set_tasks(worker if index == worker.index else self._start("gpu", index, {"index": index}), subject)
 
     def _budget_sec(self) -> float:
         return self.options.budget_sec(len(self.receipt.devices))
@@ -285,7 +286,7 @@ class WorkerGroup:
         else:
             self.receipt.measured.append({"gpu": gpu, "stage": stage, **event})
         judged = stages.JUDGES[stage](subject, event)
-        self.receipt.add(*(checks.took(each, seconds) for each in judged))
+        self.receipt.add(*(checks.with_duration(each, seconds) for each in judged))
 
     def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> checks.Check:
         """Return the failed check for an error that torch raised."""
@@ -300,7 +301,7 @@ class WorkerGroup:
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
             return found
         text = compat_hint.nearest(subject.cc, driver, torch, platform.machine())
-        return checks.hinted(found, "; ".join(filter(None, (found.hint, text))))
+        return checks.with_hint(found, "; ".join(filter(None, (found.hint, text))))
 
     def _check_without_result(self, worker: WorkerProcess, what: str, text: str, means: faults.Meaning) -> checks.Check:
         """Return the failure of a check that has no result. Before a kernel ran, the message names no GPU."""

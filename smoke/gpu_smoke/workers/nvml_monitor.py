@@ -20,8 +20,8 @@ from ..plan import TIMED
 from ..receipt import Receipt
 from .process import WorkerProcess
 
-# The other workers wait this long for the first answers of NVML. Then the list of processes on each GPU has none of
-# them.
+# The other workers wait this long for the first answers of NVML. NVML's first list of processes then contains none of
+# the workers.
 HOLD_SEC = 10.0
 SILENT_SEC = 20.0  # the maximum time between two samples; five arrive in a second
 END_SEC = 10.0  # the maximum time until the last answers
@@ -61,7 +61,7 @@ class NvmlMonitor:
         if not self._ended:
             self._ended = time.monotonic()
             stage = self.worker.stage
-            self.worker.end_orders()
+            self.worker.end_tasks()
             self.worker.begin_step(stage, "asking NVML for the last time", "nvml", END_SEC)
         return True
 
@@ -90,7 +90,7 @@ class NvmlMonitor:
             worker.begin_step("nvml", "asking NVML", "nvml", SILENT_SEC)
 
     def skip_if_not_called(self, worker: WorkerProcess) -> bool:
-        """Skip the checks of NVML if the worker had not called the driver yet. Returns True if it did so.
+        """Skip the checks of NVML if the worker has not called the driver yet. Returns True if they were skipped.
 
         The missing answer is then no fault of the driver.
         """
@@ -102,7 +102,7 @@ class NvmlMonitor:
     def add_checks(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
         """Judge the answers, and add the cause to checks of slow GPUs.
 
-        `earlier` has runs with PCIe links to compare.
+        `earlier` has the runs whose PCIe links are compared.
         """
         if not self._has_answers:
             return
@@ -132,7 +132,7 @@ class NvmlMonitor:
             return
         self._has_answers, self._gpus = True, event["gpus"]
         self.receipt.host.setdefault("driver", event["driver"])
-        # After HOLD_SEC the other workers did not wait, so the list of processes may have them.
+        # After HOLD_SEC the other workers have started, so the list of processes may contain them.
         if self.worker and time.monotonic() >= self._began + HOLD_SEC:
             for gpu in self._gpus:
                 gpu["processes"] = {"refused": 3, "text": "NVML answered too late to assign the processes"}
@@ -142,7 +142,7 @@ class NvmlMonitor:
         self.receipt.add(found, *health.all_skipped(found.message))
 
     def _timed_samples(self, index: int) -> Samples:
-        return merged(seen for (gpu, stage), seen in self._samples.items() if gpu == index and stage in TIMED)
+        return merged(samples for (gpu, stage), samples in self._samples.items() if gpu == index and stage in TIMED)
 
     def _checks_of(
         self, subject: Subject, before: dict[str, Any] | None, after: dict[str, Any] | None, better_link: str
@@ -151,18 +151,18 @@ class NvmlMonitor:
         index = subject.index or 0
         if before is None:
             return health.not_listed(subject, self.receipt.devices[index]["uuid"])
-        parts = {stage: seen for (gpu, stage), seen in self._samples.items() if gpu == index}
-        whole = merged(parts.values())
-        stages = {stage: seen.record() for stage, seen in parts.items()}
+        by_stage = {stage: samples for (gpu, stage), samples in self._samples.items() if gpu == index}
+        all_samples = merged(by_stage.values())
+        stages = {stage: samples.record() for stage, samples in by_stage.items()}
         seconds = round((self._ended or time.monotonic()) - self._began, 3)
-        record = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
+        record = {"gpu": index, "stage": "nvml", "seconds": seconds, **all_samples.record(), "stages": stages}
         self.receipt.measured.append(record)
         xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", before["uuid"])]
         if after is None:
-            return health.certain_failures(subject, before, whole, xids)
+            return health.certain_failures(subject, before, all_samples, xids)
         if self._xid_error and before["events"] is True:
             before = {**before, "events": self._xid_error}
-        return health.judge(self.options, subject, before, after, parts, xids, self.receipt.checks, better_link)
+        return health.judge(self.options, subject, before, after, by_stage, xids, self.receipt.checks, better_link)
 
     def _xids_of_unknown_gpus(self, subjects: Mapping[int, Subject]) -> list[Check]:
         """Report Xids of GPUs that are not in the run, if NVML's list does not have every GPU of the run."""

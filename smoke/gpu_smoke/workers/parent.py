@@ -1,7 +1,7 @@
 """The parent process of a run, and the event loop that reads the events of its workers.
 
 A worker is a process that calls the driver or torch, so a worker may hang. The parent calls neither, so it reports a
-verdict in time even then. A worker sends events to the parent, and the parent sends orders to the worker (plan.Order).
+verdict in time even then. A worker sends events to the parent, and the parent sends tasks to the worker (plan.Task).
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def run(options: Options, receipt: Receipt, references: References) -> int:
                 loop.group.begin()
                 loop.run(stopped)
             loop.group.add_final_checks()
-            if options.peers and not receipt.wrong():
+            if options.peers and not receipt.has_failed():
                 output.say(f"gpu-smoke: passed so far; waiting for {len(options.peers)} machines at once")
                 receipt.add(
                     peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _stop_reason(stopped))
                 )
             code = receipt.finish()
-            left = loop.kill_remaining()
+            unkillable = loop.kill_remaining()
             if options.peers and code == 0:
                 peers.linger(options.linger_sec, lambda: _stop_reason(stopped))
         finally:
             loop.close()
-    if left:
-        pids = ", ".join(str(worker.process.pid) for worker in left)
+    if unkillable:
+        pids = ", ".join(str(worker.process.pid) for worker in unkillable)
         text = f"process {pids} outlived SIGKILL: it waits inside the driver, and only a reboot ends it"
-        receipt.host["unkillable"] = [worker.process.pid for worker in left]
+        receipt.host["unkillable"] = [worker.process.pid for worker in unkillable]
         receipt.save()
         output.say(f"gpu-smoke: {text}")
         # An ordinary exit could wait for the process.
@@ -72,7 +72,7 @@ def check_before_driver_calls(options: Options, receipt: Receipt) -> bool:
     if not driver and not machine.windows() and not machine.nodes():
         receipt.add(static.nodes([], False, started=False))
     receipt.add(static.wheel(driver, machine.torch(), machine.compatible()))
-    return receipt.wrong()
+    return receipt.has_failed()
 
 
 @contextlib.contextmanager
@@ -158,14 +158,14 @@ class EventLoop(Generic[AnyGroup]):
 
     def kill_remaining(self) -> list[WorkerProcess]:
         """Kill the remaining workers and wait up to GRACE_SEC. Returns the workers that cannot be killed."""
-        left = [worker for worker in self.group.processes if not worker.ended]
-        for worker in left:
+        unkillable = [worker for worker in self.group.processes if not worker.ended]
+        for worker in unkillable:
             worker.kill()
         end = time.monotonic() + GRACE_SEC
-        while left and time.monotonic() < end:
-            left = [worker for worker in left if worker.process.poll() is None]
-            time.sleep(TICK_SEC if left else 0)
-        return left
+        while unkillable and time.monotonic() < end:
+            unkillable = [worker for worker in unkillable if worker.process.poll() is None]
+            time.sleep(TICK_SEC if unkillable else 0)
+        return unkillable
 
     def close(self) -> None:
         """Release all resources, also after an error of this program."""

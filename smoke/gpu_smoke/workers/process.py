@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import faults
-from ..plan import Order
+from ..plan import Task
 from . import environment
 
 _CHUNK = 65_536
@@ -36,17 +36,17 @@ sys.exit(child.main(sys.argv[2:]))
 
 
 class WorkerProcess:
-    """One worker process. `role` is a key of tasks.ROLES, `index` the number of its GPU.
+    """One worker process. `role` is a key of roles.ROLES, `index` the number of its GPU.
 
-    `given` has the arguments of the role's function.
+    `given` has the arguments of the role's function. The parent calls these methods; none of them waits for the worker.
     """
 
     def __init__(self, role: str, index: int, given: dict[str, Any]) -> None:
         self.role, self.index = role, index
-        self.plan: list[Order] = []
-        self.orders_done = 0
-        self.idle = False  # waits for an order
-        self.busy = False  # works on an order
+        self.plan: list[Task] = []
+        self.tasks_done = 0
+        self.idle = False  # waits for a task
+        self.busy = False  # works on a task
         self.done = False  # has reported that it is done
         self.ended = False  # the process has ended
         self.abandoned = False  # the parent no longer waits for it
@@ -81,28 +81,28 @@ class WorkerProcess:
         return self.role not in ("host", "health")
 
     @property
-    def next(self) -> Order | None:
-        """The current order, or the next one."""
-        return self.plan[self.orders_done] if self.orders_done < len(self.plan) else None
+    def next(self) -> Task | None:
+        """The current task, or the next one."""
+        return self.plan[self.tasks_done] if self.tasks_done < len(self.plan) else None
 
     def begin_step(self, stage: str, text: str, what: str, limit_sec: float) -> None:
-        """Begin a step. `what` is the check that an error in the step belongs to."""
+        """Begin a step. `what` is the check that fails if the step ends with an error."""
         self.stage, self.text, self.what = stage, text, what
         self.limit_sec, self.deadline = limit_sec, time.monotonic() + limit_sec
 
-    def order(self, order: Order) -> None:
-        """Send an order."""
+    def send(self, task: Task) -> None:
+        """Send a task to the worker."""
         self.idle, self.busy = False, True
-        self.begin_step("kernel", order.text, order.stage.error, order.limit_sec)
-        self._write(json.dumps({"stage": order.stage.name, "params": order.params}).encode() + b"\n")
+        self.begin_step("kernel", task.text, task.stage.error, task.limit_sec)
+        self._write(json.dumps({"stage": task.stage.name, "params": task.params}).encode() + b"\n")
 
     def ready(self) -> None:
-        """Note that the current order, if there is one, is done."""
-        self.orders_done += self.busy
+        """Note that the worker is ready for a task, and has done its current task if it had one."""
+        self.tasks_done += self.busy
         self.idle, self.busy = True, False
 
-    def end_orders(self) -> None:
-        """Tell the worker that there are no more orders."""
+    def end_tasks(self) -> None:
+        """Close the worker's input, so that the worker ends."""
         self.idle = False
         self.begin_step("end", "leaving torch", "child", 30.0)
         self._write(b"")
@@ -127,7 +127,7 @@ class WorkerProcess:
         return events
 
     def handle_exit(self) -> tuple[str, faults.Meaning] | None:
-        """Note the end of the process. Returns a description and its meaning, unless the end was expected."""
+        """Note the end of the process. Returns a description and its meaning; None if the end was expected."""
         self.ended, self.on_gpu_until = True, time.monotonic() + _LISTED_SEC
         code = self.process.returncode
         if self.abandoned or (code == 0 and self.done):
@@ -155,11 +155,11 @@ class WorkerProcess:
         os.close(self.output)
 
     def _write(self, line: bytes) -> None:
-        """Write an order, or close the pipe for an empty one. An order fits into the pipe, so this never blocks."""
-        orders = self.process.stdin
+        """Write a task, or close the pipe for an empty line. A task fits into the pipe, so this never blocks."""
+        tasks = self.process.stdin
         with contextlib.suppress(OSError):  # the process has died, which its end reports
-            if orders and line:
-                orders.write(line)
-                orders.flush()
-            elif orders:
-                orders.close()
+            if tasks and line:
+                tasks.write(line)
+                tasks.flush()
+            elif tasks:
+                tasks.close()

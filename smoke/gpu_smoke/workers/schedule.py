@@ -1,4 +1,4 @@
-"""Decide which workers may start their next order, by the progress of all workers.
+"""Decide which workers may start their next task, by the progress of all workers.
 
 plan.py defines the stages, and how each may start: FREE, TOGETHER or ALONE.
 """
@@ -13,7 +13,7 @@ from .process import WorkerProcess
 
 
 def startable(processes: Sequence[WorkerProcess], stages: Sequence[Stage]) -> list[WorkerProcess]:
-    """Return the workers that may start their next order now. A worker that has ended blocks no other worker."""
+    """Return the workers that may start their next task now. A worker that has ended blocks no other worker."""
     present = [worker for worker in processes if not worker.gone]
     starting: list[WorkerProcess] = []
     for worker in present:
@@ -27,7 +27,10 @@ def startable(processes: Sequence[WorkerProcess], stages: Sequence[Stage]) -> li
 
 
 def _may_start(stages: Sequence[Stage], own: float, others: Sequence[tuple[float, bool]]) -> bool:
-    """Return True if a worker may start its stage. `others` has stage index and busy state of each other worker."""
+    """Return True if a worker may start its stage.
+
+    `own` is the index of the stage. `others` has the stage index and the busy state of each other worker.
+    """
     how = stages[int(own)].how
     slowest = min([own, *(index for index, _ in others)])
     if how == FREE:  # a free stage only waits for stages that run alone
@@ -38,7 +41,7 @@ def _may_start(stages: Sequence[Stage], own: float, others: Sequence[tuple[float
 
 
 def _stage_index(worker: WorkerProcess, stages: Sequence[Stage]) -> float:
-    """Return the index of a worker's next stage; infinity if the worker has done all orders."""
+    """Return the index of a worker's next stage; infinity if the worker has done all tasks."""
     if worker.next is None and worker.plan:
         return math.inf
     return stages.index(worker.next.stage) if worker.next else 0

@@ -168,10 +168,10 @@ def test_the_nearest_torch_is_one_for_the_same_python() -> None:
 
 def test_another_driver_is_offered_only_where_one_was_asked_about() -> None:
     wheel = wheels.parse_wheel("2.13.0")
-    assert compat.ways("7.5", 535, wheel) == (Pair(535, "2.13.0+cu126"), Pair(580, "2.13.0+cu130"))
-    assert compat.ways("7.0", None, wheel) == (Pair(None, "2.13.0+cu126"),)
-    assert compat.ways("7.0", 595, None) == (Pair(580, None),)
-    assert compat.ways("7.5", None, wheels.parse_wheel("2.12.0+cu130", "arm64"), machine="arm64") == ()
+    assert compat.alternatives("7.5", 535, wheel) == (Pair(535, "2.13.0+cu126"), Pair(580, "2.13.0+cu130"))
+    assert compat.alternatives("7.0", None, wheel) == (Pair(None, "2.13.0+cu126"),)
+    assert compat.alternatives("7.0", 595, None) == (Pair(580, None),)
+    assert compat.alternatives("7.5", None, wheels.parse_wheel("2.12.0+cu130", "arm64"), machine="arm64") == ()
 
 
 def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:

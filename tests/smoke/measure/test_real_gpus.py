@@ -56,7 +56,7 @@ def judged(record: dict[str, Any]) -> dict[str, Check]:
     stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
     timed = merged(part for stage, part in stages.items() if stage in plan.TIMED)
     most = {"generation": 5, "width": 16, "replays": 0}  # what both GPUs and their slots can do
-    heat = load.throttle(subject, stages, slowdown.stages(speeds, subject.index))
+    heat = load.throttle(subject, stages, slowdown.slow_stages(speeds, subject.index))
     link = load.pcie(subject, most, most, timed, measured["copies"]["h2d"], "")
     return {check.id: check for check in [*speeds, heat, link]}
 

@@ -16,7 +16,7 @@ from gpu_smoke.reports.guest_attribute import guest_attribute
 from gpu_smoke.reports.junit import junit
 from gpu_smoke.reports.message import message
 from gpu_smoke.reports.prometheus import prometheus
-from gpu_smoke.reports.record import SEVERITIES, STATUSES, advice, cut, limits, number, shown, title
+from gpu_smoke.reports.record import SEVERITIES, STATUSES, advice, cut, limits, number, safe_line, title
 from gpu_smoke.reports.step_summary import SUMMARY_BYTES, step_summary
 from gpu_smoke.reports.terminal import table
 from gpu_smoke.reports.workflow_commands import workflow_commands
@@ -85,7 +85,7 @@ def test_junit_is_xml_with_a_test_of_its_own_name_for_each_check(found: dict[str
         expected = {"pass": "system-out", "warn": "system-out", "skip": "skipped", "fail": "failure", "error": "error"}
         assert outcome.tag == expected[check["status"]]
         if outcome.tag != "system-out":
-            assert outcome.attrib["message"] == shown(check["message"], 300)
+            assert outcome.attrib["message"] == safe_line(check["message"], 300)
         if outcome.tag != "skipped":
             assert (outcome.text or "").removeprefix("warning: ") == advice(check).removeprefix("warning: ")
 
@@ -98,7 +98,7 @@ def test_prometheus_reads_its_metrics_and_no_series_twice(found: dict[str, Any])
     assert len({(sample.name, *sorted(sample.labels.items())) for sample in samples}) == len(samples)
     assert {sample.name: sample.value for sample in samples}["gpu_smoke_ok"] == 0
     assert all(sample.timestamp is None for sample in samples)
-    ids = {shown(check["id"], 200) for check in found["checks"]}
+    ids = {safe_line(check["id"], 200) for check in found["checks"]}
     assert {sample.labels["check"] for sample in samples if sample.name == "gpu_smoke_check"} == ids
 
 
@@ -135,7 +135,7 @@ def test_in_a_steps_summary_every_text_is_text(found: dict[str, Any]) -> None:
     }  # fmt: skip
     inside = [child for token in tokens for child in token.children or ()]
     assert {child.type for child in inside} <= {"text"}
-    messages = {shown(check["message"], 300) for check in found["checks"]}
+    messages = {safe_line(check["message"], 300) for check in found["checks"]}
     cells = {"".join(child.content for child in token.children or ()) for token in tokens if token.type == "inline"}
     assert messages - {""} <= cells
 
@@ -144,12 +144,12 @@ def test_in_a_steps_summary_every_text_is_text(found: dict[str, Any]) -> None:
 def test_the_message_and_the_table_are_printable_lines(found: dict[str, Any]) -> None:
     said = message(found)
     assert len(said.encode()) <= 4000
-    assert said.split("\n")[0] == shown(found["summary"])
+    assert said.split("\n")[0] == safe_line(found["summary"])
     lines = table(found, io.StringIO()).split("\n")
     assert all(line.isprintable() for line in [*said.split("\n"), *lines])
-    hints = {shown(check["hint"]) for check in found["checks"] if check.get("hint")}
+    hints = {safe_line(check["hint"]) for check in found["checks"] if check.get("hint")}
     assert len(lines) == 1 + len(found["checks"]) + len(hints) + 1
-    assert lines[-1] == f"gpu-smoke: {shown(found['summary'])}"
+    assert lines[-1] == f"gpu-smoke: {safe_line(found['summary'])}"
 
 
 @given(records)
@@ -158,7 +158,7 @@ def test_the_guest_attribute_is_small_json(found: dict[str, Any]) -> None:
     assert len(value.encode()) < 1000
     said = json.loads(value)
     assert said.keys() == {"verdict", "exit_code", "summary"}
-    assert shown(found["summary"]).startswith(said["summary"])
+    assert safe_line(found["summary"]).startswith(said["summary"])
 
 
 @given(texts, st.integers(0, 50))

@@ -172,7 +172,7 @@ def test_the_deadline_from_the_import_ends_a_hang_after_it() -> None:
     hang = [{"kind": "hang", "dtype": dtype} for dtype in ("float32", "float16", "bfloat16")]
 
     def no_limits(patch: pytest.MonkeyPatch, _: Machine) -> None:
-        patch.setattr("gpu_smoke.plan.Order.limit_sec", 1e6)
+        patch.setattr("gpu_smoke.plan.Task.limit_sec", 1e6)
 
     record = run("l4", gpus=2, faults=hang, patch=no_limits, delays={"cold": COLD_SEC, "nvml": 0, "cuda": 0})
     text = "no answer within 130 s of torch's import while multiplying float32 matrices"

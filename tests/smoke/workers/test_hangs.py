@@ -114,7 +114,7 @@ def test_a_library_that_prints_without_end_neither_blocks_nor_ends_up_in_the_rec
 
 
 # Every stage may take six seconds, so that the test does not wait for the run's own deadline.
-SIX = "import sys; from gpu_smoke import __main__, plan; plan.Order.limit_sec = 6.0; sys.exit(__main__.main())"
+SIX = "import sys; from gpu_smoke import __main__, plan; plan.Task.limit_sec = 6.0; sys.exit(__main__.main())"
 
 
 @pytest.mark.slow

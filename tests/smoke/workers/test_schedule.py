@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_smoke import plan
-from gpu_smoke.plan import ALONE, FREE, TOGETHER, Order, Stage
+from gpu_smoke.plan import ALONE, FREE, TOGETHER, Stage, Task
 from gpu_smoke.workers.schedule import startable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +22,10 @@ class Worker(SimpleNamespace):
     """The part of a worker process that the schedule uses."""
 
     def __init__(self, at: int = 0, idle: bool = True, gone: bool = False) -> None:
-        super().__init__(plan=[Order(stage, {}) for stage in STAGES], at=at, idle=idle, gone=gone, busy=not idle)
+        super().__init__(plan=[Task(stage, {}) for stage in STAGES], at=at, idle=idle, gone=gone, busy=not idle)
 
     @property
-    def next(self) -> Order | None:
+    def next(self) -> Task | None:
         return self.plan[self.at] if self.at < len(self.plan) else None
 
 

@@ -1,6 +1,6 @@
 """The roles of workers. A role is a function that emits events; a new role is a new row of ROLES.
 
-A worker reads one order per line of standard input and reports when it is ready for the next. At the end of the input
+A worker reads one task per line of standard input and reports when it is ready for the next. At the end of the input
 it ends.
 """
 
@@ -16,7 +16,7 @@ from ..measure import gemm, libcuda, loading, memory, nvml, peers, setup, traini
 
 Emit = Callable[..., None]
 
-# The function for each stage of plan.py. Its arguments are torch, the device and the parameters of the order.
+# The function for each stage of plan.py. Its arguments are torch, the device and the parameters of the task.
 WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "memory": memory.free,
     "gemm": gemm.product,
@@ -53,49 +53,50 @@ def first(emit: Emit, device: str) -> None:
         emit("host", arch_list=list(torch.cuda.get_arch_list()))
     emit("devices", devices=found, message=message)
     if found:
-        _run_orders(emit, torch, setup.target(torch, device, 0))
+        _run_tasks(emit, torch, setup.target(torch, device, 0))
 
 
 def gpu(emit: Emit, index: int) -> None:
-    """Work on one of the other GPUs."""
+    """Work on a GPU other than the first, or over all GPUs."""
     torch = _import(emit, "cuda")
-    _run_orders(emit, torch, setup.target(torch, "cuda", index))
+    _run_tasks(emit, torch, setup.target(torch, "cuda", index))
 
 
 def host(emit: Emit) -> None:
     """Work without a GPU."""
     torch = _import(emit, "cpu")
-    _run_orders(emit, torch, setup.target(torch, "cpu", 0))
+    _run_tasks(emit, torch, setup.target(torch, "cpu", 0))
 
 
-def manage(emit: Emit) -> None:
+def query_nvml(emit: Emit) -> None:
     """Query NVML once, without CUDA or torch."""
     emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=nvml.START_SEC)
     emit("nvml", **nvml.ask())
 
 
 def health(emit: Emit) -> None:
-    """Monitor NVML during the run, until the input ends. It gets no orders."""
+    """Monitor NVML during the run, until the input ends. This role gets no tasks."""
     nvml.watch(emit, sys.stdin)
 
 
 def _import(emit: Emit, device: str) -> Any:
-    # It reads gigabytes of CUDA libraries, possibly from a cold disk.
+    # The import reads gigabytes of CUDA libraries, possibly from a cold disk.
     emit("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
     return setup.load(device)
 
 
-def _run_orders(emit: Emit, torch: Any, target: Any) -> None:
+def _run_tasks(emit: Emit, torch: Any, target: Any) -> None:
     emit("ready")
     for line in sys.stdin:
-        order = json.loads(line)
+        task = json.loads(line)
         began = time.monotonic()
-        found = WORK[order["stage"]](torch, target, **order["params"])
-        emit("measured", stage=order["stage"], **found, seconds=round(time.monotonic() - began, 3))
+        found = WORK[task["stage"]](torch, target, **task["params"])
+        emit("measured", stage=task["stage"], **found, seconds=round(time.monotonic() - began, 3))
         emit("ready")
 
 
-# `peers` sees every GPU and runs on the first. A `rank` has one GPU, and meets the others in the file of its order.
+# `peers` sees every GPU and runs on the first. A `rank` has one GPU, and finds the other ranks through
+# the file that its task names.
 ROLES: dict[str, Callable[..., None]] = {
     "health": health,
     "first": first,
@@ -103,5 +104,5 @@ ROLES: dict[str, Callable[..., None]] = {
     "host": host,
     "peers": gpu,
     "rank": gpu,
-    "nvml": manage,
+    "nvml": query_nvml,
 }
