@@ -35,7 +35,7 @@ GitHub's runner calls `gpu_agent.pyz hook started|completed <socket>` before and
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
 # The time limit for the sandbox's metadata server. It is on the same computer and starts before the machine.
-_PLAYED_SEC = 10.0
+_EMULATED_SEC = 10.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,20 +77,20 @@ def run() -> int:
     """
     clock, environ = Clock(), os.environ
     state = environ.get("GPU_AGENT_STATE")
-    why = _left_alone(clock, environ, state)
-    if why is not None:
-        _write(f"gpu_agent.pyz run: this is not a Compute Engine VM{why}, so nothing is changed\n")
+    reason = _reason_against(clock, environ, state)
+    if reason is not None:
+        _write(f"gpu_agent.pyz run: this is not a Compute Engine VM{reason}, so nothing is changed\n")
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
-    is_played = "GCE_METADATA_HOST" in environ
+    is_emulated = "GCE_METADATA_HOST" in environ
     # The sandbox emulates users and mounts for its machines. A Compute Engine VM never reads the variable.
     try:
         system = None if _is_google() else emulation.system(environ)
     except OSError as error:
         _write(f"gpu_agent.pyz run: {emulation.VARIABLE}: {error}\n")
         return 2
-    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_played else power.cut)
+    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else power.cut)
     reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
     machine = Machine(
         clock,
@@ -99,11 +99,11 @@ def run() -> int:
         Path(state or (system.state_folder if system else "/var/lib/gpu-ci")),
         # A fake metadata server means a sandbox, unless a state folder is also set. The tests of a Compute Engine VM
         # set both.
-        is_google=not is_played or bool(state),
+        is_google=not is_emulated or bool(state),
         prefix=prefix,
         is_emulated=system is not None,
     )
-    runner_setup = RunnerSetup(host.cut, system or System(), clock, reporter.say)
+    runner_setup = RunnerSetup(host.blocked, system or System(), clock, reporter.say)
     deps = Dependencies(
         host=host,
         clock=clock,
@@ -112,7 +112,7 @@ def run() -> int:
         check=check.check,
         github=Github,
         broker=Broker,
-        close=runner_setup.close,
+        block_identity=runner_setup.block_identity,
         obtain=runner_setup.obtain,
         isolate=runner_setup.isolate,
         try_runner=runner_setup.try_runner,
@@ -133,18 +133,18 @@ def run() -> int:
     return 0
 
 
-def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:
-    """Return None for a machine. For any other computer, which must not be switched off, return a note for the message.
+def _reason_against(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:
+    """Return None if this computer is a machine, or else the end of the message that refuses the command.
 
-    A Compute Engine VM is a machine. A computer with a fake metadata server is one too, if the server answers: the
-    sandbox emulates machines this way.
+    Any other computer must not be switched off. A Compute Engine VM is a machine. A computer with a fake metadata
+    server is a machine too, if the server answers: the sandbox emulates machines this way.
     """
     if _is_google():
         return None
     server = environ.get("GCE_METADATA_HOST")
     if not server:
         return ""
-    if state or Metadata(server, clock).has_value(f"instance/attributes/{config.KEY}", _PLAYED_SEC):
+    if state or Metadata(server, clock).has_value(f"instance/attributes/{config.KEY}", _EMULATED_SEC):
         return None
     return f", GCE_METADATA_HOST is {server}, and no metadata server there has {config.KEY}"
 

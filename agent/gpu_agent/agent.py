@@ -36,6 +36,7 @@ _KEY_SEC = 60.0
 # A check machine reserves 120 s of its time for the rehearsal, but at most a fourth. The rehearsal needs a key, an
 # archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
+# The time for the checks after the job.
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
 # The time for a notice to reach its guest attribute before the machine reports its end.
@@ -55,27 +56,28 @@ class Agent:
         """Run all steps from the configuration to the end of the job."""
         listener = notices.listen(self._dependencies.host, self._ends_machine)
         try:
-            return self._live()
+            return self._run_steps()
         except Exception as error:
-            ended = _end_behind(error)
+            ended = _causing_exit(error)
             if ended is None:
                 raise
             if self._notice:
                 listener.join(_NOTICE_SEC)
-            raise self._explained(ended) from None
+            raise self._with_notice(ended) from None
 
     def _ends_machine(self, notice: Notice) -> bool:
         """Return True if the notice ends the machine now. Maintenance is announced early, so a job may still finish."""
         self._notice = notice
         return notice.reason != "maintenance" or self._running is None or self._running.job is None
 
-    def _explained(self, ended: AgentExit) -> AgentExit:
+    def _with_notice(self, ended: AgentExit) -> AgentExit:
         """Return the end with the cloud's announcement as its reason, if the machine was stopped after a notice."""
         if ended.end.reason != "stopped" or not self._notice:
             return ended
         return AgentExit(self._notice.reason, self._notice.announcement)
 
-    def _live(self) -> Ending:
+    def _run_steps(self) -> Ending:
+        """Check the machine, and then rehearse the registration (check machine) or run one job (any other machine)."""
         deps, channel = self._dependencies, self._channel
         channel.step("config", CONFIG_SEC)
         config = settings.parse(deps.host.attribute(settings.KEY))
@@ -84,7 +86,7 @@ class Agent:
             raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
         if config.runner and deps.machine.takes_runners:
             # This comes first, because processes of an earlier job may run until the machine is off.
-            deps.close()
+            deps.block_identity()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and processes of its job would start too.
             raise AgentExit("used", "a runner was started on this disk before")
@@ -108,7 +110,7 @@ class Agent:
         channel.verdict(verdict)
         if not config.runner:
             return Ending("proven", verdict.summary, stays=True)
-        return self._serve(config, config.runner)
+        return self._run_job(config, config.runner)
 
     def _check(self, config: Config) -> Verdict:
         deps, channel = self._dependencies, self._channel
@@ -157,7 +159,8 @@ class Agent:
         _require_healthy(deps.gpu_problem())
         return deadline
 
-    def _serve(self, config: Config, runner: RunnerConfig) -> Ending:
+    def _run_job(self, config: Config, runner: RunnerConfig) -> Ending:
+        """Register a runner, wait for its job, and return the end of the machine after the job."""
         deps, channel = self._dependencies, self._channel
         if not deps.machine.takes_runners:
             raise AgentExit("not-isolated", "runners start only on Compute Engine VMs, and this is not one")
@@ -170,7 +173,7 @@ class Agent:
         channel.step("register", deadline - deps.clock.now())
         registration = registrar.register(deps.host.name(), runner, deadline)
         try:
-            _remember(self._mark)
+            _write_mark(self._mark)
             running = deps.start(registration.jitconfig)
         except BaseException:
             self._remove(registrar, registration)
@@ -195,8 +198,8 @@ class Agent:
             channel.job(running.job)
             if not isinstance(error, AgentExit):
                 raise
-            why = self._explained(error)
-            raise AgentExit(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
+            why = self._with_notice(error)
+            raise AgentExit(why.end.reason, f"{why.detail}; {_lost_job_text(running.job)}") from None
         channel.step("after-job", _AFTER_SEC)
         _require_healthy(running.gpu_problem())
         return Ending(reason, detail)
@@ -224,7 +227,7 @@ class Agent:
         return self._dependencies.machine.state / "runner-started"
 
 
-def _end_behind(error: BaseException) -> AgentExit | None:
+def _causing_exit(error: BaseException) -> AgentExit | None:
     """Return the AgentExit that ended the agent: the error itself, or a stop that caused the error.
 
     A signal may stop the agent anywhere, also inside Python's own code. That code may then fail with another error. For
@@ -240,7 +243,7 @@ def _end_behind(error: BaseException) -> AgentExit | None:
     return None
 
 
-def _remember(mark: Path) -> None:
+def _write_mark(mark: Path) -> None:
     """Write the mark before the runner starts, and sync it to the disk, because the power may fail at any time."""
     mark.parent.mkdir(parents=True, exist_ok=True)
     for path, how in ((mark, os.O_CREAT | os.O_WRONLY), (mark.parent, os.O_RDONLY)):
@@ -254,6 +257,6 @@ def _require_healthy(gpu_problem: str) -> None:
         raise AgentExit("gpu-unhealthy", gpu_problem)
 
 
-def _lost(job: Mapping[str, str]) -> str:
+def _lost_job_text(job: Mapping[str, str]) -> str:
     facts = (job.get("repository", "a repository"), f"run {job.get('run_id', '?')}", f"job {job.get('job', '?')}")
     return f"lost: {', '.join(facts)}"

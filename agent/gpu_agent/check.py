@@ -37,7 +37,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     if done.code == TIMED_OUT:
         return late
     reason = "check-hung" if done.code == HANG else "check-failed"
-    # The first line of the message is the check's own sentence. A check that crashed has only its last printed line.
+    # The first line of the message is the check's own sentence. A check that crashed writes no message.
     if message.exists() and (
         first_line := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
     ):
@@ -120,8 +120,8 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
                 made = machine.run(*command, deadline=deadline)
             if made.code:
                 raise AgentExit("check-failed", f"the environment for torch could not be created: {made.last}")
-    for summary in _installing(config, str(home / "bin"), python):
-        done = machine.run(*summary, deadline=deadline)
+    for install_command in _install_commands(config, str(home / "bin"), python):
+        done = machine.run(*install_command, deadline=deadline)
         if done.code:
             why = f"torch {config.torch} could not be installed: {done.last}; the network may lack internet access"
             raise AgentExit("check-failed", why)
@@ -137,7 +137,7 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _installing(config: Config, folder: str, python: str) -> list[list[str]]:
+def _install_commands(config: Config, folder: str, python: str) -> list[list[str]]:
     """Return the commands that install torch. uv installs a version such as 2.7.0+cu126 from an index of PyTorch."""
     pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     version, plus, cuda = config.torch.partition("+")

@@ -92,30 +92,34 @@ def parse(text: str | None) -> Config:
     except RecursionError:
         raise AgentExit("no-config", f"{KEY} is not a configuration: it is nested too deeply") from None
     problems: list[str] = []
-    made = _made(Config, value, "", problems)
-    if not problems and "--expect-gpus" not in made.check_args:
+    config = _parsed_value(Config, value, "", problems)
+    if not problems and "--expect-gpus" not in config.check_args:
         # Without its expectations the check would pass on any GPU.
         problems.append("check_args: has no --expect-gpus")
     if not problems:
-        problems += _registering(made)
+        problems += _registration_mistakes(config)
     if problems:
         raise AgentExit("no-config", f"{KEY}: " + "; ".join(problems))
-    parsed: Config = made
+    parsed: Config = config
     return parsed
 
 
-def _registering(made: Config) -> list[str]:
+def _registration_mistakes(config: Config) -> list[str]:
     """Return the mistakes in the settings of the registration."""
-    if made.registered_by not in ("machine", "manager"):
-        return [f"registered_by: expected machine or manager, got {made.registered_by!r}"]
-    if made.registered_by == "manager":
-        return [] if made.runner and not made.github else ["registered_by: manager requires runner and excludes github"]
-    if (made.github is None) != (made.runner is None):
+    if config.registered_by not in ("machine", "manager"):
+        return [f"registered_by: expected machine or manager, got {config.registered_by!r}"]
+    if config.registered_by == "manager":
+        return (
+            []
+            if config.runner and not config.github
+            else ["registered_by: manager requires runner and excludes github"]
+        )
+    if (config.github is None) != (config.runner is None):
         return ["github and runner: must be set together"]
     return []
 
 
-def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
+def _parsed_value(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
     """Return the value as `kind`, which is a dataclass or the type of a dataclass field."""
     if get_origin(kind) in (Union, types.UnionType):
         if value is None:
@@ -129,7 +133,9 @@ def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
     hints, known = get_type_hints(kind), {each.name: each for each in dataclasses.fields(kind)}
     under = f"{path}." if path else ""
     problems += [f"{under}{key}: is unknown" for key in value if key not in known]
-    given = {key: _made(hints[key], each, f"{under}{key}", problems) for key, each in value.items() if key in known}
+    given = {
+        key: _parsed_value(hints[key], each, f"{under}{key}", problems) for key, each in value.items() if key in known
+    }
     for name, each in known.items():
         if name not in given and each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
             problems.append(f"{under}{name}: is missing")

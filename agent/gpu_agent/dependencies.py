@@ -79,7 +79,7 @@ class Dependencies:
     check: Callable[[Config, str | None, Machine, float], Verdict]
     github: Callable[[GithubConfig, bytes, Clock], Registrar]
     broker: Callable[[Host, Clock], Registrar]
-    close: Callable[[], None]
+    block_identity: Callable[[], None]
     """Blocks the machine's identity for every user except root. It runs before any other step."""
     obtain: Callable[[RunnerConfig, float], Path]
     """Downloads the runner, verifies that it is the pinned one, and returns its folder."""

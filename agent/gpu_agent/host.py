@@ -27,7 +27,7 @@ class BlockedAddresses(NamedTuple):
 class Host(Protocol):
     """The cloud of the machine."""
 
-    cut: BlockedAddresses
+    blocked: BlockedAddresses
     """The addresses that a job must not reach."""
 
     def name(self) -> str:

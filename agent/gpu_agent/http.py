@@ -140,12 +140,12 @@ def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_byt
     with _explained(method, url):
         if response.length is None and not response.chunked:
             raise _UnusableError("the answer has no length, so a truncated one would not be detected")
-        taken = 0
-        while piece := response.read(_CHUNK_BYTES):
-            taken += len(piece)
-            if taken > limit_bytes:
+        received = 0
+        while data := response.read(_CHUNK_BYTES):
+            received += len(data)
+            if received > limit_bytes:
                 raise _UnusableError(f"the answer is longer than {limit_bytes} bytes")
-            yield piece
+            yield data
         # http.client reports a cut chunked body, but returns a body shorter than its Content-Length as if it were
         # complete.
         if response.length:
@@ -200,7 +200,7 @@ def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[so
     for family, kind, protocol, _, address in _addresses(where.hostname or "", port, deadline, clock):
         with closing(socket.socket(family, kind, protocol)) as plain:
             try:
-                plain.settimeout(_left(deadline, clock))
+                plain.settimeout(_remaining_sec(deadline, clock))
                 plain.connect(address)
             except OSError as error:
                 failure = error
@@ -209,7 +209,7 @@ def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[so
                 yield plain
                 return
             # The time-out of a handshake covers all of it: do_handshake in cpython's Modules/_ssl.c uses a deadline.
-            plain.settimeout(_left(deadline, clock))
+            plain.settimeout(_remaining_sec(deadline, clock))
             with ssl.create_default_context().wrap_socket(plain, server_hostname=where.hostname) as secured:
                 yield secured
             return
@@ -237,7 +237,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
             thread.start()
         except RuntimeError:
             raise _UnusableError("no thread for the name lookup could be started") from None
-        thread.join(_left(deadline, clock))
+        thread.join(_remaining_sec(deadline, clock))
         if thread.is_alive():
             raise TimeoutError
     if failed:
@@ -254,12 +254,12 @@ def _is_literal(host: str) -> bool:
     return True
 
 
-def _left(deadline: float, clock: Clock) -> float:
+def _remaining_sec(deadline: float, clock: Clock) -> float:
     """Return the seconds until the deadline. Raises TimeoutError after it."""
-    left = deadline - clock.now()
-    if left <= 0:
+    remaining_sec = deadline - clock.now()
+    if remaining_sec <= 0:
         raise TimeoutError
-    return left
+    return remaining_sec
 
 
 class _Timed(io.RawIOBase):
@@ -269,24 +269,24 @@ class _Timed(io.RawIOBase):
     """
 
     def __init__(self, sock: socket.socket, deadline: float, clock: Clock, most_bytes: int) -> None:
-        self._sock, self._deadline, self._clock, self._left_bytes = sock, deadline, clock, most_bytes
+        self._sock, self._deadline, self._clock, self._remaining_bytes = sock, deadline, clock, most_bytes
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(_left(self._deadline, self._clock))
-        taken = self._sock.recv_into(buffer)
-        self._left_bytes -= taken
-        if self._left_bytes < 0:
+        self._sock.settimeout(_remaining_sec(self._deadline, self._clock))
+        received = self._sock.recv_into(buffer)
+        self._remaining_bytes -= received
+        if self._remaining_bytes < 0:
             raise _UnusableError("the answer is longer than the limit")
-        return taken
+        return received
 
     def sendall(self, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
-            self._sock.settimeout(_left(self._deadline, self._clock))
+            self._sock.settimeout(_remaining_sec(self._deadline, self._clock))
             rest = rest[self._sock.send(rest) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Timed(self._sock, self._deadline, self._clock, self._left_bytes))
+        return io.BufferedReader(_Timed(self._sock, self._deadline, self._clock, self._remaining_bytes))

@@ -48,14 +48,14 @@ class Lines:
         if self._in_key and is_base64:
             self._in_key = len(bare) in _KEY_LINE
             return _GONE
-        made = _GONE if is_base64 and len(bare) in _KEY_LINE and _is_random(bare) else _redact_line(line)
+        redacted = _GONE if is_base64 and len(bare) in _KEY_LINE and _is_random(bare) else _redact_line(line)
         if _KEY_ENDS in line:
             self._in_key = False
-        elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and made != line):
+        elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and redacted != line):
             # Lines of other programs may come between the lines of a key. The next lines of base64 therefore count as
             # key lines until a short one, or until the end of the key.
             self._in_key = True
-        return made
+        return redacted
 
 
 def redact(text: str) -> str:

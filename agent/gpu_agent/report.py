@@ -48,12 +48,12 @@ def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -
     """Return the value as JSON. The text under `key` is truncated between two characters to fit the limit."""
     text = str(value[key])
     while True:
-        made = json.dumps({**value, key: text}, ensure_ascii=False, separators=(",", ":"))
-        over = len(made.encode(errors="replace")) - limit_bytes
-        if over <= 0 or not text:
-            return made
+        encoded = json.dumps({**value, key: text}, ensure_ascii=False, separators=(",", ":"))
+        excess = len(encoded.encode(errors="replace")) - limit_bytes
+        if excess <= 0 or not text:
+            return encoded
         # An escaped character takes at most 6 bytes. If too little is removed, the loop repeats.
-        text = text[: -max(over // 6, 1)]
+        text = text[: -max(excess // 6, 1)]
 
 
 def _as_json(verdict: Verdict) -> str:
@@ -61,7 +61,8 @@ def _as_json(verdict: Verdict) -> str:
 
 
 class Reporter:
-    """Reports each value once. In `folder` other processes, such as the boot script, see what was reported.
+    """Reports each value once. A file in `folder` marks each reported value, also for other processes such as the boot
+    script.
 
     Steps, the verdict and the end go to standard output. With `console` they also go to the serial port itself, because
     a guest agent may write a startup script's output only to the journal. Only the verdict and the end are guest
@@ -109,7 +110,7 @@ class Reporter:
     def verdict(self, verdict: Verdict) -> None:
         """Report the check's verdict. Only the first one counts."""
         value = _as_json(verdict)
-        if self._first("verdict"):
+        if self._is_first_report("verdict"):
             self._say_verdict(value)
             self._publish(VERDICT, value, _PUBLISH_SEC)
 
@@ -137,10 +138,10 @@ class Reporter:
         }
         text = fitted(value, "detail")
         # Everything that may fail comes before `_first`, which makes this report the only one.
-        if not self._first("ended"):
+        if not self._is_first_report("ended"):
             return
         # The serial port comes first, because a preempted machine may end before a slow metadata server answers.
-        if fails := reason != "used" and self._first("verdict"):
+        if fails := reason != "used" and self._is_first_report("verdict"):
             self._say_verdict(verdict)
         self._mark(f"GPU-AGENT-END {text}")
 
@@ -151,9 +152,9 @@ class Reporter:
             self._publish(VERDICT, verdict, within(_PUBLISH_SEC))
         self._publish(END, text, within(_PUBLISH_SEC))
         # The runner manager stops machines that wait for a registration, to start them for a later job.
-        waited = reason == "stopped" and self._step == "register"
-        good = waited or reason in ("job-done", "rehearsed", "proven", "idle", "used")
-        self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
+        was_standby = reason == "stopped" and self._step == "register"
+        is_success = was_standby or reason in ("job-done", "rehearsed", "proven", "idle", "used")
+        self._host.log("INFO" if is_success else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
         self._serial.flush(within(_FLUSH_SEC))
         if self._console:
             self._console.flush(within(_FLUSH_SEC))
@@ -175,8 +176,8 @@ class Reporter:
             # Any error is reported and ignored: the remaining reports and the machine's end must follow.
             self.say(f"gpu-agent: the guest attribute {key} could not be written: {error}")
 
-    def _first(self, what: str) -> bool:
-        """Return True if no process of this machine has reported it yet."""
+    def _is_first_report(self, what: str) -> bool:
+        """Return True if no process of this machine has made this report (verdict or ended) yet."""
         try:
             os.close(os.open(self._folder / what, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:

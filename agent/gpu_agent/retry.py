@@ -44,16 +44,16 @@ def retry_until(
         attempts += 1
         try:
             return attempt()
-        except RetryableError as again:
+        except RetryableError as error:
             # Machines that were refused together get the same time from the server. A random addition spreads their
             # retries.
-            pause = again.after_sec + clock.jitter(max(wait(attempts), again.after_sec / 2))
+            pause = error.after_sec + clock.jitter(max(wait(attempts), error.after_sec / 2))
             if clock.now() + pause >= deadline:
                 times = "once" if attempts == 1 else f"{attempts} times"
                 detail = (
-                    f"{again.ended.detail} (tried {times}; the next wait would be {pause:.0f} s, over the deadline)"
+                    f"{error.ended.detail} (tried {times}; the next wait would be {pause:.0f} s, over the deadline)"
                 )
-                raise AgentExit(again.ended.end.reason, detail) from None
+                raise AgentExit(error.ended.end.reason, detail) from None
         clock.sleep(pause)
 
 

@@ -1,10 +1,13 @@
-"""Runs the agent in a separate process, reports its end, and switches the machine off in every case.
+"""Runs the agent in a child process, reports the agent's end, and switches the machine off in every case.
 
-The two processes have two pipes. Through one the agent sends its steps, its verdict and its end (channel.py). The other
-is the lifeline: only the supervisor has its open end. If it closes early, the supervisor was killed, and the agent
-reports the end and switches the machine off itself.
+Two pipes connect the two processes:
 
-A signal to stop goes to the supervisor, which passes it on to the agent. The agent then has GRACE_SEC to clean up.
+- The channel (channel.py): the agent sends its steps, its verdict and its end to the supervisor.
+- The lifeline: the supervisor keeps the writing end open. If the supervisor is killed, the kernel closes this end. The
+  agent then reports the end and switches the machine off itself.
+
+A signal to stop goes to the supervisor. The supervisor passes the signal on to the agent, which then has GRACE_SEC to
+clean up.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from .host import Host
 from .outcomes import DISK_FULL, AgentExit
 from .report import Reporter, Verdict
 
-# A step counts as hanging after its own deadline and this time.
+# A step counts as hanging this long after its own deadline.
 MARGIN_SEC = 60.0
 # The time from SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
 # (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
@@ -39,7 +42,8 @@ GRACE_SEC = 18.0
 REAP_SEC = 1.0
 # The time for the process itself to end.
 EXIT_SEC = 1.0
-# The gate deletes the machine as soon as it has the verdict. This pause is for a machine without a running gate.
+# The pause between the report of the end and the power-off. A running gate reads the verdict in this time and deletes
+# the machine itself.
 PAUSE_SEC = 15.0
 
 _TO_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -63,8 +67,10 @@ class Supervisor:
         margin_sec: float = MARGIN_SEC,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create the supervisor. `clear` ends the processes of the job. It runs before the report of the end, because
-        the report starts threads, and a job may have left no room for one.
+        """Create the supervisor.
+
+        `clear` ends the processes of the job. The supervisor calls it before the report of the end: the report starts
+        threads, and a job's processes may have used up the machine's limit of threads.
         """
         self._host = host
         self._reporter = reporter
@@ -74,8 +80,11 @@ class Supervisor:
         self._margin_sec = margin_sec
         self._clear = clear
         self._until: float | None = None
+        """When the current step counts as hanging; None for a step without a limit."""
         self._restarting = False
+        """True while the driver's installer may restart the machine."""
         self._end: Ending | None = None
+        """The end that the agent has sent."""
         self._stop_reason: Ending | None = None
         """The reason why the agent was stopped."""
         self._agent = 0
@@ -85,32 +94,32 @@ class Supervisor:
 
     def run(self, work: _Work, first_within_sec: float) -> None:
         """Run the agent. `first_within_sec` is the time limit until its first step."""
-        # Python writes to `ring` at each signal, so a wait for `bell` ends. `held` is the open end of the lifeline.
-        bell, ring = os.pipe()
-        os.set_blocking(ring, False)
+        # Python writes to `signal_out` at each signal, so that a wait for `signal_in` ends.
+        signal_in, signal_out = os.pipe()
+        os.set_blocking(signal_out, False)
         for each in _TO_STOP:
             signal.signal(each, self._pass_on)
-        signal.set_wakeup_fd(ring)
+        signal.set_wakeup_fd(signal_out)
         incoming, agent_out = os.pipe()
-        lifeline, held = os.pipe()
+        lifeline, lifeline_end = os.pipe()
         agent = os.fork()
         if agent == 0:
             signal.set_wakeup_fd(-1)
-            for number in (bell, ring, incoming, held):
+            for number in (signal_in, signal_out, incoming, lifeline_end):
                 os.close(number)
-            _be_the_agent(work, Channel(agent_out), lifeline, self._orphaned)
+            _run_agent_process(work, Channel(agent_out), lifeline, self._end_without_supervisor)
         self._agent = agent
         if self._stop_at is not None:
             self._terminate()
         os.close(agent_out)
         os.close(lifeline)
         self._until = self._clock.now() + first_within_sec + self._margin_sec
-        end = self._attend(agent, incoming, bell)
+        end = self._wait_for_end(agent, incoming, signal_in)
         # The lifeline closes only here, after the agent's end.
-        os.close(held)
+        os.close(lifeline_end)
         if end is None:
             return  # the machine restarts, and the agent continues in the next boot
-        self._finish(end, lambda: select.select([bell], [], [], self._pause_sec if self._stop_at is None else 0))
+        self._finish(end, lambda: select.select([signal_in], [], [], self._pause_sec if self._stop_at is None else 0))
 
     def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
         """Report the end, pause, and switch the machine off. An error in one step does not prevent the next one."""
@@ -134,6 +143,7 @@ class Supervisor:
             self._terminate()
 
     def _terminate(self) -> None:
+        """Send SIGTERM to the agent if it runs."""
         if self._agent:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._agent, signal.SIGTERM)
@@ -142,30 +152,30 @@ class Supervisor:
         """Return the deadline of the report: infinite, unless the machine shuts down."""
         return math.inf if self._stop_at is None else self._stop_at + STOP_SEC - EXIT_SEC
 
-    def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
+    def _wait_for_end(self, agent: int, incoming: int, signal_in: int) -> Ending | None:
         """Handle messages and signals until the agent ends. Return its end, or None for an expected restart.
 
-        `bell` is the pipe that a signal writes to, so that a wait ends.
+        `incoming` is the channel, and `signal_in` the pipe to which Python writes at a signal.
         """
         lines = Incoming()
         while True:
-            left = None if self._until is None else max(self._until - self._clock.now(), 0)
-            ready, _, _ = select.select([incoming, bell], [], [], left)
-            if bell in ready:
-                os.read(bell, 64)
+            wait_sec = None if self._until is None else max(self._until - self._clock.now(), 0)
+            ready, _, _ = select.select([incoming, signal_in], [], [], wait_sec)
+            if signal_in in ready:
+                os.read(signal_in, 64)
                 self._stop()
             if incoming in ready:
-                piece = os.read(incoming, 65_536)
-                if not piece:
+                data = os.read(incoming, 65_536)
+                if not data:
                     break
-                for message in lines.messages(piece):
-                    self._take(message)
+                for message in lines.messages(data):
+                    self._handle_message(message)
             elif not ready:
-                self._late(agent)
+                self._kill_hanging(agent)
                 break
-        return self._judged(self._reaped(agent))
+        return self._end_of(self._exit_code(agent))
 
-    def _reaped(self, agent: int) -> int:
+    def _exit_code(self, agent: int) -> int:
         """Return the agent's exit code, negative for a signal. An agent that does not end after SIGKILL counts as ended
         by SIGKILL.
         """
@@ -181,7 +191,7 @@ class Supervisor:
             os.killpg(agent, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(agent, 0)[1])
 
-    def _take(self, message: dict[str, object]) -> None:
+    def _handle_message(self, message: dict[str, object]) -> None:
         match message:
             case {"step": str(name), "within_sec": float() | int() | None as within_sec}:
                 if self._stop_reason is None:
@@ -208,7 +218,8 @@ class Supervisor:
         if not self._restarting and (notice := self._host.notice(0)):
             self._stop_reason = Ending(notice.reason, notice.announcement)
 
-    def _late(self, agent: int) -> None:
+    def _kill_hanging(self, agent: int) -> None:
+        """Kill an agent whose step, or whose end after a stop, is past its deadline."""
         if not self._stop_reason and not self._end:
             self._stop_reason = Ending("timed-out", f"step {self._reporter.at} did not end within its deadline")
         with contextlib.suppress(ProcessLookupError):
@@ -216,7 +227,8 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.kill(agent, signal.SIGKILL)
 
-    def _judged(self, code: int) -> Ending | None:
+    def _end_of(self, code: int) -> Ending | None:
+        """Return the end to report for this exit code of the agent, or None for an expected restart of the machine."""
         if self._restarting and "stopped" in (end.reason for end in (self._stop_reason, self._end) if end):
             return None
         # The agent's own end is more precise, unless it only reports the stop.
@@ -227,23 +239,25 @@ class Supervisor:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
         return Ending("crashed", f"the agent ended with {how} in step {self._reporter.at}")
 
-    def _orphaned(self, channel: Channel) -> None:
+    def _end_without_supervisor(self, channel: Channel) -> None:
         """Report the end and switch the machine off, in the agent's process, after the supervisor was killed."""
         self._reporter.job(channel.working_on)
         end = Ending("crashed", f"the agent's supervisor was killed in step {channel.at}")
         self._finish(end, lambda: self._clock.sleep(self._pause_sec))
 
 
-def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[Channel], None]) -> NoReturn:
-    """Run the agent's process from the fork to its end. It never returns to the supervisor's code."""
+def _run_agent_process(
+    work: _Work, channel: Channel, lifeline: int, end_without_supervisor: Callable[[Channel], None]
+) -> NoReturn:
+    """Run the agent's process from the fork to its end. This function never returns to the supervisor's code."""
     try:
         # No core dump of a process that has a key (linux/prctl.h, PR_SET_DUMPABLE).
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
         os.setpgid(0, 0)
         for number in _TO_STOP:
-            signal.signal(number, _stopped)
-        alone = threading.Event()
-        threading.Thread(target=_watch, args=(lifeline, alone), daemon=True).start()
+            signal.signal(number, _on_stop_signal)
+        supervisor_killed = threading.Event()
+        threading.Thread(target=_watch_lifeline, args=(lifeline, supervisor_killed), daemon=True).start()
         ending = _ending(work, channel)
         # A second stop, by the machine or by the watching thread, must not interrupt the report of the end.
         for number in _TO_STOP:
@@ -252,14 +266,15 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
             channel.end(ending)
         except BrokenPipeError:
             # The supervisor is gone, and the thread that watches the lifeline has not noticed yet.
-            alone.set()
-        if alone.is_set():
-            orphaned(channel)
+            supervisor_killed.set()
+        if supervisor_killed.is_set():
+            end_without_supervisor(channel)
     finally:
         os._exit(0)
 
 
 def _ending(work: _Work, channel: Channel) -> Ending:
+    """Run the agent's work. Return its end, also if it raises an exception."""
     try:
         return work(channel)
     except AgentExit as ended:
@@ -273,17 +288,17 @@ def _ending(work: _Work, channel: Channel) -> Ending:
         return Ending("crashed", f"{type(error).__name__} in {file}, line {where.lineno} ({where.name})")
 
 
-def _stopped(_number: int, _frame: FrameType | None) -> None:
-    """Interrupt any wait of the agent, once. A second signal must not disturb its cleanup."""
+def _on_stop_signal(_number: int, _frame: FrameType | None) -> None:
+    """Handle the stop signal in the agent: interrupt its wait, once. A second signal must not disturb the cleanup."""
     for number in _TO_STOP:
         signal.signal(number, signal.SIG_IGN)
     raise AgentExit("stopped", "the machine received a stop signal")
 
 
-def _watch(lifeline: int, alone: threading.Event) -> None:
+def _watch_lifeline(lifeline: int, supervisor_killed: threading.Event) -> None:
     """Wait until the lifeline closes, which means that the supervisor was killed. Then stop the agent's main thread."""
     os.read(lifeline, 1)
-    alone.set()
+    supervisor_killed.set()
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     # If the main thread does not end in time, end the process.
     threading.Timer(GRACE_SEC, os._exit, [1]).start()

@@ -54,7 +54,7 @@ LAUNCH = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if sys.argv[1] == "held":
+    if sys.argv[1] == "limited":
         ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
@@ -141,7 +141,7 @@ class EmulatedSystem(System):
         return Output(MISSING, f"{argv[0]}: No such file or directory")
 
     def _nvidia_smi(self, words: list[str]) -> str:
-        """Return as many idle GPUs as the check expects, which has run before this."""
+        """Return as many idle GPUs as the check expects."""
         if not any(word.startswith("--query-gpu") for word in words):
             return ""
         return "".join(f"{GPU.format(number)}, 0, [N/A]\n" for number in range(self.image.gpus))
@@ -153,7 +153,7 @@ class EmulatedSystem(System):
         # The image's programs, torch included, come before the computer's, and so does the emulated GPU.
         image = {name: os.environ[name] for name in ("PATH", "GPU_SMOKE_DEVICE") if name in os.environ}
         return Popen(
-            [self.python, "-I", "-S", "-c", LAUNCH, "free" if may_gain else "held", *argv],
+            [self.python, "-I", "-S", "-c", LAUNCH, "free" if may_gain else "limited", *argv],
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=STDOUT,

@@ -62,7 +62,7 @@ class Fakes:
             "gpu-smoke-pyz": "zip",
             "gpu-ci-role": role,
         }
-        self.cut = BlockedAddresses((), ())
+        self.blocked = BlockedAddresses((), ())
 
     def does(self, what: str) -> None:
         self.did.append(what)
@@ -283,7 +283,7 @@ def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, re
         ("stopped", 400, ""),
     ],
 )
-def test_a_rehearsal_that_was_short_of_time_says_so(reason: str, took_sec: int, more: str) -> None:
+def test_a_rehearsal_without_enough_time_reports_the_lack_of_time(reason: str, took_sec: int, more: str) -> None:
     fakes = Fakes(role="check")
     fakes.check_takes_sec = took_sec
     fakes.fail["obtain"] = AgentExit(reason, "no answer")
@@ -322,7 +322,7 @@ def test_a_machine_of_a_pool_that_registers_nothing_stays() -> None:
 
 
 @pytest.mark.parametrize("role", [None, "check"])
-def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
+def test_no_key_is_requested_before_the_check_has_passed(role: str | None) -> None:
     fakes = Fakes(role=role)
     fakes.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
     assert fakes.end() == ("check-failed", "GPU 0: wrong numbers")
@@ -412,7 +412,7 @@ def test_a_stop_before_a_job_interrupts_the_runner_and_removes_it() -> None:
     assert fakes.did[-3:] == ["wait", "interrupt", "remove 5"]
 
 
-def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -> None:
+def test_a_preemption_during_a_job_interrupts_the_job_and_names_it() -> None:
     fakes = Fakes()
     fakes.fail["finish"] = AgentExit("stopped", "the machine received a stop signal")
     finish = fakes.finish
@@ -426,7 +426,7 @@ def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -
     assert fakes.did[-3:] == ["finish", "interrupt", "JOB test"]
 
 
-def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine_without_one() -> None:
+def test_maintenance_lets_a_running_job_finish_and_ends_a_machine_without_a_job() -> None:
     fakes = Fakes()
     answers: list[bool] = []
     finish, wait = fakes.finish, fakes.wait

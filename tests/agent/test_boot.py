@@ -116,7 +116,7 @@ def test_the_end_reaches_the_serial_port_if_the_output_goes_to_the_journal(machi
     assert [word for word in words if word != "gpu-ci:"] == [*steps, "SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_guest_attributes(machine: Boot) -> None:
+def test_the_script_writes_its_whole_end_to_the_serial_port_before_guest_attributes(machine: Boot) -> None:
     """A machine that shuts down may be off before a slow metadata server answers."""
     port, device = os.openpty()
     machine.console = os.ttyname(device)
@@ -152,12 +152,12 @@ def test_a_machine_of_the_pool_that_fails_switches_itself_off(machine: Boot) -> 
     assert serial.count("SHUTDOWN -h now") == 1
 
 
-def test_the_checks_words_survive_quotes_backslashes_control_characters_and_other_scripts(machine: Boot) -> None:
+def test_the_checks_message_survives_quotes_backslashes_control_characters_and_other_scripts(machine: Boot) -> None:
     found, _ = machine.run(says('a "b" \\n c\\ \t\x1b[31m é 漢', 1))
     assert found["summary"] == 'a "b" \\n c\\  \x20[31m é 漢'
 
 
-def test_a_machine_without_a_configuration_says_so(machine: Boot) -> None:
+def test_a_machine_without_a_configuration_reports_no_config(machine: Boot) -> None:
     del machine.google.attributes["gpu-agent-config"]
     found, serial = machine.run(says("fine"))
     assert found == verdict("the machine's metadata has no gpu-agent-config", 2, "no-config")
@@ -204,7 +204,7 @@ def test_an_image_with_an_old_python_is_a_fail(machine: Boot) -> None:
     assert found == verdict("the image's python3 is not 3.11 or newer: 3.9", 2, "no-tool")
 
 
-def test_the_words_of_an_end_are_the_agents_also_where_the_script_says_them() -> None:
+def test_the_script_reports_an_end_with_the_agents_texts() -> None:
     words = SCRIPT.read_text()
     tables = words.split("declare -A ")[1:3]
     said = [dict(re.findall(r'^  \[([a-z-]+)\]="(.*)"$', table, re.MULTILINE)) for table in tables]
@@ -302,7 +302,7 @@ else:
 """
 
 
-def test_the_installer_may_restart_the_machine_which_says_no_end_before_its_driver_is_there(machine: Boot) -> None:
+def test_the_installer_may_restart_the_machine_and_no_end_is_reported_before_the_driver_works(machine: Boot) -> None:
     state = machine.folder / "state"
     state.mkdir()
     (state / "cuda_installer.pyz").write_text(INSTALLER)
@@ -387,7 +387,7 @@ def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
     assert found == verdict("the check did not end within 2 s of the boot", 4, "check-hung")
 
 
-def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot) -> None:
+def test_a_supervisor_stopped_before_it_handles_signals_is_reported_by_the_script(machine: Boot) -> None:
     machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
     found, serial = machine.run(says("fine"))
     # The signal may come before the shell has stored the id of the process that it has just started.

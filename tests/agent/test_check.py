@@ -170,7 +170,7 @@ def test_on_a_users_computer_torch_is_removed_after_the_boot(tmp_path: Path, che
     assert ((tmp_path / "torch").exists(), (tmp_path / "state").exists()) == (True, False)
 
 
-def test_a_torch_that_cannot_be_installed_is_named_with_pips_words(checked: Checked) -> None:
+def test_a_torch_that_cannot_be_installed_is_reported_with_pips_message(checked: Checked) -> None:
     without_torch(checked, 'echo "ERROR: No matching distribution found"; exit 1')
     words = (
         "torch 9.9.9 could not be installed: ERROR: No matching distribution found; "

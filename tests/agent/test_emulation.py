@@ -23,7 +23,7 @@ from gpu_agent_sandbox.system import _ARCHITECTURES, EmulatedSystem, Image
 from tests.agent.fakes.google import FakeGoogle
 
 PIN = "b" * 64
-CUT = GoogleHost.cut
+BLOCKED = GoogleHost.blocked
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_runners_user_reaches_the_machines_identity_before_the_isolation(sys
     user = system.runner_user()
     identity = {"identity": ("169.254.169.254", 80)}
     assert network_isolation._probe(system, user, identity) == {"identity": "open"}
-    network_isolation.close(CUT, system)
+    network_isolation.block_identity(BLOCKED, system)
     assert network_isolation._probe(system, user, identity) == {"identity": "ECONNREFUSED"}
     assert network_isolation._probe(system, None, identity) == {"identity": "open"}
 
@@ -49,14 +49,14 @@ def test_the_runners_user_reaches_the_machines_identity_before_the_isolation(sys
 def test_an_agent_without_the_isolation_starts_no_runner(
     system: EmulatedSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_isolation, "close", lambda *_: None)
+    monkeypatch.setattr(network_isolation, "block_identity", lambda *_: None)
     with pytest.raises(AgentExit, match=r"can reach the machine's identity: 169\.254\.169\.254 \(open\)"):
-        network_isolation.isolate(CUT, "none", system, Clock(), soon())
+        network_isolation.isolate(BLOCKED, "none", system, Clock(), soon())
 
 
 def test_a_pool_that_wants_docker_finds_none_on_the_emulated_image(system: EmulatedSystem) -> None:
     with pytest.raises(AgentExit, match="no-tool: docker: rootless needs packages that the image lacks"):
-        network_isolation.isolate(CUT, "rootless", system, Clock(), soon())
+        network_isolation.isolate(BLOCKED, "rootless", system, Clock(), soon())
 
 
 @pytest.mark.parametrize(

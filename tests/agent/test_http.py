@@ -33,7 +33,7 @@ def test_an_answer_has_its_status_its_lower_case_headers_and_its_body():
         assert asked(made.url) == (404, {"x-one": "1, 2", "content-length": "2"}, b"no")
 
 
-def test_a_request_says_what_it_was_given_and_that_it_comes_alone():
+def test_a_request_has_the_given_headers_and_closes_its_connection():
     with peer(says(OK)) as made:
         ask(
             "POST",
@@ -64,7 +64,7 @@ def test_a_redirect_is_returned_and_not_followed():
         assert len(made.requests) == 1
 
 
-def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch):
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with peer(says(OK)) as made:
@@ -161,7 +161,7 @@ def test_a_reset_connection_is_no_answer():
     assert why_not(resets) == "Connection reset by peer"
 
 
-def test_a_closed_port_is_no_answer_and_the_words_name_the_place_without_its_query():
+def test_the_error_of_a_closed_port_has_the_address_without_its_query():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable) as failed:
@@ -179,7 +179,7 @@ def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch):
     assert failed.value.reason == "Name or service not known"
 
 
-def test_the_next_address_is_asked_where_the_first_refuses(monkeypatch: pytest.MonkeyPatch):
+def test_the_next_address_is_tried_if_the_first_refuses(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     with peer(says(OK)) as made:
@@ -238,7 +238,7 @@ def test_a_chunk_without_a_valid_length_is_an_error(chunks: bytes, reason: str):
     assert why_not(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)) == reason
 
 
-def test_a_chunk_that_says_it_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
+def test_a_chunk_with_a_negative_length_is_an_error(monkeypatch: pytest.MonkeyPatch):
     """http.client reads a chunk of -1 bytes until the connection ends."""
     monkeypatch.setattr(http, "_ENVELOPE_BYTES", 1000)
     talk = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 300_000)

@@ -22,7 +22,7 @@ def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["ends", "-h"]])
-def test_help_says_what_there_is_and_is_what_no_word_gives(
+def test_help_lists_the_commands_and_is_printed_without_a_command(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 0
@@ -61,7 +61,7 @@ def own_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monk
     monkeypatch.delenv("GPU_AGENT_STATE", raising=False)
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
     monkeypatch.setattr(agent, "Supervisor", None)
-    monkeypatch.setattr(agent, "_PLAYED_SEC", 0.5)
+    monkeypatch.setattr(agent, "_EMULATED_SEC", 0.5)
     return monkeypatch
 
 

@@ -95,7 +95,7 @@ def test_a_missing_serial_port_prevents_no_other_report(tmp_path: Path) -> None:
     assert [key for key, _ in host.published] == ["gpu-smoke/verdict", "gpu-agent/end"]
 
 
-def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
+def test_an_end_is_reported_once_in_all_three_places(tmp_path: Path) -> None:
     host, clock = Host(), FakeClock()
     said, lines = reporter(tmp_path, host, clock)
     said.verdict(Verdict("pass", 0, "fine"))
@@ -119,7 +119,7 @@ def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
     assert host.logged == [("ERROR", "refused: GitHub answered 404", end)]
 
 
-def test_a_verdict_is_said_once_as_attribute_and_on_the_serial_port(tmp_path: Path) -> None:
+def test_a_verdict_is_reported_once_as_attribute_and_on_the_serial_port(tmp_path: Path) -> None:
     host = Host()
     said, lines = reporter(tmp_path, host)
     said.verdict(Verdict("pass", 0, "fine", "proven"))

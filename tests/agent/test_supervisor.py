@@ -160,7 +160,7 @@ def test_a_full_disk_is_named_wherever_it_is_met(tmp_path: Path) -> None:
     assert run.end() == ("disk-full", "No space left on device (/run/file)", "start")
 
 
-def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worked_on(tmp_path: Path) -> None:
+def test_an_agent_whose_supervisor_is_killed_reports_its_step_and_its_job(tmp_path: Path) -> None:
     run = Run(
         tmp_path,
         """
@@ -207,11 +207,11 @@ def test_an_agent_whose_channel_closes_during_its_last_message_ends_the_machine(
     import os, sys
     from pathlib import Path
     from gpu_agent.channel import Channel, Ending
-    from gpu_agent.supervisor import _be_the_agent
+    from gpu_agent.supervisor import _run_agent_process
     heard, said = os.pipe()
     os.close(heard)
     lifeline, held = os.pipe()
-    _be_the_agent(lambda _: Ending("job-done", ""), Channel(said), lifeline, lambda _: Path(sys.argv[1]).touch())
+    _run_agent_process(lambda _: Ending("job-done", ""), Channel(said), lifeline, lambda _: Path(sys.argv[1]).touch())
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(source), str(tmp_path / "ended")], check=True)
     assert (tmp_path / "ended").exists()
@@ -251,7 +251,7 @@ def test_a_step_without_a_limit_may_take_its_time(tmp_path: Path) -> None:
     assert Run(tmp_path, work).end() == ("job-done", "", "job")
 
 
-def test_a_machine_that_is_stopped_says_so_and_in_which_step(tmp_path: Path) -> None:
+def test_a_stopped_machine_reports_the_stop_and_its_step(tmp_path: Path) -> None:
     run = Run(tmp_path, 'channel.step("waiting", 60); here("there")')
     run.signal("there")
     assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")

@@ -66,7 +66,7 @@ def test_google_cloud_does_not_notice_a_stockout_and_its_job_waits_until_github_
     assert outcome(made).waits_sec == (DAY,)
 
 
-def test_terraform_aws_asks_every_half_minute_until_there_is_a_machine() -> None:
+def test_terraform_aws_requests_a_machine_every_half_minute_until_it_gets_one() -> None:
     settings = AwsSettings([SPOT], [], 4)
     made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
     # 1 s of webhook, 30 s of delay, 3 s for the fleet; again after 30 s and 3 s, and once more.
@@ -135,7 +135,7 @@ def test_runs_on_gets_a_machine_as_without_a_pool_where_none_of_it_starts() -> N
     assert made.machines[0].stops == [(150, None)]
 
 
-def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
+def test_garm_leaves_a_young_job_to_idle_runners_and_requests_a_machine_five_times() -> None:
     made = history(lambda own: Garm(own, GarmSettings([FIRM], 4)), Arrival(1, 0, 600))
     # The webhook and 30 s; the loop at 35; the other loop and the insert.
     assert [created for _, created, _ in spans(made)] == [47.5]
@@ -295,7 +295,7 @@ def test_synthetic_availability_has_the_recorded_shares_and_follows_from_its_see
     assert sum(shares) / 9 == pytest.approx(sum(availability.SHARES.values()) / 9, abs=0.2)
 
 
-def test_recorded_availability_is_read_from_the_day_on_that_is_asked_for(tmp_path: Path) -> None:
+def test_recorded_availability_begins_with_the_requested_day(tmp_path: Path) -> None:
     for name in availability._RECORDED.values():
         content = {"metadata": {"gap_seconds": 43200}, "data": [1, 1, 0, 2, 0, 0]}
         (tmp_path / f"{name}_v100_1.json").write_text(json.dumps(content))

@@ -109,7 +109,7 @@ def test_explain_names_the_possible_causes_for_an_unknown_job(asked: Path) -> No
         (NOW + 90, "github-limited: GitHub's rate limit ends in 90 s; wait until the time that GitHub names"),
     ],
 )
-def test_a_queue_that_is_unknown_says_why(
+def test_an_unknown_queue_is_reported_with_its_reason(
     asked: Path, monkeypatch: pytest.MonkeyPatch, limited: float | None, text: str
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW)

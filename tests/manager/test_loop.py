@@ -349,7 +349,7 @@ def test_a_change_that_fails_is_named_by_its_machine_or_run() -> None:
     ]
 
 
-def test_a_rerun_says_whether_it_is_of_one_job_or_of_all_that_failed() -> None:
+def test_the_event_of_a_rerun_names_one_job_or_all_failed_jobs() -> None:
     class Reruns(Scripted):
         def rerun(self, run: RunKey, job_id: int | None) -> None:
             """Accept the rerun."""

@@ -71,7 +71,7 @@ def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_n
     assert again.reasons[job(2).key].code == "at-max"
 
 
-def test_what_was_seen_of_a_machine_says_nothing_of_the_next_one_of_its_name() -> None:
+def test_the_memory_of_a_machine_does_not_apply_to_a_later_one_of_its_name() -> None:
     had = MachineMemory("l4", NOW - 900, id="111", registered=True, condemned=True, job=LOST)
     for number, takes_a_job in (("111", False), ("222", True)):
         listed = observe(jobs=(job(2),), machines=(replace(machine("l4-a"), id=number),))
@@ -87,7 +87,7 @@ def test_what_was_seen_of_a_machine_says_nothing_of_the_next_one_of_its_name() -
 
 
 @pytest.mark.parametrize(("reason", "lost"), [("preempted", True), ("job-done", False)])
-def test_a_machine_that_says_it_was_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
+def test_a_machine_whose_end_is_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
     """Google's operation may be listed later, or not at all."""
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, job=LOST)})
     off = machine("l4-a", "TERMINATED", end=End(reason))

@@ -100,7 +100,7 @@ def test_inserts_their_failures_and_reruns_are_counted_by_their_events() -> None
     ]
 
 
-def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_are_whole() -> None:
+def test_the_log_has_the_state_of_each_pool_once_a_minute_and_marks_complete_passes() -> None:
     loop, clock = Loop(), [0.0]
     lines = LogLines(loop.meter, lambda: clock[0])
 

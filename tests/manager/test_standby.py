@@ -356,7 +356,7 @@ def test_a_pass_stops_a_machine_that_is_ready_and_logs_it() -> None:
     assert store.memory.machines["l4-s1"].stopped_for_later
 
 
-def test_the_status_says_how_many_machines_are_on_standby() -> None:
+def test_the_status_has_the_number_of_machines_on_standby() -> None:
     loop, _ = manager(Scripted((off(),), GithubView(NOW, (), ())), stopped(), STOCK)
     shown = view([STOCK], loop.step())
     [pool] = shown["pools"]

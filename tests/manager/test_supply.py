@@ -141,7 +141,7 @@ def test_runners_that_no_job_of_their_own_pool_needs_are_surplus() -> None:
 # -- ladders ---------------------------------------------------------------------------------------------------------
 
 
-def test_after_a_stockout_the_next_region_is_asked_with_its_own_template() -> None:
+def test_after_a_stockout_the_next_region_gets_the_request_with_its_own_template() -> None:
     decision = after(LADDER, InsertError("no-capacity", "none left"))
     [insert] = [each for each in decision.actions if isinstance(each, Insert)]
     assert (insert.rung, LADDER.template_of(insert.rung)) == (FAR, "templates/l4-east")

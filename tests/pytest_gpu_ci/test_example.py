@@ -81,7 +81,7 @@ def test_the_pages_tests_run_as_written(suite: Suite, gpus: list[object], outcom
     suite(fenced("python", "import pytest"), gpus=gpus).assert_outcomes(**outcomes)
 
 
-def test_the_page_tells_of_a_leak_in_the_plugins_words(suite: Suite) -> None:
+def test_the_page_has_the_plugins_message_for_a_leak(suite: Suite) -> None:
     source = "import torch\nkept = []\n@pytest.mark.gpu\ndef test_a(): kept.append(torch.zeros(12))"
     assert fenced("", "leaked ") in suite(source, gpus=[L4]).stdout.str()
 
@@ -93,7 +93,7 @@ def rows(heading: str) -> dict[str, str]:
     return {row[0].strip(" `"): row[1].strip() for row in cells}
 
 
-def test_the_page_has_every_marker_argument_option_and_fixture_in_the_plugins_words() -> None:
+def test_the_page_has_the_plugins_text_for_each_marker_argument_option_and_fixture() -> None:
     assert rows("Markers") == {
         **{name: text.partition(";")[0] for name, text in plugin.MARKERS.items()},
         **{f"{name}=": meaning for name, (_, _, meaning) in needs.ARGUMENTS.items()},

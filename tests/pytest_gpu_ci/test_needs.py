@@ -32,7 +32,7 @@ pytest_plugins = ["pytester"]
         ("gpu(memory_gib=24)", [L4, T4], True),
     ],
 )
-def test_a_test_runs_where_its_first_gpus_are_what_it_asks_for(
+def test_a_test_runs_if_the_first_gpus_meet_its_requirements(
     suite: Suite, marker: str, gpus: list[object], runs: bool
 ) -> None:
     result = suite(f"@pytest.mark.{marker}\ndef test_a(): pass", gpus=gpus)

@@ -31,7 +31,7 @@ WHY_NOT = "  hint: run gpu-smoke diagnose for the reason; --gpu=off skips GPU te
         ([L4], {"CUDA_VISIBLE_DEVICES": "", "FAKE_AVAILABLE": "yes"}, "no GPU (CUDA_VISIBLE_DEVICES is '')"),
     ],
 )
-def test_a_machine_without_gpus_skips_them_and_says_what_was_needed_and_what_is_there(
+def test_a_machine_without_gpus_skips_gpu_tests_with_the_need_and_the_machine(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, gpus: list[object] | None, environment: dict[str, str], there: str
 ) -> None:
     for name, value in environment.items():
@@ -77,7 +77,7 @@ def test_a_gpu_that_is_required_and_not_there_fails_every_gpu_test(suite: Suite,
     assert result.stdout.str().count("hint: ") == 1
 
 
-def test_a_gpu_runs_all_of_them(suite: Suite) -> None:
+def test_a_gpu_runs_all_examples(suite: Suite) -> None:
     result = suite(THREE, "--gpu=require", gpus=[L4])
     result.assert_outcomes(passed=3)
     assert result.ret == 0
@@ -142,7 +142,7 @@ def test_collecting_alone_is_no_failure(suite: Suite) -> None:
     assert suite(THREE, "--gpu=require", "--collect-only", gpus=[L4]).ret == 0
 
 
-def test_markers_select_by_what_a_test_needs_however_it_says_so(suite: Suite) -> None:
+def test_the_marker_gpu_selects_each_test_that_needs_a_gpu_by_marker_or_fixture(suite: Suite) -> None:
     source = (
         THREE
         + """
@@ -176,7 +176,7 @@ def test_a(device): pass
     suite(source, "-m", "gpu", gpus=[L4]).assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_gpu_asked_for_while_a_test_runs_is_refused_in_words(suite: Suite) -> None:
+def test_gpu_devices_requested_while_a_test_runs_fails_with_a_message(suite: Suite) -> None:
     source = """
 def test_one(request): request.getfixturevalue("gpu_device")
 
@@ -219,7 +219,7 @@ def test_a(gpu_device):
     ],
 )
 @pytest.mark.slow
-def test_a_place_that_is_none_is_refused(
+def test_an_invalid_gpu_place_is_refused(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, given: str, lines: list[str]
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")

@@ -112,7 +112,7 @@ def test_a_conftest_with_an_option_of_the_plugin_is_an_error_with_line_and_hint(
     suite("def test_a(): pass", "-p", "no:gpu-ci", process=True).assert_outcomes(passed=1)
 
 
-def test_another_mistake_of_a_conftest_is_pytests_to_tell(suite: Suite, pytester: pytest.Pytester) -> None:
+def test_any_other_mistake_of_a_conftest_is_reported_by_pytest(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest("def pytest_addoption(parser): raise ValueError('of its own')")
     result = suite("def test_a(): pass", process=True)
     assert result.errlines[-1] == "ValueError: of its own"

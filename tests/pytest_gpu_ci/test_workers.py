@@ -40,7 +40,7 @@ def test_one_worker_has_all_of_them(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_workers_part_what_was_chosen(suite: Suite) -> None:
+def test_the_workers_divide_the_chosen_gpus(suite: Suite) -> None:
     result = suite(SEEN, "--gpu-id=2,1", "-n2", gpus=[L4, T4, L40S], process=True, visible="0,1,2")
     assert seen(result) == {"seen gw0 ['NVIDIA L40S']", "seen gw1 ['Tesla T4']"}
 
@@ -61,7 +61,7 @@ def test_without_options_the_environment_does_not_change(suite: Suite) -> None:
     assert seen(result) == {f"seen gw{worker} ['NVIDIA L4', 'Tesla T4']" for worker in (0, 1)}
 
 
-def test_more_workers_than_gpus_are_refused_in_words(suite: Suite) -> None:
+def test_more_workers_than_gpus_are_an_error_with_a_hint(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=require", "-n3", gpus=[L4, T4], process=True, visible="0,1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
@@ -73,7 +73,7 @@ def test_more_workers_than_gpus_are_refused_in_words(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_workers_that_may_share_say_so(suite: Suite) -> None:
+def test_workers_that_share_gpus_are_named_in_the_header(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=require", "-n2", "--gpu-share", gpus=[L4], process=True, visible="0")
     result.assert_outcomes(failed=4)
     assert "gpu: require, 2 workers share 1 GPU" in result.outlines

@@ -77,7 +77,7 @@ def runner(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Runn
 
 
 @pytest.mark.slow
-def test_the_steps_of_the_copied_workflow_run_once_it_says_where_the_plugin_is(runner: Runner) -> None:
+def test_the_steps_of_the_copied_workflow_run_with_the_plugins_address(runner: Runner) -> None:
     *installs, suite = steps("cpu")
     for step in installs:
         done = runner.run(step, GPU_CI=str(ROOT))
@@ -111,7 +111,7 @@ def test_the_pages_installation_brings_the_plugin(runner: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_a_copy_that_does_not_say_where_the_plugin_is_says_what_to_write(runner: Runner) -> None:
+def test_a_copy_of_the_workflow_without_the_plugins_address_prints_what_to_write(runner: Runner) -> None:
     done = runner.run(steps("cpu")[1])
     assert done.returncode == 1
     assert done.stderr.strip().endswith(
@@ -126,7 +126,7 @@ def test_pips_cache_has_a_file_to_be_named_after() -> None:
     assert f"-r {with_cache['cache-dependency-path']}" in steps("cpu")[0]["run"]
 
 
-def test_the_workflow_asks_for_the_labels_a_pool_has() -> None:
+def test_the_workflow_requests_the_labels_of_a_pool() -> None:
     # YAML 1.1 reads the key `on` as true.
     [default] = [each["default"] for each in WORKFLOW[True]["workflow_call"]["inputs"].values()]
     assert yaml.safe_load(default) == default_runner_labels("l4")

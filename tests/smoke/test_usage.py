@@ -70,7 +70,7 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: requires --peers", "'5'"),
     ],
 )
-def test_wrong_usage_is_said_and_is_no_verdict(
+def test_wrong_usage_is_reported_and_is_no_verdict(
     args: list[str], first: str, got: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(args) == 64

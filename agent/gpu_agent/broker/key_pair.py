@@ -1,7 +1,8 @@
-"""A key pair of this machine. The runner manager encrypts messages with it that only this machine can read.
+"""A key pair of this machine. The runner manager encrypts messages with the public key.
 
-An encrypted message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature:
-everyone who may write the machine's metadata can encrypt a message for the public key.
+Only this machine can decrypt these messages. An encrypted message is CMS EnvelopedData (RFC 5652) in DER form, with RSA
+and AES-256 in CBC mode. It has no signature: everyone who may write the machine's metadata can encrypt a message for
+the public key.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class KeyPair:
 
 def make() -> KeyPair:
     """Create a key pair. Raises AgentExit("no-tool") if this machine cannot create one."""
-    made = openssl.run([*_REQUEST, "-keyout", "-", "-out", "-"], b"", b"", _USE)
-    found = _CERTIFICATE.search(made)
-    if found is None:
+    output = openssl.run([*_REQUEST, "-keyout", "-", "-out", "-"], b"", b"", _USE)
+    match = _CERTIFICATE.search(output)
+    if match is None:
         raise AgentExit("no-tool", f"openssl does not create an RSA key; it {_USE}")
-    return KeyPair(base64.b64decode(found[1]), made)
+    return KeyPair(base64.b64decode(match[1]), output)

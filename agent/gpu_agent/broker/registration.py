@@ -24,7 +24,7 @@ SEALED = "gpu-agent-registration"
 """The metadata key with the encrypted registration."""
 _PUBLISH_SEC = 60.0
 # The manager unregisters an idle runner a minute or two after idleSec. If no manager runs, the machine ends by itself
-# after this time. It waits because GitHub may have just assigned a job, which the machine cannot ask.
+# after this time. It waits because GitHub may have just assigned a job, and the machine cannot ask GitHub.
 _LATE_JOB_SEC = 300.0
 
 

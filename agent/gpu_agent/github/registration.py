@@ -19,7 +19,7 @@ from ..outcomes import AgentExit
 from .api import GithubApi, Reply
 from .app_token import app_jwt
 
-# A JWT is issued a minute in the past. A smaller clock difference than half a minute does not explain a refusal.
+# A JWT is issued a minute in the past, so only a clock difference of more than half a minute explains a refusal.
 _SKEW_SEC = 30
 _OTHER_NAMES = 3
 # "Runner names can only be 64 characters in length": actions/runner, pull request 1710.
@@ -30,7 +30,7 @@ _GROUPS_PER_PAGE = 100
 _DEFAULT_GROUP = 1
 # Some GitHub servers may not know a new token yet: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 seconds.
 _FRESH_SEC = 5
-# How long to wait for the job of a runner that GitHub refuses to remove. It refuses if it has just assigned a job.
+# How long to wait for the job of a runner that GitHub refuses to remove. GitHub refuses if it has just assigned a job.
 _LATE_JOB_SEC = 60.0
 _SHOWN = 20
 
@@ -87,7 +87,7 @@ class Github:
         # Apps"). "read" lists runners but creates none, and for a repository only administration includes runners. With
         # the repository name the token covers no other repository of the App. An organization's permission covers no
         # repository.
-        self._asked: dict[str, Any] = (
+        self._token_request: dict[str, Any] = (
             {"permissions": {"administration": "write"}, "repositories": [config.repository]}
             if repository
             else {"permissions": {"organization_self_hosted_runners": "write"}}
@@ -163,17 +163,19 @@ class Github:
                 reply = self._mint(deadline)
         self._expect(201, reply, "a token of the App's installation")
         # The permission to read metadata is part of every token and cannot be omitted.
-        asked = {**self._asked["permissions"], "metadata": "read"}
-        more = [
-            f"{name}: {level}" for name, level in _map(reply.value, "permissions").items() if asked.get(name) != level
+        requested = {**self._token_request["permissions"], "metadata": "read"}
+        unrequested = [
+            f"{name}: {level}"
+            for name, level in _map(reply.value, "permissions").items()
+            if requested.get(name) != level
         ]
         if self._config.repository:
             names = [each.get("name") for each in _maps(reply.value, "repositories")]
-            more += [f"repository {name}" for name in names if name != self._config.repository]
+            unrequested += [f"repository {name}" for name in names if name != self._config.repository]
         # An organization's token may list selected repositories (docs.github.com, "Create an installation access token
         # for an app"). They are not checked, because its permission covers no repository.
-        if more:
-            raise AgentExit("refused", f"GitHub's token has more permissions than requested: {_listed(more)}")
+        if unrequested:
+            raise AgentExit("refused", f"GitHub's token has more permissions than requested: {_listed(unrequested)}")
         token = reply.value.get("token")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
             raise AgentExit("refused", "GitHub's answer to a request for a token does not contain a usable token")
@@ -191,7 +193,7 @@ class Github:
             f"/app/installations/{config.installation_id}/access_tokens",
             lambda: app_jwt(config.app_id, self._key, self._clock.unix() + self.skew_sec),
             deadline,
-            self._asked,
+            self._token_request,
         )
 
     def _group(self, token: _Token, deadline: float) -> int:

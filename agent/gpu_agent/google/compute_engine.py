@@ -31,10 +31,10 @@ _OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 class GoogleHost:
     """This machine as a Compute Engine VM. Implements host.Host."""
 
-    # The addresses of the metadata server (cloud.google.com/compute/docs/metadata/querying-metadata), which must not be
-    # reached over HTTP. The first address also serves DNS, NTP and DHCP, so these ports stay open. systemd-networkd
-    # sends DHCP requests as its own user when half of a lease has passed.
-    cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 67, 123, 547))
+    # The addresses of the metadata server (cloud.google.com/compute/docs/metadata/querying-metadata). A job must not
+    # reach the server over HTTP. The first address also serves DNS, NTP and DHCP, so these ports stay open.
+    # systemd-networkd sends DHCP requests as its own user when half of a lease has passed.
+    blocked = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 67, 123, 547))
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class GoogleHost:
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
         """Wait for the instance's metadata with this key, and return it."""
-        while (left := deadline - self._clock.now()) > 0:
-            value, _ = self._change(f"instance/attributes/{key}", "0", min(left, _NOTICE_SEC))
+        while (remaining_sec := deadline - self._clock.now()) > 0:
+            value, _ = self._wait_for_value(f"instance/attributes/{key}", "0", min(remaining_sec, _NOTICE_SEC))
             if value:
                 return value
         return None
@@ -128,7 +128,7 @@ class GoogleHost:
 
     def _grant(self, name: str) -> str:
         """Return the refused account and the command that grants access, or "" if the account is unknown."""
-        email, _ = self._metadata.glance("instance/service-accounts/default/email", _EMAIL_SEC)
+        email, _ = self._metadata.read_once("instance/service-accounts/default/email", _EMAIL_SEC)
         _, project, _, secret = name.split("/", 3)
         command = (
             f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "
@@ -137,35 +137,38 @@ class GoogleHost:
         return f"; refused account: {email}; {command}" if email else ""
 
     def notice(self, timeout_sec: float) -> Notice | None:
-        """Wait for a notice. The metadata server holds its answer back until a preemption. Maintenance is read next.
+        """Wait for a notice of a preemption, with a request that the metadata server holds back. Then read maintenance.
 
-        The machine ends 30 s after the notice of a preemption, and up to an hour after that of maintenance. Sources:
-        cloud.google.com/compute/docs/instances/preemptible, cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
+        The machine ends 30 s after the notice of a preemption, and up to an hour after a notice of maintenance.
+        Sources: cloud.google.com/compute/docs/instances/preemptible,
+        cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
         """
         until = self._clock.now() + timeout_sec
         while True:
-            asked = self._clock.now()
-            preempted, etag = self._held_back("instance/preempted", self._etag, min(max(until - asked, 0), _NOTICE_SEC))
+            began = self._clock.now()
+            preempted, etag = self._read_when_changed(
+                "instance/preempted", self._etag, min(max(until - began, 0), _NOTICE_SEC)
+            )
             self._etag = etag or "0"
             if preempted == "TRUE":
                 return Notice("preempted", "Google preempts the machine (instance/preempted is TRUE)")
-            event, _ = self._metadata.glance("instance/maintenance-event", 5)
+            event, _ = self._metadata.read_once("instance/maintenance-event", 5)
             if event.startswith("TERMINATE"):
                 return Notice("maintenance", f"host maintenance is announced (instance/maintenance-event is {event})")
             if self._clock.now() >= until:
                 return None
             # If the server is down, or answers at once, the next request follows after a second.
-            self._clock.sleep(min(asked + 1, until) - self._clock.now())
+            self._clock.sleep(min(began + 1, until) - self._clock.now())
 
-    def _change(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
+    def _wait_for_value(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
         """Wait for a value that is missing. If the server answers at once, return after a second."""
-        asked = self._clock.now()
-        value, etag = self._held_back(path, known, within_sec)
+        began = self._clock.now()
+        value, etag = self._read_when_changed(path, known, within_sec)
         if not value:
-            self._clock.sleep(min(asked + 1, asked + within_sec) - self._clock.now())
+            self._clock.sleep(min(began + 1, began + within_sec) - self._clock.now())
         return value, etag
 
-    def _held_back(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
+    def _read_when_changed(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
         """Return a value and its ETag, as soon as the ETag differs from `known`, or else after `within_sec`.
 
         The server holds the request back until then (wait_for_change). For a missing value it may answer at once; the
@@ -176,7 +179,7 @@ class GoogleHost:
         etag = quote(known, safe="", encoding="latin-1", errors="replace")
         waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
         # The server answers after wait_sec; a few seconds more are for the network.
-        return self._metadata.glance(f"{path}{waiting}", wait_sec + 5)
+        return self._metadata.read_once(f"{path}{waiting}", wait_sec + 5)
 
     def power_off(self) -> None:
         """Switch the machine off like an administrator, with retries. Raises OSError if it stays on."""

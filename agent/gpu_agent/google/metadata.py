@@ -51,7 +51,7 @@ class Metadata:
 
         return retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
 
-    def glance(self, path: str, within_sec: float) -> tuple[str, str]:
+    def read_once(self, path: str, within_sec: float) -> tuple[str, str]:
         """Return one value and its ETag from a single request, or empty texts without an answer."""
         until = self._clock.now() + within_sec
         try:

@@ -56,8 +56,8 @@ class Machine:
 
     def run(self, *argv: str, deadline: float, quiet: bool = False) -> Done:
         """Run a command on the machine. At the deadline it ends with all its child processes."""
-        left = deadline - self.clock.now()
-        if left <= 0:
+        remaining_sec = deadline - self.clock.now()
+        if remaining_sec <= 0:
             return Done(TIMED_OUT, "")
         lines: list[str] = []
         try:
@@ -73,7 +73,7 @@ class Machine:
         reader = threading.Thread(target=self._read, args=(process.stdout, lines, quiet), daemon=True)
         reader.start()
         try:
-            code = process.wait(left)
+            code = process.wait(remaining_sec)
         except subprocess.TimeoutExpired:
             code = TIMED_OUT
         finally:
@@ -85,8 +85,8 @@ class Machine:
 
     def _read(self, stream: IO[bytes], lines: list[str], quiet: bool) -> None:
         with stream:
-            while piece := stream.readline(_LINE_BYTES):
-                line = piece.decode(errors="replace").rstrip()
+            while data := stream.readline(_LINE_BYTES):
+                line = data.decode(errors="replace").rstrip()
                 if line:
                     lines[:] = [line]
                 if not quiet:

@@ -29,18 +29,18 @@ _BEGAN, _COUNTER, _ARCHIVE = "began", "restarts", "cuda_installer.pyz"
 
 def deadline(config: Config, machine: Machine) -> float:
     """Return the deadline of the check. With the installer, it counts from the first boot, before its restarts."""
-    return machine.clock.now() + config.check_sec - _gone_sec(config, machine)
+    return machine.clock.now() + config.check_sec - _elapsed_sec(config, machine)
 
 
-def _gone_sec(config: Config, machine: Machine) -> float:
+def _elapsed_sec(config: Config, machine: Machine) -> float:
     if config.driver.source != "installer" or not machine.is_google:
         return 0
     machine.state.mkdir(parents=True, exist_ok=True)
-    began, now = machine.state / _BEGAN, machine.clock.unix()
-    first = _number(began)
-    if first is None:
-        began.write_text(f"{now:.0f}\n")
-    return max(now - (now if first is None else first), 0)
+    began_file, now = machine.state / _BEGAN, machine.clock.unix()
+    began_unix = _number(began_file)
+    if began_unix is None:
+        began_file.write_text(f"{now:.0f}\n")
+    return max(now - (now if began_unix is None else began_unix), 0)
 
 
 def _number(file: Path) -> int | None:
@@ -102,12 +102,12 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
     if _answers(machine, deadline):
         return
     counter, archive = machine.state / _COUNTER, machine.state / _ARCHIVE
-    times = _number(counter) or 0
-    if times > _RESTARTS:
+    restarts = _number(counter) or 0
+    if restarts > _RESTARTS:
         raise AgentExit(
-            "no-driver", f"cuda_installer has restarted the machine {times} times, and the driver is still missing"
+            "no-driver", f"cuda_installer has restarted the machine {restarts} times, and the driver is still missing"
         )
-    counter.write_text(f"{times + 1}\n")
+    counter.write_text(f"{restarts + 1}\n")
     if not archive.exists():
         _fetch(config.driver.installer, archive, machine, deadline)
     restarting(True)

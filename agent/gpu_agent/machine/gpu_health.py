@@ -16,9 +16,10 @@ from .system import System, User
 
 TIMEOUT_SEC = 10
 """nvidia-smi answers within a second. A longer time is a sign of a stuck driver."""
-# Our own limit for memory that no listed process owns. One CUDA context uses more than this limit.
-# The memory of an idle driver varies by less. No document gives either value.
-_LEFT_MIB = 64
+# Our own limit for memory in use that no listed process owns. A CUDA context uses more, and the memory of an idle
+# driver varies by less. No document gives either value.
+_UNOWNED_MIB = 64
+# The time for the driver to free the memory of processes that have ended.
 _SETTLE_SEC = 30
 _PERSISTENCE_SEC = 60
 
@@ -51,10 +52,10 @@ def at_boot(system: System) -> Gpus:
     Raises AgentExit("gpu-unhealthy") if it cannot be read.
     """
     # Without persistence the driver initializes each GPU for every nvidia-smi, which takes seconds for each GPU
-    # (docs.nvidia.com/deploy/driver-persistence). If it cannot be switched on, commands are only slower.
+    # (docs.nvidia.com/deploy/driver-persistence). If persistence cannot be switched on, commands are only slower.
     system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)
     try:
-        return _look(system)
+        return _read_gpus(system)
     except _UnhealthyError as error:
         raise AgentExit("gpu-unhealthy", str(error)) from None
 
@@ -62,8 +63,8 @@ def at_boot(system: System) -> Gpus:
 def gpu_problem(system: System, expected: Gpus) -> str:
     """Return why no job may run, or "" if the GPUs are usable. It takes a second, and at worst two time-outs."""
     try:
-        now = _look(system)
-        running = _ask(system, ["--query-compute-apps=pid,process_name"])
+        now = _read_gpus(system)
+        running = _query(system, ["--query-compute-apps=pid,process_name"])
     except _UnhealthyError as error:
         return str(error)
     if set(now.memory_mib) != set(expected.memory_mib):
@@ -78,7 +79,7 @@ def gpu_problem(system: System, expected: Gpus) -> str:
     if running:
         return f"processes are still on the GPU: {'; '.join(running)[:200]}"
     for uuid, used in now.memory_mib.items():
-        if used > expected.memory_mib[uuid] + _LEFT_MIB:
+        if used > expected.memory_mib[uuid] + _UNOWNED_MIB:
             return f"{uuid} has {used} MiB in use, {expected.memory_mib[uuid]} when it was checked"
     return ""
 
@@ -93,10 +94,10 @@ def problem_after_job(system: System, expected: Gpus, user: User, clock: Clock) 
     return problem
 
 
-def _look(system: System) -> Gpus:
+def _read_gpus(system: System) -> Gpus:
     memory: dict[str, int] = {}
     errors: dict[str, int] = {}
-    for line in _ask(system, [f"--query-gpu={_FIELDS}"]):
+    for line in _query(system, [f"--query-gpu={_FIELDS}"]):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 3 or not fields[0].startswith("GPU-"):
             raise _UnhealthyError(f"nvidia-smi says: {line[:200]}")
@@ -116,7 +117,7 @@ def _number(uuid: str, what: str, text: str) -> int:
     return int(text)
 
 
-def _ask(system: System, query: list[str]) -> list[str]:
+def _query(system: System, query: list[str]) -> list[str]:
     output = system.run(["nvidia-smi", *query, "--format=csv,noheader,nounits"], timeout_sec=TIMEOUT_SEC)
     if output.code:
         raise _UnhealthyError(f"nvidia-smi failed ({output.code}): {output.line}")

@@ -14,7 +14,7 @@ NEEDED = ("prlimit", "choom", "setpriv")
 """The programs that set the limits, all from util-linux."""
 
 
-def held(argv: list[str]) -> list[str]:
+def with_limits(argv: list[str]) -> list[str]:
     """Return the command with the limit of processes and the score for a full memory. Only root can remove them
     (setrlimit(2), proc(5)).
     """

@@ -13,7 +13,7 @@ from typing import NamedTuple
 _WALKS = 50
 
 
-class Lent(NamedTuple):
+class SubordinateIds(NamedTuple):
     """Subordinate ids of a user for its containers: one line of /etc/subuid or /etc/subgid (subuid(5))."""
 
     owner: str
@@ -21,17 +21,17 @@ class Lent(NamedTuple):
     ids: range
 
 
-def lent_ids(kind: str) -> list[Lent]:
+def subordinate_ids(kind: str) -> list[SubordinateIds]:
     """Return all subordinate ids. `kind` is uid or gid."""
     path = Path(f"/etc/sub{kind}")
     text = path.read_text() if path.exists() else ""
     found = re.findall(r"^([^:\s]+):(\d+):(\d+)\s*$", text, re.MULTILINE)
-    return [Lent(owner, range(int(first), int(first) + int(count))) for owner, first, count in found]
+    return [SubordinateIds(owner, range(int(first), int(first) + int(count))) for owner, first, count in found]
 
 
 def of(name: str, uid: int) -> Iterator[Path]:
     """Return the folder in /proc of each live process of the user or of its containers."""
-    uids = [range(uid, uid + 1), *(lent.ids for lent in lent_ids("uid") if lent.owner in (name, str(uid)))]
+    uids = [range(uid, uid + 1), *(each.ids for each in subordinate_ids("uid") if each.owner in (name, str(uid)))]
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -66,8 +66,8 @@ def end_all_of(name: str) -> None:
     except KeyError:
         return
     for _ in range(_WALKS):
-        left = [int(process.name) for process in of(name, uid)]
-        if not left:
+        pids = [int(process.name) for process in of(name, uid)]
+        if not pids:
             return
-        for pid in left:
+        for pid in pids:
             kill(pid)

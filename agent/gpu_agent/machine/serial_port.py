@@ -92,9 +92,9 @@ class Device:
                     if not os.isatty(number):
                         continue
                     os.set_blocking(number, True)
-                    left = text.encode(errors="replace")
-                    while left:
-                        left = left[os.write(number, left) :]
+                    remaining = text.encode(errors="replace")
+                    while remaining:
+                        remaining = remaining[os.write(number, remaining) :]
                     return
                 finally:
                     os.close(number)

@@ -23,7 +23,7 @@ RUNNER_USER = "gpu-runner"
 _NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
 # Programs that could start a command of a job later, without its limits. Each has a file of denied users. A file .allow
 # next to it takes precedence (crontab(1), at(1)).
-_TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
+_DENY_FILES = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The whole environment of every child process. A job must not see the agent's own environment.
 ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
@@ -88,7 +88,7 @@ class System:
         environment: Mapping[str, str] = ENVIRONMENT,
     ) -> Output:
         """Run a short command. A missing program and a time-out are exit codes here, not exceptions."""
-        whom = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        user_options = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
         try:
             process = subprocess.Popen(
                 argv,
@@ -100,7 +100,7 @@ class System:
                 start_new_session=True,
                 text=True,
                 errors="replace",
-                **whom,  # type: ignore[call-overload]
+                **user_options,  # type: ignore[call-overload]
             )
         except OSError as error:
             return Output(MISSING, f"{argv[0]}: {error.strerror}")
@@ -123,15 +123,22 @@ class System:
     ) -> subprocess.Popen[str]:
         """Start a long-lived process of the user in its own session, with both streams combined.
 
-        It ends with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
-        `may_gain` no program gains permissions: sudo, newgrp and every other set-user-ID program has no effect.
-        limits.py has its limits.
+        The process ends with the thread that calls this function (prctl(2), PR_SET_PDEATHSIG), so call it from the main
+        thread. Without `may_gain` no program gains permissions: sudo, newgrp and every other set-user-ID program has no
+        effect. limits.py limits the process.
         """
         groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
         rights = [] if may_gain else ["--no-new-privs"]
-        whom = [f"--reuid={user.uid}", f"--regid={user.gid}", groups, "--inh-caps=-all", "--pdeathsig=KILL", *rights]
+        user_options = [
+            f"--reuid={user.uid}",
+            f"--regid={user.gid}",
+            groups,
+            "--inh-caps=-all",
+            "--pdeathsig=KILL",
+            *rights,
+        ]
         return subprocess.Popen(
-            limits.held(["setpriv", *whom, "--", *argv]),
+            limits.with_limits(["setpriv", *user_options, "--", *argv]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -158,12 +165,14 @@ class System:
         shell = next((path for path in _NO_LOGIN if Path(path).exists()), _NO_LOGIN[-1])
         if entry.pw_shell != shell:
             self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
-        for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
-            if RUNNER_USER in _names(deny.with_suffix(".allow")):
-                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image allows {RUNNER_USER} in")
-            names = _names(deny)
+        for deny_file in (path for program, path in _DENY_FILES.items() if self.have(program)):
+            if RUNNER_USER in _names(deny_file.with_suffix(".allow")):
+                raise AgentExit(
+                    "not-isolated", f"{deny_file.with_suffix('.allow')} of the image allows {RUNNER_USER} in"
+                )
+            names = _names(deny_file)
             if RUNNER_USER not in names:
-                deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
+                deny_file.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
         home = Path(entry.pw_dir)
         if not home.exists():
             home.mkdir(parents=True, mode=0o700)
@@ -211,11 +220,11 @@ class System:
         while True:
             # kill(2) of -1 as the user ends all of its processes at once, because the kernel locks the list of tasks
             # (kernel/signal.c). A process that forks and exits all the time would escape a scan of /proc.
-            swept = self.run(["sh", "-c", "kill -KILL -1"], user=user, timeout_sec=5).code in (0, 1)
+            all_signalled = self.run(["sh", "-c", "kill -KILL -1"], user=user, timeout_sec=5).code in (0, 1)
             left = [int(process.name) for process in processes.of(user.name, user.uid)]
             for pid in left:
                 processes.kill(pid)
-            if swept and not left:
+            if all_signalled and not left:
                 return True
             if clock.now() >= deadline:
                 return False

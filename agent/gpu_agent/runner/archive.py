@@ -46,30 +46,30 @@ def obtain(
         raise AgentExit(
             "no-runner", f"sha256: has no {architecture}, which this machine is; it has {sorted(config.sha256)}"
         )
-    kept = system.state_folder / "actions-runner" / config.version
-    for folder in (system.baked_folder / config.version, kept):
-        why_not = _problem_of(folder, sha256) or (_damage_of(folder) if folder == kept else "")
-        if not why_not:
+    unpacked_folder = system.state_folder / "actions-runner" / config.version
+    for folder in (system.baked_folder / config.version, unpacked_folder):
+        problem = _problem_of(folder, sha256) or (_damage_of(folder) if folder == unpacked_folder else "")
+        if not problem:
             return folder
         if folder.exists():
-            say(f"gpu-agent: {folder} is not used: {why_not}")
+            say(f"gpu-agent: {folder} is not used: {problem}")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
     with _as_agent_exit(url):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as work:
+        unpacked_folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=unpacked_folder.parent) as work:
             archive, tree = Path(work, "archive"), Path(work, "tree")
             retry.retry_until(lambda: _download(url, archive, sha256, clock, deadline), deadline=deadline, clock=clock)
             _unpack(archive, tree)
             (tree / CONTENTS).write_text(_contents(tree))
             (tree / MARKER).write_text(sha256 + "\n")
             tree.chmod(0o755)
-            shutil.rmtree(kept, ignore_errors=True)
+            shutil.rmtree(unpacked_folder, ignore_errors=True)
             # Renamed when it is complete, so that a machine that restarts meanwhile does not use a partial runner.
-            tree.rename(kept)
-    if _problem_of(kept, sha256):
+            tree.rename(unpacked_folder)
+    if _problem_of(unpacked_folder, sha256):
         raise AgentExit("no-runner", f"{url}: the archive has no bin/Runner.Listener")
-    return kept
+    return unpacked_folder
 
 
 def _problem_of(folder: Path, sha256: str) -> str:
@@ -77,9 +77,9 @@ def _problem_of(folder: Path, sha256: str) -> str:
     the problem.
     """
     try:
-        found = (folder / MARKER).read_text().strip()
-        if found != sha256:
-            return f"{MARKER} says {found[:64]!r}, and {sha256} is pinned"
+        marked = (folder / MARKER).read_text().strip()
+        if marked != sha256:
+            return f"{MARKER} says {marked[:64]!r}, and {sha256} is pinned"
         for path in (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener"):
             status = path.lstat()
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -95,15 +95,15 @@ def _damage_of(folder: Path) -> str:
     A power loss may damage files that were not synced.
     """
     try:
-        whole = (folder / CONTENTS).read_text() == _contents(folder)
+        is_unchanged = (folder / CONTENTS).read_text() == _contents(folder)
     except (OSError, ValueError) as error:
         return f"its files cannot be compared: {error}"
-    return "" if whole else "its files have changed since they were unpacked"
+    return "" if is_unchanged else "its files have changed since they were unpacked"
 
 
 def _contents(tree: Path) -> str:
     """Return a checksum of the names, modes and contents of all files of the archive."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
         if path.parent == tree and path.name in (MARKER, CONTENTS):
             continue
@@ -113,8 +113,8 @@ def _contents(tree: Path) -> str:
         elif stat.S_ISREG(mode):
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
-        found.update(repr((str(path.relative_to(tree)), mode, content)).encode())
-    return found.hexdigest()
+        digest.update(repr((str(path.relative_to(tree)), mode, content)).encode())
+    return digest.hexdigest()
 
 
 def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: float) -> None:

@@ -1,4 +1,5 @@
-"""The two hooks of a job. The runner calls a script before and after the job, and the script asks the agent.
+"""The two hooks of a job. The runner calls a script before and after the job. The script asks the agent if the GPUs are
+usable.
 
 If the answer to the first hook is no, the job fails (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs runs the
 hook as a step of the job). The script runs as the runner's user and the agent as root, because the checks need
@@ -98,19 +99,19 @@ class Hooks:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             if struct.unpack("3i", credentials)[1] != self._user.uid:
                 return
-            asked = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
-            message = self._decide(asked)
+            request = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
+            message = self._decide(request)
             connection.sendall(json.dumps({"ok": not message, "words": message}).encode() + b"\n")
 
-    def _decide(self, asked: object) -> str:
-        if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:
+    def _decide(self, request: object) -> str:
+        if not isinstance(request, dict) or request.get("stage") not in _STAGES:
             return "the agent received an unknown request"
         with self._lock:
-            stage = str(asked["stage"])
+            stage = str(request["stage"])
             if stage == "started":
                 if self.job is not None:
                     return "this machine has already run its one job"
-                self.job = Job(*(_plain(asked.get(name)) for name in Job._fields))
+                self.job = Job(*(_plain(request.get(name)) for name in Job._fields))
             message = self._check(stage)
             if stage == "started":
                 self.refused = message
@@ -131,19 +132,19 @@ def client(argv: list[str]) -> int:
         return 2
     stage, path = argv
     deadline = time.monotonic() + LIMIT_SEC
-    asked = {"stage": stage, **{name: os.environ.get(f"GITHUB_{name.upper()}", "")[:200] for name in Job._fields}}
+    request = {"stage": stage, **{name: os.environ.get(f"GITHUB_{name.upper()}", "")[:200] for name in Job._fields}}
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(LIMIT_SEC)
             connection.connect(path)
-            connection.sendall(json.dumps(asked).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(connection, deadline))
-            fit, message = answer["ok"] is True, _plain(answer["words"], 500)
+            is_ok, message = answer["ok"] is True, _plain(answer["words"], 500)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fit, message = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
+        is_ok, message = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
     if message:
-        sys.stdout.write(f"::{'warning' if fit else 'error'}::gpu-ci: {message}\n")
-    return 0 if fit else 1
+        sys.stdout.write(f"::{'warning' if is_ok else 'error'}::gpu-ci: {message}\n")
+    return 0 if is_ok else 1
 
 
 def _script(stage: str, path: Path, system: System, agent: Path) -> Path:
@@ -162,19 +163,19 @@ def _line(connection: socket.socket, deadline: float) -> bytes:
     """Return one line, however slowly it arrives. Raises TimeoutError at the deadline, or ValueError if it is
     too long.
     """
-    taken = b""
-    while not taken.endswith(b"\n"):
+    received = b""
+    while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
         connection.settimeout(left)
-        piece = connection.recv(4096)
-        if not piece:
+        data = connection.recv(4096)
+        if not data:
             raise ValueError("the peer closed the connection")
-        taken += piece
-        if len(taken) > _LIMIT_BYTES:
+        received += data
+        if len(received) > _LIMIT_BYTES:
             raise ValueError("too long")
-    return taken
+    return received
 
 
 def _plain(value: object, limit: int = 100) -> str:

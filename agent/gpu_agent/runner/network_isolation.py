@@ -88,7 +88,7 @@ class NetworkIsolation(NamedTuple):
     environment: Mapping[str, str]
 
 
-def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, deadline: float) -> NetworkIsolation:
+def isolate(blocked: BlockedAddresses, docker: str, system: System, clock: Clock, deadline: float) -> NetworkIsolation:
     """Isolate jobs, and test the isolation.
 
     Raises:
@@ -101,28 +101,28 @@ def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, de
             "no-tool", f"{lacks}; it is needed to start the runner as its user: add util-linux to the image"
         )
     user = system.runner_user()
-    next_boot.start_nothing_of(user, system)
+    next_boot.disable_services_of(user, system)
     environment: Mapping[str, str] = {}
-    close(cut, system)
+    block_identity(blocked, system)
     if docker == "rootless":
         environment = rootless_docker.start(user, system, clock, deadline)
     elif docker == "rootful":
         user = user._replace(groups=(*user.groups, _docker_group()))
     elif docker != "none":
         raise AgentExit("not-isolated", f"docker: got {docker!r}, expected none, rootless or rootful")
-    _verify(cut, docker, user, system)
+    _verify(blocked, docker, user, system)
     return NetworkIsolation(user, docker, environment)
 
 
-def rules(cut: BlockedAddresses) -> str:
+def rules(blocked: BlockedAddresses) -> str:
     """Return the rules as a script for `nft -f`. It replaces the rules of an earlier run."""
-    ports = f"{{ {', '.join(str(port) for port in cut.ports)} }}"
-    stop = []
-    for address in cut.addresses:
+    ports = f"{{ {', '.join(str(port) for port in blocked.ports)} }}"
+    rules_of_address = []
+    for address in blocked.addresses:
         to = f"{'ip6' if _is_ipv6(address) else 'ip'} daddr {address}"
-        stop += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if cut.ports else []
+        rules_of_address += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if blocked.ports else []
         # TCP gets a reset, which ends a connection at once. With ICMP errors, IPv6 would need a second packet.
-        stop += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
+        rules_of_address += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
     # A packet without a known owner is refused too. `accept` ends only this chain.
     return "\n".join(
         (
@@ -130,10 +130,10 @@ def rules(cut: BlockedAddresses) -> str:
             "delete table inet gpu_agent",
             "table inet gpu_agent {",
             f"  chain output {{ type filter hook output priority {_PRIORITY}; policy accept;",
-            *(f"    {line}" for line in ("meta skuid 0 accept", *stop)),
+            *(f"    {line}" for line in ("meta skuid 0 accept", *rules_of_address)),
             "  }",
             f"  chain forward {{ type filter hook forward priority {_PRIORITY}; policy accept;",
-            *(f"    {line}" for line in stop),
+            *(f"    {line}" for line in rules_of_address),
             "  }",
             "}",
             "",
@@ -141,14 +141,14 @@ def rules(cut: BlockedAddresses) -> str:
     )
 
 
-def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
+def iptables_rules(blocked: BlockedAddresses) -> list[list[str]]:
     """Return the same rules as commands of iptables, for machines without nft.
 
     Each command inserts its rule at the top, so the last rule is checked first. Packets of containers are dropped in
     the table raw, because Docker inserts its own rules at the top of FORWARD.
     """
     commands = []
-    for address in cut.addresses:
+    for address in blocked.addresses:
         program = "ip6tables" if _is_ipv6(address) else "iptables"
         to = ["-d", address]
         others = [*to, "-m", "owner", "!", "--uid-owner", "0"]
@@ -156,7 +156,7 @@ def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
         reset = ["-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"]
         commands.append([program, "-w", "-I", "OUTPUT", *others, *reset])
         commands.append([program, "-w", "-t", "raw", "-I", "PREROUTING", *to, "!", "-i", "lo", "-j", "DROP"])
-        for port in cut.ports:
+        for port in blocked.ports:
             for protocol in ("tcp", "udp"):
                 match = [*to, "-p", protocol, "--dport", str(port), "-j", "ACCEPT"]
                 commands.append([program, "-w", "-I", "OUTPUT", *match])
@@ -164,16 +164,16 @@ def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
     return commands
 
 
-def close(cut: BlockedAddresses, system: System) -> None:
+def block_identity(blocked: BlockedAddresses, system: System) -> None:
     """Block the addresses for every user except root. This needs no runner's user, so it can come first.
 
     Raises AgentExit: not-isolated, or no-tool.
     """
     if system.have("nft"):
-        system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
-        next_boot.keep_cut(rules(cut), system)
+        system.must("not-isolated", ["nft", "-f", "-"], text=rules(blocked))
+        next_boot.block_at_boot(rules(blocked), system)
         return
-    commands = iptables_rules(cut)
+    commands = iptables_rules(blocked)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
     if missing:
         raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: add nftables to the image")
@@ -181,19 +181,23 @@ def close(cut: BlockedAddresses, system: System) -> None:
         system.must("not-isolated", command)
 
 
-def _verify(cut: BlockedAddresses, docker: str, user: User, system: System) -> None:
-    identity = {address: (address, 80) for address in cut.addresses}
-    ours = _probe(system, None, identity)
-    if "open" not in ours.values():
-        raise AgentExit("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
+def _verify(blocked: BlockedAddresses, docker: str, user: User, system: System) -> None:
+    identity = {address: (address, 80) for address in blocked.addresses}
+    as_root = _probe(system, None, identity)
+    if "open" not in as_root.values():
+        raise AgentExit(
+            "not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(as_root)}"
+        )
     reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
     if reached:
         raise AgentExit("not-isolated", f"{user.name} can reach the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return
-    ways: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
-    ways |= {f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS}
-    engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
+    sockets_and_ports: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
+    sockets_and_ports |= {
+        f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS
+    }
+    engines = {to: word for to, word in _probe(system, user, sockets_and_ports).items() if word in _NOT_CLOSED}
     if engines:
         raise AgentExit("not-isolated", f"{user.name} may use a container engine of root: {_listed(engines)}")
     # Includes the groups of the GPU's device files, which the runner's process has regardless of /etc/group.

@@ -1,7 +1,7 @@
 """The runner's process: starts it with one registration, reads its output, interrupts it and cleans up.
 
-The Listener is the runner's main program, and starts a worker for the job. The blob is the JIT configuration. `cage` is
-the runner's user with its isolation (NetworkIsolation).
+The Listener is the runner's main program, and starts a worker for the job. The blob is the JIT configuration.
+`isolation` is the runner's user with its isolated network (NetworkIsolation).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CODES = {
 }
 # The runner is restarted after these codes, as its own service does after 5 s (same repository,
 # src/Misc/layoutbin/RunnerService.js).
-_AGAIN = (2, 6)
+_RESTART_CODES = (2, 6)
 _STARTS = 4
 _PAUSE_SEC = 5
 _POLL_SEC = 0.1
@@ -50,7 +50,7 @@ _VERSION_SEC = 60.0
 # The limit of one variable with its name and the final zero byte (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
 _VARIABLE_BYTES = 131_072
 # The number of characters that is read of a line; the rest is ignored.
-_LINE_LETTERS = 65_536
+_LINE_CHARACTERS = 65_536
 
 
 class Exit(NamedTuple):
@@ -70,7 +70,7 @@ class Running:
         self,
         root: Path,
         jitconfig: str,
-        cage: NetworkIsolation,
+        isolation: NetworkIsolation,
         hooks: Mapping[str, str],
         system: System,
         clock: Clock,
@@ -87,14 +87,14 @@ class Running:
                 "runner-failed",
                 f"GitHub's JIT configuration needs a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
             )
-        self._cage, self._system, self._clock, self._log = cage, system, clock, log
+        self._isolation, self._system, self._clock, self._log = isolation, system, clock, log
         self.job_seen = threading.Event()
         """Set when the runner has taken a job, also if the job's hook never runs."""
         self._lines: collections.deque[str] = collections.deque(maxlen=5)
         self._stopped = False
         self._starts = 0
         self._ended: Exit | None = None
-        self._environment = {**_environment(cage), **hooks}
+        self._environment = {**_environment(isolation), **hooks}
         self._root = root
         # The runner removes this variable from the job's environment (src/Runner.Listener/CommandSettings.cs). The job
         # runs as the same user and can still read /proc/<listener>/environ and the runner's .credentials. Both contain
@@ -113,7 +113,7 @@ class Running:
         return self._ended
 
     @property
-    def said(self) -> str:
+    def last_output(self) -> str:
         """The last output lines of the runner, as the end of a sentence; empty without output."""
         last_lines = " / ".join(line for line in self._lines if line)
         return f"; its last output: {last_lines}" if last_lines else ""
@@ -136,30 +136,30 @@ class Running:
 
     def clear(self, deadline: float) -> bool:
         """End all processes of the user, including those that the job left. Return True if all have ended in time."""
-        if self._cage.docker == "rootful":
+        if self._isolation.docker == "rootful":
             # Containers of rootful Docker are not processes of the user.
             left = self._system.run(["docker", "ps", "--quiet"], timeout_sec=10).text.split()
             if left:
                 self._system.run(["docker", "kill", *left], timeout_sec=20)
-        return self._system.kill_all_of(self._cage.user, self._clock, deadline)
+        return self._system.kill_all_of(self._isolation.user, self._clock, deadline)
 
     def _start(self, secret: Mapping[str, str]) -> None:
         self._starts += 1
         # The Listener is started directly. run.sh would keep the variable in its own environment.
         environment = {**self._environment, **secret}
-        self._process = _start_listener("run", self._root, self._cage, self._system, environment)
+        self._process = _start_listener("run", self._root, self._isolation, self._system, environment)
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
 
     def _read(self, process: subprocess.Popen[str]) -> None:
-        lines, begins = Lines(), True
+        lines, is_line_start = Lines(), True
         with process.stdout or io.StringIO() as last_lines:
-            while piece := last_lines.readline(_LINE_LETTERS):
-                if begins:
-                    self._hear(piece, lines.redact(piece.rstrip()))
-                begins = piece.endswith("\n")
+            while piece := last_lines.readline(_LINE_CHARACTERS):
+                if is_line_start:
+                    self._handle_line(piece, lines.redact(piece.rstrip()))
+                is_line_start = piece.endswith("\n")
 
-    def _hear(self, line: str, redacted: str) -> None:
+    def _handle_line(self, line: str, redacted: str) -> None:
         self._lines.append(redacted.strip()[:300])
         # JobDispatcher.cs writes this line when a job begins. The job's own output does not appear here.
         if "Running job: " in line:
@@ -171,8 +171,8 @@ class Running:
         code = self._process.returncode
         # A process that the job left may keep the pipe open, so the wait for the last lines is short.
         self._reader.join(2)
-        may = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
-        if code in _AGAIN and may and self._clock.now() + _PAUSE_SEC < until:
+        may_restart = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
+        if code in _RESTART_CODES and may_restart and self._clock.now() + _PAUSE_SEC < until:
             self._clock.sleep(_PAUSE_SEC)
             # The runner has stored its configuration in its root, so it does not need the blob again. After a refresh
             # (6) the blob would even undo the change.
@@ -180,7 +180,7 @@ class Running:
             return
         known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
         reason, detail = _CODES.get(code, known)
-        self._ended = Exit(reason, detail if reason == "ended" else f"{detail}{self.said}")
+        self._ended = Exit(reason, detail if reason == "ended" else f"{detail}{self.last_output}")
 
 
 def without_updates(jitconfig: str) -> str:
@@ -192,15 +192,15 @@ def without_updates(jitconfig: str) -> str:
     try:
         files = json.loads(base64.b64decode(jitconfig, validate=True))
         settings = json.loads(base64.b64decode(files[".runner"], validate=True).decode("utf-8-sig"))
-        kept = {key: value for key, value in settings.items() if key.lower() != "disableupdate"}
+        own_settings = {key: value for key, value in settings.items() if key.lower() != "disableupdate"}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return jitconfig
-    files[".runner"] = base64.b64encode(json.dumps({**kept, "DisableUpdate": True}).encode()).decode()
+    files[".runner"] = base64.b64encode(json.dumps({**own_settings, "DisableUpdate": True}).encode()).decode()
     return base64.b64encode(json.dumps(files).encode()).decode()
 
 
 def require_version(
-    root: Path, version: str, cage: NetworkIsolation, system: System, clock: Clock, deadline: float
+    root: Path, version: str, isolation: NetworkIsolation, system: System, clock: Clock, deadline: float
 ) -> None:
     """Run the runner's program to print its version, as its user and in the folder in which it will run a job.
 
@@ -210,7 +210,7 @@ def require_version(
     Raises:
         AgentExit: no-tool (it does not start), wrong-checksum (another version), or timed-out.
     """
-    process = _start_listener("--version", root, cage, system, _environment(cage))
+    process = _start_listener("--version", root, isolation, system, _environment(isolation))
     within_sec = max(min(_VERSION_SEC, deadline - clock.now()), 0)
     try:
         text, _ = process.communicate(timeout=within_sec)
@@ -222,40 +222,40 @@ def require_version(
     lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
     if code := process.returncode:
         how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
-        said = f"; its output: {lines[0]}" if lines else ""
-        raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{said}")
+        output = f"; its output: {lines[0]}" if lines else ""
+        raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{output}")
     if version not in lines:
-        said = lines[-1] if lines else "nothing"
-        raise AgentExit("wrong-checksum", f"GitHub's runner reports version {said}, expected {version}")
+        reported = lines[-1] if lines else "nothing"
+        raise AgentExit("wrong-checksum", f"GitHub's runner reports version {reported}, expected {version}")
 
 
 def _start_listener(
-    command: str, root: Path, cage: NetworkIsolation, system: System, environment: Mapping[str, str]
+    command: str, root: Path, isolation: NetworkIsolation, system: System, environment: Mapping[str, str]
 ) -> subprocess.Popen[str]:
     return system.start(
         [str(root / "bin" / "Runner.Listener"), command],
-        cage.user,
+        isolation.user,
         environment=environment,
         folder=root,
         # If root's Docker is available to the job, no_new_privs protects nothing more.
-        may_gain=cage.docker == "rootful",
+        may_gain=isolation.docker == "rootful",
     )
 
 
-def _environment(cage: NetworkIsolation) -> dict[str, str]:
+def _environment(isolation: NetworkIsolation) -> dict[str, str]:
     return {
         **ENVIRONMENT,
-        "HOME": str(cage.user.home),
-        "USER": cage.user.name,
-        "LOGNAME": cage.user.name,
+        "HOME": str(isolation.user.home),
+        "USER": isolation.user.name,
+        "LOGNAME": isolation.user.name,
         "SHELL": "/bin/bash",
         # Without it an unsupported version ends like any other failure (Constants.cs).
         "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
-        **cage.environment,
+        **isolation.environment,
     }
 
 
-def make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: System) -> Path:
+def make_root(tree: Path, config: RunnerConfig, isolation: NetworkIsolation, system: System) -> Path:
     """Return the root folder of the runner: the parent of its bin (src/Runner.Common/HostContext.cs).
 
     The runner writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so the folder
@@ -265,12 +265,12 @@ def make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: 
     # The runner refuses a folder with a parent that it cannot list (src/Runner.Sdk/Util/IOUtil.cs).
     system.run_folder.mkdir(parents=True, exist_ok=True)
     system.run_folder.chmod(0o755)
-    system.tmpfs(root, cage.user, size_mib=16)
+    system.tmpfs(root, isolation.user, size_mib=16)
     for name in ("bin", "externals"):
         system.bind(tree / name, root / name, read_only=True)
-    for name, kept in ((config.work_folder, "work"), ("_diag", "diag")):
-        folder = cage.user.home / kept
+    for name, folder_name in ((config.work_folder, "work"), ("_diag", "diag")):
+        folder = isolation.user.home / folder_name
         folder.mkdir(exist_ok=True)
-        os.chown(folder, cage.user.uid, cage.user.gid)
+        os.chown(folder, isolation.user.uid, isolation.user.gid)
         system.bind(folder, root / name)
     return root

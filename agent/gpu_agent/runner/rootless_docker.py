@@ -21,7 +21,7 @@ _NEEDS = {
     "newuidmap": "uidmap",
     "newgidmap": "uidmap",
 }
-_IDS = 65_536  # rootless Docker needs at least so many subordinate ids (the page above)
+_LEAST_IDS = 65_536  # rootless Docker needs at least so many subordinate ids (the page above)
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
     if missing:
         raise AgentExit("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
     for kind in ("uid", "gid"):
-        _lend_ids(kind, user, system)
+        _add_subordinate_ids(kind, user, system)
     runtime = system.run_folder / "docker"
     runtime.mkdir(parents=True, exist_ok=True)
     runtime.chmod(0o700)
@@ -75,13 +75,13 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
     return client
 
 
-def _lend_ids(kind: str, user: User, system: System) -> None:
+def _add_subordinate_ids(kind: str, user: User, system: System) -> None:
     """Give the user subordinate ids after the last used ones, because a system user gets none by default."""
-    lent = processes.lent_ids(kind)
-    if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _IDS for each in lent):
+    existing = processes.subordinate_ids(kind)
+    if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _LEAST_IDS for each in existing):
         return
-    first = max([100_000, *(each.ids.stop for each in lent)])
-    system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _IDS - 1}", user.name])
+    first = max([100_000, *(each.ids.stop for each in existing)])
+    system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _LEAST_IDS - 1}", user.name])
 
 
 def _read(stream: object, lines: list[str]) -> None:

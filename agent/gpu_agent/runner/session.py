@@ -1,7 +1,6 @@
 """Prepares and starts GitHub's runner: combines its archive, isolation, hooks, GPU checks and process.
 
-The agent calls RunnerSetup before the registration, and StartedRunner after it. `cut` are the addresses that a job must
-not reach (host.BlockedAddresses). `cage` is the runner's user with its isolation (NetworkIsolation).
+The agent calls RunnerSetup before the registration, and StartedRunner after it.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _NAME_SEC = 0.1
 class RunnerSetup:
     """Implements the functions of dependencies.Dependencies for the runner.
 
-    The agent calls them in this order: close, obtain, isolate, try_runner, gpu_problem, start.
+    The agent calls them in this order: block_identity, obtain, isolate, try_runner, gpu_problem, start.
     """
 
-    def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
-        self._cut, self._system, self._clock, self._say = cut, system, clock, say
-        self._cage: NetworkIsolation | None = None
+    def __init__(self, blocked: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
+        self._blocked, self._system, self._clock, self._say = blocked, system, clock, say
+        self._isolation: NetworkIsolation | None = None
         self._gpus: Gpus | None = None
         self._root: Path | None = None
 
-    def close(self) -> None:
+    def block_identity(self) -> None:
         """Block the machine's identity for every user except root."""
-        network_isolation.close(self._cut, self._system)
+        network_isolation.block_identity(self._blocked, self._system)
 
     def obtain(self, config: RunnerConfig, deadline: float) -> Path:
         """Return the folder of the pinned runner."""
@@ -54,14 +53,14 @@ class RunnerSetup:
 
     def isolate(self, docker: str, deadline: float) -> None:
         """Isolate the runner's user from the machine's identity."""
-        self._cage = network_isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
+        self._isolation = network_isolation.isolate(self._blocked, docker, self._system, self._clock, deadline)
 
     def try_runner(self, folder: Path, config: RunnerConfig, deadline: float) -> None:
         """Create the runner's root from this folder, and start its program there."""
-        if self._cage is None:
+        if self._isolation is None:
             raise AgentExit("not-isolated", "a runner was started before its isolation")
-        self._root = make_root(folder, config, self._cage, self._system)
-        require_version(self._root, config.version, self._cage, self._system, self._clock, deadline)
+        self._root = make_root(folder, config, self._isolation, self._system)
+        require_version(self._root, config.version, self._isolation, self._system, self._clock, deadline)
 
     def gpu_problem(self) -> str:
         """Return why the GPUs must not take a job, or "". Store their state, with which later states are compared."""
@@ -70,11 +69,13 @@ class RunnerSetup:
 
     def start(self, jitconfig: str) -> StartedRunner:
         """Start the runner and serve its hooks."""
-        if self._cage is None or self._root is None or self._gpus is None:
+        if self._isolation is None or self._root is None or self._gpus is None:
             raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
-        hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
-        running = Running(self._root, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say)
-        return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
+        hooks = Hooks(self._isolation.user, self._system, self._readable_agent(), self._hook)
+        running = Running(
+            self._root, jitconfig, self._isolation, hooks.environment, self._system, self._clock, self._say
+        )
+        return StartedRunner(running, hooks, self._isolation, self._gpus, self._system, self._clock)
 
     def _hook(self, stage: str) -> str:
         """Answer a hook: check the GPUs at the start of a job.
@@ -100,9 +101,9 @@ class StartedRunner:
     """The runner after its start, with its hooks. Implements dependencies.Running."""
 
     def __init__(
-        self, running: Running, hooks: Hooks, cage: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
+        self, running: Running, hooks: Hooks, isolation: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
     ) -> None:
-        self._running, self._hooks, self._cage, self._gpus = running, hooks, cage, gpus
+        self._running, self._hooks, self._isolation, self._gpus = running, hooks, isolation, gpus
         self._system, self._clock = system, clock
 
     @property
@@ -115,7 +116,7 @@ class StartedRunner:
     def wait(self, until: float) -> tuple[str, str] | None:
         """Wait for the runner's end and return it. Return None if the runner still runs at `until`, or has a job."""
         ended = self._running.wait(until, or_job=True)
-        return self._judged(ended) if ended else None
+        return self._end_of(ended) if ended else None
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
         """Wait for the runner's end, however long the job takes. `named` receives the job when the hook names it."""
@@ -126,25 +127,26 @@ class StartedRunner:
         ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
         # This also ends containers of rootful Docker, which are not processes of the runner's user.
         self._running.clear(self._clock.now() + _CLEAR_SEC)
-        return self._judged(ended)
+        return self._end_of(ended)
 
     def gpu_problem(self) -> str:
         """Return why the GPUs are not usable after all processes of the job have ended, or ""."""
-        return gpu_health.problem_after_job(self._system, self._gpus, self._cage.user, self._clock)
+        return gpu_health.problem_after_job(self._system, self._gpus, self._isolation.user, self._clock)
 
     def interrupt(self) -> None:
         """End the runner with all its processes."""
         self._running.interrupt(_INTERRUPT_SEC)
         self._hooks.close()
 
-    def _judged(self, ended: Exit) -> tuple[str, str]:
+    def _end_of(self, ended: Exit) -> tuple[str, str]:
+        """Return the reason and the detail of the machine's end, from the end of the runner."""
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
         if self.job is None:
             # The runner also exits with 0 if it "no longer exists on the server". GitHub sometimes removes a runner
             # without a job after minutes (actions/runner#4726).
-            without = f"it ended without a job{self._running.said}"
-            return ("runner-failed", without) if ended.reason == "ended" else ended
+            detail = f"it ended without a job{self._running.last_output}"
+            return ("runner-failed", detail) if ended.reason == "ended" else ended
         # The job runs as the runner's user, so it may end the runner with any exit code. The code must not stop the
         # pool.
         return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail

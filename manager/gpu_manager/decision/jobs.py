@@ -352,9 +352,9 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 def remember_failure(name: str, error: InsertError, memory: Memory, now: float) -> None:
     """Remember the error of a failed insert or start, and drop its pending request."""
     pending = memory.pending.pop(name)
-    if not pending.is_start and (entry := memory.machines.get(name)):
+    if not pending.is_start and (machine_entry := memory.machines.get(name)):
         # Google lists a machine for which it found no capacity until the machine is deleted.
-        entry.condemned = True
+        machine_entry.condemned = True
     if pending.job is None:
         memory.standby[pending.pool].unproven -= 1
     elif entry := memory.jobs.get(slug(pending.job.key)):

@@ -89,7 +89,7 @@ def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_
 
 
 @pytest.mark.slow
-def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(run_machine: RunMachine) -> None:
+def test_a_runner_that_reports_another_version_than_the_pinned_one_fails_the_gate(run_machine: RunMachine) -> None:
     found = run_machine(Plan(role="check", version="2.300.0"))
     assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]
     assert found["detail"] == "GitHub's runner reports version 2.300.0, expected 2.336.0"

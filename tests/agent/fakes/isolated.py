@@ -12,14 +12,14 @@ from gpu_agent.runner.network_isolation import isolate
 from tests.agent.fakes import machine
 from tests.agent.fakes.machine import IPV4, IPV6
 
-CUT = BlockedAddresses((IPV4, IPV6), GoogleHost.cut.ports)
+BLOCKED = BlockedAddresses((IPV4, IPV6), GoogleHost.blocked.ports)
 
 
-def try_isolation(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
+def try_isolation(system: System | None = None, docker: str = "none", blocked: BlockedAddresses = BLOCKED) -> str:
     """Isolate. If that fails, return the reason and the detail."""
     system = system or System(python=machine.open_python())
     try:
-        isolate(cut, docker, system, Clock(), Clock().now() + 30)
+        isolate(blocked, docker, system, Clock(), Clock().now() + 30)
     except AgentExit as ended:
         return str(ended)
     return ""

@@ -33,9 +33,9 @@ def start_runner(
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
         tar.extractall(tree)  # noqa: S202 - the test's own
     system = System(run_folder=RUN)
-    cage = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
-    root = make_root(tree, CONFIG, cage, system)
-    return Running(root, blob, cage, HOOKS, system, Clock(), log)
+    isolation = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
+    root = make_root(tree, CONFIG, isolation, system)
+    return Running(root, blob, isolation, HOOKS, system, Clock(), log)
 
 
 def long_enough() -> float:

@@ -18,7 +18,7 @@ from tests.agent.fakes.github_server import serving
 from tests.agent.fakes.world import CONFIG, RUNNER, World
 
 
-def test_one_registration_takes_three_requests_and_says_what_the_runner_is(world: World):
+def test_one_registration_takes_three_requests_and_describes_the_runner(world: World):
     assert world.register() == Registration(101, "planted-jitconfig-101")
     assert world.github.asked == ["token", "groups", "register"]
     assert world.github.runners[101] == {
@@ -42,7 +42,7 @@ def test_a_token_may_make_runners_of_the_organization_and_nothing_else(world: Wo
     assert token["permissions"] == {"organization_self_hosted_runners": "write", "metadata": "read"}
 
 
-def test_a_token_for_a_repository_reaches_that_one_alone_and_asks_for_no_group(world: World):
+def test_a_token_for_a_repository_covers_only_this_repository_and_reads_no_group(world: World):
     assert world.register(repository="kernels").runner_id == 101
     [token] = world.github.tokens.values()
     assert token["permissions"] == {"administration": "write", "metadata": "read"}
@@ -51,7 +51,7 @@ def test_a_token_for_a_repository_reaches_that_one_alone_and_asks_for_no_group(w
     assert world.github.runners[101]["runner_group_id"] == 1
 
 
-def test_every_request_says_who_asks_and_for_which_version_of_the_api(world: World):
+def test_every_request_has_a_user_agent_and_the_version_of_the_api(world: World):
     world.register()
     assert len(world.github.headers) == 3
     for headers in world.github.headers:

@@ -195,7 +195,7 @@ def test_a_grant_that_does_not_come_is_refused_before_the_deadline(google: FakeG
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_secret_manager_is_asked_again_until_the_deadline(google: FakeGoogle, status: int) -> None:
+def test_requests_to_secret_manager_are_repeated_until_the_deadline(google: FakeGoogle, status: int) -> None:
     google.faults = [Fault(":access", 1000, status=status)]
     words, waited = refused(google, within_sec=200, reason="secrets-unreachable")
     assert words.startswith(f"{NAME}: {status}")
@@ -283,7 +283,7 @@ def test_the_next_notice_arrives_after_any_etag(google: FakeGoogle, etag: str) -
 
 
 def test_a_path_that_does_not_fit_into_a_url_gives_no_answer() -> None:
-    assert Metadata("127.0.0.1:1", Ticking()).glance("instance/pre empted\n", 1) == ("", "")
+    assert Metadata("127.0.0.1:1", Ticking()).read_once("instance/pre empted\n", 1) == ("", "")
 
 
 def test_the_checksum_is_that_of_the_standard() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.machine import processes, system
-from gpu_agent.machine.processes import Lent
+from gpu_agent.machine.processes import SubordinateIds
 from gpu_agent.machine.system import MISSING, TIMED_OUT, Output, System, User
 from gpu_agent.outcomes import AgentExit
 
@@ -161,9 +161,9 @@ def test_a_process_whose_name_is_not_valid_text_is_found() -> None:
 
 
 def test_subordinate_ids_are_read_despite_invalid_lines() -> None:
-    def work() -> list[Lent]:
+    def work() -> list[SubordinateIds]:
         Path("/etc/subuid").write_text("# lent\n\nuser:100000:65536\n1000:200000:10\nbroken:1\n")
-        return [(each.owner, each.ids.start, each.ids.stop) for each in processes.lent_ids("uid")]  # type: ignore[misc]
+        return [(each.owner, each.ids.start, each.ids.stop) for each in processes.subordinate_ids("uid")]  # type: ignore[misc]
 
     assert machine.inside(work) == [["user", 100_000, 165_536], ["1000", 200_000, 200_010]]
 

@@ -18,7 +18,7 @@ from gpu_agent.runner import rootless_docker
 from gpu_agent.runner.network_isolation import SOCKETS
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.isolated import CUT, try_isolation
+from tests.agent.fakes.isolated import BLOCKED, try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6
 
 USER = User("gpu-runner", 990, 990, Path("/home/gpu-runner"))
@@ -76,7 +76,7 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_isolation_succeeds_if_all_targets_are_closed_and_tests_each_of_them(docker: str) -> None:
     system = AnsweringSystem()
     assert try_isolation(system, docker) == ""
-    assert system.tried == [*CUT.addresses, *ENGINES]
+    assert system.tried == [*BLOCKED.addresses, *ENGINES]
 
 
 @MODES

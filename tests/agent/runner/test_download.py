@@ -57,7 +57,7 @@ def test_a_download_follows_five_redirects_and_no_sixth():
 
 
 @pytest.mark.parametrize("target", ["http://192.0.2.1/file", "ftp://127.0.0.1/file", "file:///etc/passwd"])
-def test_a_download_is_not_led_away_from_https(target: str):
+def test_a_download_follows_no_redirect_to_http(target: str):
     with (
         peer(says(_moved(target))) as made,
         pytest.raises(Unreachable, match="redirects to an address without https"),
@@ -65,7 +65,7 @@ def test_a_download_is_not_led_away_from_https(target: str):
         downloaded(made.url)
 
 
-def test_a_download_is_not_led_from_https_to_a_server_of_this_machine(
+def test_a_download_follows_no_redirect_from_https_to_a_server_of_this_machine(
     tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

@@ -139,7 +139,7 @@ def test_a_silent_agent_is_waited_for_no_longer_than_the_limit(
 @pytest.mark.parametrize(
     "answer", [b"", b"no json\n", b"[]\n", b"{}\n", b'{"ok": 1, "words": ""}\n', b'{"ok": true}\n', b"x" * 9000]
 )
-def test_an_answer_that_is_not_a_plain_yes_is_a_no(
+def test_an_answer_other_than_true_refuses_the_job(
     folder: Path, capsys: pytest.CaptureFixture[str], answer: bytes
 ) -> None:
     with socket.socket(socket.AF_UNIX) as odd:
@@ -159,7 +159,9 @@ def test_an_answer_that_is_not_a_plain_yes_is_a_no(
 
 
 @pytest.mark.parametrize("argv", [[], ["started"], ["begun", "socket"], ["started", "socket", "more"]])
-def test_a_wrong_call_says_what_is_expected(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hook_with_wrong_arguments_prints_the_expected_ones(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert client(argv) == 2
     assert capsys.readouterr().out == "::error::expected: hook started|completed <socket>\n"
 
@@ -247,7 +249,9 @@ def test_a_failed_accept_does_not_end_the_server(serve: Callable[..., Hooks], fo
     assert ask(folder, "started") == 0
 
 
-def test_a_check_that_raises_is_a_no_and_later_requests_are_answered(serve: Callable[..., Hooks], folder: Path) -> None:
+def test_a_check_that_raises_refuses_the_job_and_later_requests_are_answered(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
     def check(stage: str) -> str:
         raise RuntimeError("can't start new thread")
 

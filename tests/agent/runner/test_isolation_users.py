@@ -13,7 +13,7 @@ from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import SOCKETS, isolate
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.isolated import CUT, try_isolation
+from tests.agent.fakes.isolated import BLOCKED, try_isolation
 from tests.agent.fakes.machine import IPV4, NOBODY
 
 
@@ -22,7 +22,7 @@ def test_the_runners_user_has_a_home_and_neither_a_password_nor_a_group() -> Non
 
     def work() -> list[object]:
         machine.network()
-        made = isolate(CUT, "none", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        made = isolate(BLOCKED, "none", System(python=machine.open_python()), Clock(), Clock().now() + 30)
         [shadow] = [line for line in Path("/etc/shadow").read_text().splitlines() if line.startswith("gpu-runner:")]
         named = subprocess.run(["id", "-Gn", "gpu-runner"], capture_output=True, text=True, check=True).stdout.split()
         user = made.user
@@ -47,7 +47,7 @@ def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
     assert [path for path in sockets if f"{path} (open)" not in said] == []
 
 
-def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_no_way() -> None:
+def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_closed() -> None:
     machine.needs("nft")
 
     def work() -> str:
@@ -97,7 +97,7 @@ def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
         machine.network()
         subprocess.run(["groupadd", "--force", "docker"], check=True)
         machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
-        made = isolate(CUT, "rootful", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        made = isolate(BLOCKED, "rootful", System(python=machine.open_python()), Clock(), Clock().now() + 30)
         target = f"{IPV4} 80"
         return [len(made.user.groups), *machine.reach(target, box=True), *machine.reach(target, uid=NOBODY)]
 
@@ -144,7 +144,7 @@ def test_root_inside_a_namespace_of_the_users_own_cannot_take_the_cut_away() -> 
     def work() -> list[object]:
         machine.network()
         system = System(python=machine.open_python())
-        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        user = isolate(BLOCKED, "none", system, Clock(), Clock().now() + 30).user
         command = ["unshare", "--user", "--map-root-user", "nft", "delete", "table", "inet", "gpu_agent"]
         tried = system.run(command, user=user, timeout_sec=30)
         return [tried.code != 0, *machine.reach(f"{IPV4} 80", uid=user.uid), *machine.reach(f"{IPV4} 80")]
@@ -158,7 +158,7 @@ def test_the_users_processes_cannot_read_the_agents_environment_or_memory() -> N
     def work() -> list[int]:
         machine.network()
         system = System(python=machine.open_python())
-        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        user = isolate(BLOCKED, "none", system, Clock(), Clock().now() + 30).user
         files = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps")]
         return [system.run(["cat", file], user=user, timeout_sec=10).code for file in files]
 

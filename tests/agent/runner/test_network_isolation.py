@@ -186,7 +186,7 @@ def test_a_packet_filter_that_also_blocks_the_agent_is_detected() -> None:
         rule = f"type filter hook output priority 0; ip daddr {IPV4} reject;"
         block = f"table inet other {{ chain output {{ {rule} }}; }}"
         subprocess.run(["nft", "-f", "-"], input=block, text=True, check=True)
-        return try_isolation(cut=BlockedAddresses((IPV4,), ()))
+        return try_isolation(blocked=BlockedAddresses((IPV4,), ()))
 
     assert machine.inside(work) == (
         f"not-isolated: the agent itself no longer reaches the machine's identity: {IPV4} (ECONNREFUSED)"

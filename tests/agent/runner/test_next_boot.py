@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from gpu_agent.machine.system import BOOTED, System, User
 from gpu_agent.runner import next_boot
-from gpu_agent.runner.network_isolation import close, rules
+from gpu_agent.runner.network_isolation import block_identity, rules
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.isolated import CUT, try_isolation
+from tests.agent.fakes.isolated import BLOCKED, try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
 ASKED = Path("/run/asked")
@@ -36,7 +36,7 @@ def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
         machine.network()
         with_systemd()
         targets = (f"{IPV4} 80", f"{IPV6} 80", f"{IPV4} 53")
-        close(CUT, System())
+        block_identity(BLOCKED, System())
         # The kernel of the next boot has no rules yet. The command of the unit loads them.
         subprocess.run(["nft", "flush", "ruleset"], check=True)
         before = machine.reach(*targets, uid=NOBODY)
@@ -49,13 +49,13 @@ def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
     assert before == ["identity"] * 3
     assert after == ["ConnectionRefusedError", "ConnectionRefusedError", "identity"]
     assert asked == "enable gpu-agent-cut.service\n"
-    assert kept == rules(CUT)
+    assert kept == rules(BLOCKED)
 
 
 def test_the_unit_starts_before_the_network_and_before_services_of_users() -> None:
     def work() -> str:
         with_systemd()
-        next_boot.keep_cut("", System())
+        next_boot.block_at_boot("", System())
         return next_boot.UNIT.read_text()
 
     unit = machine.inside(work)
@@ -85,8 +85,8 @@ def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
         with_systemd(code=5)
         found = []
         for make in (
-            lambda: next_boot.keep_cut("", System()),
-            lambda: next_boot.start_nothing_of(User("gpu-runner", 990, 990, Path("/")), System()),
+            lambda: next_boot.block_at_boot("", System()),
+            lambda: next_boot.disable_services_of(User("gpu-runner", 990, 990, Path("/")), System()),
         ):
             try:
                 make()
@@ -101,8 +101,8 @@ def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
 
 def test_where_systemd_does_not_boot_the_machine_nothing_is_written() -> None:
     def work() -> list[bool]:
-        next_boot.keep_cut("", System())
-        next_boot.start_nothing_of(User("gpu-runner", 990, 990, Path("/")), System())
+        next_boot.block_at_boot("", System())
+        next_boot.disable_services_of(User("gpu-runner", 990, 990, Path("/")), System())
         return [next_boot.RULES.exists(), next_boot.UNIT.exists()]
 
     assert machine.inside(work) == [False, False]

@@ -64,7 +64,7 @@ def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_o
     assert machine.inside(work) == [None, False, ["ended", "it ended normally"], 0]
 
 
-def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -> None:
+def test_only_the_listener_is_interrupted_and_stops_its_worker_itself() -> None:
     def work() -> str:
         child = "import signal, time; signal.signal(signal.SIGINT, lambda *_: open('_diag/hit', 'w')); "
         child += "print('ready', flush=True); time.sleep(60)"
@@ -100,7 +100,9 @@ def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() ->
     assert machine.inside(work) == ["runner-failed", 0]
 
 
-def test_a_runner_that_asks_for_it_is_started_again_without_the_blob(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_whose_exit_code_requests_a_restart_is_started_without_the_blob(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
 
     def work() -> list[object]:
@@ -133,7 +135,7 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
     assert machine.inside(work) == ["runner-failed", 1]
 
 
-def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
+def test_the_runners_output_is_redacted_before_it_is_truncated() -> None:
     """A secret that is cut first would be only half a secret, which no longer looks like one."""
 
     def work() -> list[object]:

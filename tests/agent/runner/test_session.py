@@ -60,7 +60,7 @@ def test_a_runner_that_ends_before_any_job_is_reported_by_its_exit_code(does: st
     assert text.startswith(words)
 
 
-def test_a_runner_that_github_removed_before_any_job_says_so() -> None:
+def test_a_runner_that_github_removed_before_any_job_is_reported_as_such() -> None:
     """The runner writes the lines of actions/runner#4726 and exits with 0."""
     gone = "The runner no longer exists on the server. Cleaning up local configuration."
     reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(long_enough()))

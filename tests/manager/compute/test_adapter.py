@@ -469,7 +469,7 @@ def test_a_stop_of_a_machine_that_is_gone_is_no_error(google: Google) -> None:
     ("error", "kind"),
     [(STOCKOUT, "no-capacity"), (QUOTA, "over-quota"), (ApiError("forbidden", "no permission", 403), "refused")],
 )
-def test_a_start_that_google_refuses_says_why(google: Google, error: ApiError, kind: str) -> None:
+def test_a_start_that_google_refuses_has_googles_message(google: Google, error: ApiError, kind: str) -> None:
     machine = ready(google)
     google.api.errors["start"] = error
     with pytest.raises(InsertRefused) as refused:

@@ -9,7 +9,7 @@ from tests.manager.github.fake_github import FakeGithub, job, repository, run
 
 
 @pytest.mark.parametrize(("repositories", "runs_each"), [(1, 0), (3, 2), (10, 3)])
-def test_a_sweep_asks_twice_for_each_repository_and_once_for_each_active_run(
+def test_a_sweep_sends_two_requests_for_each_repository_and_one_for_each_active_run(
     github: FakeGithub, manager: GithubAdapter, repositories: int, runs_each: int
 ) -> None:
     names = [f"repository-{number}" for number in range(repositories)]

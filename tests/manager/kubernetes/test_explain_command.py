@@ -92,7 +92,7 @@ def test_a_job_is_explained_from_github_and_the_cluster(asked: Programs) -> None
     assert [place[2] for place in places] == [NAMESPACE, SYSTEM, NAMESPACE, SYSTEM]
 
 
-def test_an_address_with_an_attempt_asks_for_its_jobs(asked: Programs) -> None:
+def test_for_an_address_with_an_attempt_the_jobs_of_the_attempt_are_read(asked: Programs) -> None:
     assert [row["id"] for row in json.loads(call(f"{URL}/attempts/2", "--kubernetes", "--json").output)["jobs"]] == [
         456
     ]
@@ -143,7 +143,7 @@ def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:
     assert call(URL, "--kubernetes").output == "No job of this run waits or runs.\n"
 
 
-def test_a_matrix_asks_the_cluster_once(asked: Programs) -> None:
+def test_the_cluster_is_read_once_for_all_jobs_of_a_matrix(asked: Programs) -> None:
     call(URL, "--kubernetes")
     once = len(asked.ran)
     asked.ran.clear()

@@ -243,7 +243,7 @@ def test_a_job_whose_runner_starts_has_no_reason(case: str) -> None:
     assert (explained.code, explained.detail, explained.machine) == ("", detail, "l4-a")
 
 
-def test_a_runner_of_another_set_or_namespace_says_nothing_of_the_job() -> None:
+def test_a_runner_of_another_set_or_namespace_is_ignored() -> None:
     other = runner("t4-a", of="t4", phase="Failed", reason="InvalidPod")
     assert explain(JOB, cluster(runners=[other])).code == "never-picked-up"
 
@@ -275,7 +275,7 @@ def test_a_runner_that_starts_comes_before_one_that_cannot() -> None:
         ({"runs_on": ()}, "no-pool", "no scale set of the cluster is named ; it has: l4"),
     ],
 )  # fmt: skip
-def test_what_github_says_of_the_job_comes_first(change: dict[str, Any], code: str, detail: str) -> None:
+def test_githubs_state_of_the_job_comes_before_the_clusters(change: dict[str, Any], code: str, detail: str) -> None:
     explained = explain(replace(JOB, **change), READY)
     assert (explained.code, explained.detail) == (code, detail)
 

@@ -307,7 +307,7 @@ def test_a_lease_that_is_taken_while_the_layout_changes_is_waited_for_and_its_me
     assert share.store.load().preferred == {"a": 9}
 
 
-def test_hold_waits_for_a_share_and_says_for_whom() -> None:
+def test_hold_waits_for_a_share_and_reports_its_holder() -> None:
     bucket = Bucket()
     first = bucket.shares("a", ONE).hold(Event(), lambda _: None)
     assert first

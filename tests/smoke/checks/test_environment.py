@@ -10,7 +10,7 @@ from ..paths import ROOT
 L4 = "NVIDIA L4"
 
 
-def test_no_gpu_is_never_a_pass_and_the_drivers_own_words_are_kept(smoke: Smoke) -> None:
+def test_no_gpu_is_never_a_pass_and_the_drivers_message_is_kept(smoke: Smoke) -> None:
     run = smoke(gpus=[], refusal="Found no NVIDIA driver on your system. Please check\nsecond line")
     assert run.code == 2
     assert run.summary == "no CUDA device: Found no NVIDIA driver on your system. Please check"
@@ -138,7 +138,7 @@ def test_a_torch_that_cannot_be_imported_is_an_environment_failure(smoke: Smoke,
         ("CUDA error: something nobody has seen yet", 1, "replace-node"),
     ],
 )
-def test_an_error_of_a_kernel_has_a_check_of_its_own(smoke: Smoke, text: str, code: int, action: str) -> None:
+def test_an_error_of_a_kernel_fails_the_check_gemm_run(smoke: Smoke, text: str, code: int, action: str) -> None:
     run = smoke(faults=[{"kind": "raise", "text": f"{text}\nCUDA kernel errors might be reported later"}])
     assert run.code == code
     assert run.bad() == [("gemm.run", 0)]

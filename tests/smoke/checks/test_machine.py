@@ -153,7 +153,7 @@ def test_a_stub_is_no_driver_even_where_it_starts(smoke: Smoke, root: Path) -> N
         (46, "46 (an error)", "reboot"),
     ],
 )
-def test_a_driver_that_does_not_start_says_why_and_torch_is_not_imported(
+def test_if_the_driver_does_not_start_the_reason_is_reported_and_torch_is_not_imported(
     smoke: Smoke, tmp_path: Path, code: int, said: str, action: str
 ) -> None:
     run = smoke(env={"FAKE_TORCH_IMPORTS": str(tmp_path / "imports")}, cuinit=code)

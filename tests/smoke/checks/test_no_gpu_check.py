@@ -49,7 +49,7 @@ def test_without_a_gpu_it_passes_and_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("devices", "words"), [(["nvidia0"], "1: nvidia0"), (["nvidia7", "nvidiactl", "nvidia3"], "2: nvidia3, nvidia7")]
 )
-def test_with_one_the_environment_is_at_fault_and_the_node_is_to_be_closed(
+def test_a_container_with_an_unrequested_gpu_fails_with_the_setting_to_change(
     tmp_path: Path, devices: list[str], words: str
 ) -> None:
     told = f"l4: a container that requested no GPU has {words}\n{HINT}\n"

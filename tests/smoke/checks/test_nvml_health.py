@@ -70,7 +70,7 @@ def test_a_healthy_gpu_passes_and_what_it_has_not_is_skipped(smoke_either_way: S
     ],
     ids=str,
 )  # fmt: skip
-def test_each_check_fails_of_what_it_is_there_for(
+def test_each_check_fails_for_its_own_fault(
     smoke_either_way: Smoke, gpu: dict[str, Any], what: str, code: int, action: str, summary: str
 ) -> None:
     run = smoke_either_way(nvml={"gpus": [gpu]})

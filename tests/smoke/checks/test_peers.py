@@ -97,7 +97,7 @@ def test_one_that_is_right_waits_until_the_other_one_is_there_which_may_leave_ag
     assert receipt["checks"][-1] == {"id": "peers", "status": "pass", "message": "2 machines at once"}
 
 
-def test_one_that_was_seen_counts_though_it_has_ended_before_the_check_came_that_far(machines: Machines) -> None:
+def test_a_peer_that_was_seen_counts_although_it_has_ended_since(machines: Machines) -> None:
     machines.named(0, 1)
     run = machines.start(0, "--linger-sec", "1", **{"import": "slow"})
     time.sleep(2)  # torch's import takes 4, and the names were asked for at once
@@ -106,7 +106,7 @@ def test_one_that_was_seen_counts_though_it_has_ended_before_the_check_came_that
 
 
 @pytest.mark.slow
-def test_it_stays_for_the_others_once_it_has_seen_them(machines: Machines) -> None:
+def test_a_passed_machine_stays_until_the_others_have_seen_it(machines: Machines) -> None:
     machines.named(0, 1)
     began = time.monotonic()
     run = machines.start(0, "--linger-sec", "6")
@@ -152,7 +152,7 @@ def test_if_no_name_resolves_the_names_are_the_fault_and_not_the_machines(
 
 
 @pytest.mark.slow
-def test_stopped_while_it_waits_it_says_for_whom(machines: Machines) -> None:
+def test_a_run_stopped_while_it_waits_names_the_missing_peers(machines: Machines) -> None:
     machines.named(1)
     run = machines.start(1)
     machines.wait_until_right(1)
@@ -171,5 +171,5 @@ def test_a_machine_that_fails_does_not_wait_for_its_peers(machines: Machines) ->
     assert machines.message(0)[0].startswith("l4 on node-0: GPU 0 gave a wrong float32 product")
 
 
-def test_a_pass_of_one_machine_says_nothing_of_others(smoke: Smoke) -> None:
+def test_the_summary_of_one_machine_names_no_other_machines(smoke: Smoke) -> None:
     assert "at once" not in smoke("--pool", "l4").message

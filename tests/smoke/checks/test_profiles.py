@@ -18,7 +18,7 @@ def fault(kind: str, **more: Any) -> list[dict[str, Any]]:
     return [{"kind": kind, **more}]
 
 
-def test_standard_asks_all_of_quick_and_speed_memory_links_and_loading(smoke: Smoke) -> None:
+def test_standard_has_all_stages_of_quick_and_speed_memory_links_and_loading(smoke: Smoke) -> None:
     run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO)
     assert (run.code, run.receipt["profile"]) == (0, "standard")
     found = {check["id"]: check for check in run.receipt["checks"]}
@@ -58,9 +58,7 @@ def test_quick_times_nothing(smoke: Smoke) -> None:
     ],
     ids=lambda value: str(value),
 )
-def test_each_check_fails_of_what_it_is_there_for(
-    smoke: Smoke, faults: list[dict[str, Any]], code: int, bad: str
-) -> None:
+def test_each_check_fails_for_its_own_fault(smoke: Smoke, faults: list[dict[str, Any]], code: int, bad: str) -> None:
     run = smoke(*STANDARD, faults=faults)
     assert run.code == code
     assert run.bad()[0][0] == bad
@@ -79,7 +77,7 @@ def test_a_gpu_that_is_a_little_slow_is_a_warning_and_strict_makes_it_a_failure(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("by", "code", "status"), [(0.85, 0, "warn"), (0.75, 3, "fail"), (0.95, 0, "pass")])
-def test_a_gpu_slower_than_its_peers_is_seen_though_it_is_above_every_floor(
+def test_a_gpu_slower_than_its_peers_is_reported_although_it_is_above_every_floor(
     smoke: Smoke, by: float, code: int, status: str
 ) -> None:
     # Of three, so that the median is a healthy one's.
@@ -187,7 +185,7 @@ def test_burn_multiplies_for_the_given_time_and_finds_late_errors(smoke: Smoke) 
     ],
     ids=str,
 )
-def test_several_gpus_are_asked_for_what_they_share(
+def test_the_checks_between_gpus_are_required_of_several_gpus(
     smoke: Smoke, faults: list[dict[str, Any]], code: int, bad: tuple[str, int | None] | None
 ) -> None:
     run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, faults=faults)

@@ -64,7 +64,7 @@ def test_every_gpu_is_made_to_compute_in_every_format(smoke: Smoke) -> None:
     assert len(hashes) == 3  # the same bits on both
 
 
-def test_a_gpu_without_native_bfloat16_is_not_asked_for_it(smoke: Smoke) -> None:
+def test_a_gpu_without_native_bfloat16_multiplies_no_bfloat16(smoke: Smoke) -> None:
     run = smoke("--expect-gpu", "nvidia-tesla-t4", gpus=[{"name": "Tesla T4", "cc": "7.5"}])
     assert run.code == 0
     assert run.summary == "1 x Tesla T4: float32, float16 products are right, and the same every time"
@@ -115,7 +115,7 @@ def test_a_fault_on_one_of_two_gpus_names_that_one(smoke: Smoke) -> None:
     assert run.summary.endswith("(and 2 more)")
 
 
-def test_on_the_cpu_the_same_code_runs_and_says_that_it_proves_no_gpu(smoke: Smoke) -> None:
+def test_on_the_cpu_the_same_code_runs_and_the_summary_denies_a_test_of_a_gpu(smoke: Smoke) -> None:
     run = smoke("--device", "cpu", "--expect-gpus", "8", "--expect-gpu", "H100")
     assert run.code == 0
     assert run.receipt["device"] == "cpu"

@@ -166,7 +166,7 @@ def test_the_nearest_torch_is_one_for_the_same_python() -> None:
     assert compat.check("8.9", 580, "2.15.0", python=(3, 16)).nearest is None
 
 
-def test_another_driver_is_offered_only_where_one_was_asked_about() -> None:
+def test_another_driver_is_offered_only_if_a_driver_was_given() -> None:
     wheel = wheels.parse_wheel("2.13.0")
     assert compat.alternatives("7.5", 535, wheel) == (Pair(535, "2.13.0+cu126"), Pair(580, "2.13.0+cu130"))
     assert compat.alternatives("7.0", None, wheel) == (Pair(None, "2.13.0+cu126"),)

@@ -28,7 +28,7 @@ def test_a_driver_that_does_not_start_is_reported_and_torch_is_probed_too(
     assert said.one("torch.import")["message"] == "torch can be imported"
 
 
-def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, root: Path) -> None:
+def test_device_nodes_that_the_containers_cgroup_lost_are_reported(diagnose: Diagnose, root: Path) -> None:
     (root / "dev/nvidia0").unlink()
     (root / "dev/nvidia0").mkdir()  # a folder cannot be opened for writing, even by root
     said = diagnose(nvml={"start": 999}, cuinit=999)
@@ -37,7 +37,7 @@ def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, 
     assert "systemd is reloaded" in said.one("nvml")["hint"]
 
 
-def test_missing_nodes_on_a_machine_are_told(diagnose: Diagnose, root: Path) -> None:
+def test_missing_device_nodes_on_a_machine_are_reported(diagnose: Diagnose, root: Path) -> None:
     (root / "dev/nvidia-uvm").unlink()
     said = diagnose(cuinit=999)
     assert (said.code, said.wrong()) == (2, ["devnodes", "libcuda.real"])

@@ -51,7 +51,7 @@ def test_a_container_without_a_gpu_gets_the_command_to_request_one(
     assert said.one("devnodes")["status"] == "skip"
 
 
-def test_a_pod_with_a_gpu_passes_though_the_toolkit_says_void(diagnose: Diagnose) -> None:
+def test_a_pod_with_a_gpu_passes_although_nvidia_visible_devices_is_void(diagnose: Diagnose) -> None:
     said = diagnose(env={**POD, "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
     assert said.code == 0
     assert said.one("gpu.request")["message"] == "this container has 2; NVIDIA_VISIBLE_DEVICES is 'void'"
@@ -79,7 +79,7 @@ def test_a_driver_that_is_not_loaded_is_reported_with_the_obstacle(diagnose: Dia
 
 
 @pytest.mark.parametrize("by", ["binding", "module"])
-def test_nouveau_is_seen(diagnose: Diagnose, root: Path, by: str) -> None:
+def test_nouveau_is_reported(diagnose: Diagnose, root: Path, by: str) -> None:
     without_driver(root)
     if by == "binding":
         bind(root, "0000:00:04.0", "nouveau")
@@ -90,7 +90,7 @@ def test_nouveau_is_seen(diagnose: Diagnose, root: Path, by: str) -> None:
     assert "blacklist nouveau" in said.one("driver.bound")["next"]
 
 
-def test_a_gpu_that_is_set_aside_for_virtual_machines_is_seen(diagnose: Diagnose, root: Path) -> None:
+def test_a_gpu_that_vfio_reserves_for_virtual_machines_is_reported(diagnose: Diagnose, root: Path) -> None:
     bind(root, "0000:00:05.0", "vfio-pci")
     said = diagnose()
     assert (said.code, said.record["summary"]) == (2, "vfio-pci holds 0000:00:05.0")

@@ -33,7 +33,7 @@ def test_a_variable_that_hides_gpus_is_reported_with_the_rest(diagnose: Diagnose
 
 
 @pytest.mark.parametrize("given", ["0", "1,0", "GPU-0a", "GPU-1", "MIG-4a"])
-def test_a_variable_that_names_gpus_which_are_there_is_none_of_it(diagnose: Diagnose, given: str) -> None:
+def test_a_variable_that_names_existing_gpus_passes(diagnose: Diagnose, given: str) -> None:
     assert diagnose(env={"CUDA_VISIBLE_DEVICES": given}).code == 0
 
 
@@ -42,7 +42,7 @@ def test_a_container_without_the_capability_compute_is_reported(diagnose: Diagno
     assert (said.code, said.wrong()) == (2, ["env.capabilities", "libcuda.real"])
 
 
-def test_a_stub_and_libraries_of_another_cuda_on_the_path_are_told(diagnose: Diagnose, root: Path) -> None:
+def test_a_stub_and_libraries_of_another_cuda_on_the_path_are_reported(diagnose: Diagnose, root: Path) -> None:
     put(root, "usr/local/cuda/lib64/stubs/libcuda.so", "")
     said = diagnose(env={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})
     assert (said.code, said.wrong()) == (2, ["env.library-path"])
@@ -112,9 +112,7 @@ def test_a_driver_too_old_for_the_wheel_is_found_in_files(diagnose: Diagnose, ro
     assert said.one("driver.wheel")["next"].startswith("gpu-smoke check --gpu")
 
 
-def test_a_python_without_torch_is_a_warning_and_the_driver_is_asked_all_the_same(
-    diagnose: Diagnose, tmp_path: Path
-) -> None:
+def test_a_python_without_torch_is_a_warning_and_the_driver_is_probed_too(diagnose: Diagnose, tmp_path: Path) -> None:
     shutil.copytree(FAKES, tmp_path / "bare", ignore=shutil.ignore_patterns("torch"))
     said = diagnose(env={"PYTHONPATH": f"{ROOT / 'smoke'}:{tmp_path / 'bare'}"})
     assert (said.code, said.wrong()) == (0, [])
@@ -127,7 +125,7 @@ def test_a_torch_without_kernels_for_the_gpu_is_reported(diagnose: Diagnose) -> 
     assert (said.code, said.wrong()) == (2, ["torch.arch"])
 
 
-def test_cuda_that_lists_no_gpu_and_one_that_does_not_start_are_told(diagnose: Diagnose) -> None:
+def test_cuda_that_lists_no_gpu_and_cuda_that_does_not_start_have_different_messages(diagnose: Diagnose) -> None:
     said = diagnose(gpus=[])
     assert (said.code, said.record["summary"]) == (2, "torch sees no GPU: CUDA starts and lists none")
     said = diagnose(refusal="CUDA unknown error - this may be due to an incorrectly set up environment")

@@ -66,7 +66,7 @@ def test_three_earlier_runs_warn_below_nine_tenths_of_their_median_and_fail_belo
     assert found.severity == ("perf" if status == "fail" else "")
 
 
-def test_the_numbers_are_said() -> None:
+def test_the_message_has_the_measured_numbers() -> None:
     assert speed(79.0, run(95.0), run(100.0), run(130.0)).message == (
         "GPU 0 is slower than NVIDIA L4 in earlier runs: 79 TFLOPS, 79.0% of 100, the median of 3 "
         "earlier runs (95 to 130)"
@@ -80,7 +80,7 @@ def test_shares_have_four_places() -> None:
     assert "fail_below" not in speed(50.0, run(100.0)).record()
 
 
-def test_of_how_many_gpus_the_bits_are_the_same_is_said() -> None:
+def test_the_number_of_gpus_with_equal_bits_is_reported() -> None:
     assert bits(run(1.0), run(1.0, machine="a")).message == "float32: the same bits as on 1 GPU of earlier runs"
     both = bits(run(1.0), run(1.0, machine="a"), run(1.0, machine="b"))
     assert both.message == "float32: the same bits as on 2 GPUs of earlier runs"

@@ -50,6 +50,6 @@ def test_the_schemas_are_schemas() -> None:
         Draft202012Validator.check_schema(schema)
 
 
-def test_a_long_value_is_cut_in_what_is_said_of_it() -> None:
+def test_a_long_value_is_truncated_in_the_error() -> None:
     [found] = json_validation.problems({"schema": "x" * 100, "rows": []}, measurements.FILE)
     assert (found.subject, len(found.got), found.got[-1]) == ("schema", 80, "…")

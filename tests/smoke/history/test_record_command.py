@@ -207,7 +207,7 @@ def test_every_bad_file_is_reported_at_once(tmp_path: Path, measured: dict[str, 
         (["x.json", "--specs", "/nowhere/s.json"], "--specs: cannot be written (No such file or directory)"),
     ],
 )
-def test_record_that_cannot_be_run_says_so(args: list[str], first: str) -> None:
+def test_a_record_command_with_wrong_arguments_is_an_error(args: list[str], first: str) -> None:
     done = record(*args)
     assert (done.returncode, done.stderr.splitlines()[0]) == (64, f"gpu-smoke record: {first}")
 
@@ -217,7 +217,7 @@ def test_a_folder_without_receipts_is_none(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (64, f"{tmp_path}: no receipt")
 
 
-def test_two_at_once_lose_nothing(tmp_path: Path, measured: dict[str, Any]) -> None:
+def test_two_concurrent_writers_lose_no_row(tmp_path: Path, measured: dict[str, Any]) -> None:
     specs = tmp_path / "s.json"
     command = [sys.executable, "-m", "gpu_smoke", "record", "--specs", specs]
     receipts = [written(tmp_path, {**measured, "seconds": n}, f"{n}.json") for n in range(6)]

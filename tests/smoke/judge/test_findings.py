@@ -64,7 +64,7 @@ def test_the_users_own_measurements_of_its_model_are_the_subjects() -> None:
     assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=1), [row(sm=1)]).share == 1.0
 
 
-def test_a_whole_run_of_several_gpus_owes_what_they_share_and_one_does_not() -> None:
+def test_a_run_of_several_gpus_needs_the_checks_between_gpus_and_a_run_of_one_does_not() -> None:
     def missing(count: int, own: tuple[Row, ...] = ()) -> list[str]:
         subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1, own) for i in range(count)]
         ids = {each for stage in (*STANDARD.gpu, *STANDARD.host) for each in stage.checks}
@@ -98,7 +98,7 @@ def test_the_worst_finding_decides() -> None:
     assert summary(Options("cuda"), [], found[1:3]) == "env (and 1 more)"
 
 
-def test_a_pass_says_what_is_right_and_of_which_device() -> None:
+def test_the_summary_of_a_pass_names_the_products_and_the_device() -> None:
     found = [
         Check(i, "pass", "", dtype=dtype) for dtype in ("float32", "float16") for i in ("gemm.element", "gemm.norm")
     ]
@@ -119,7 +119,7 @@ def test_a_warning_is_a_failure_where_none_is_wanted_and_nothing_else_changes() 
         assert checks.strict(Check("a", status, "a")) == Check("a", status, "a")
 
 
-def test_a_record_has_what_a_check_has_and_zero_is_something() -> None:
+def test_a_record_has_the_fields_of_the_check_including_zero_values() -> None:
     assert Check("a", "pass", "b", gpu=0, value=0.0).record() == {
         "id": "a", "status": "pass", "message": "b", "gpu": 0, "value": 0.0,
     }  # fmt: skip

@@ -63,7 +63,7 @@ def test_corrected_errors_warn_where_the_check_itself_saw_them(before: int, afte
     assert (found.status, found.message) == (status, said)
 
 
-def test_stages_that_were_not_timed_say_nothing_of_the_link_and_all_of_them_of_heat() -> None:
+def test_the_link_is_judged_by_timed_stages_and_heat_by_all_stages() -> None:
     parts = {"gemm": seen_under_load(3, generation=1, reasons=0x40), "copies": seen_under_load(3)}
     found = {check.id: check for check in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, parts, [])}
     assert (found["pcie"].message, found["throttle"].status) == ("generation 4 x16 under load", "warn")
@@ -151,7 +151,7 @@ def test_a_link_of_unknown_width_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(("errors", "status"), [(0, "pass"), (1, "warn"), (2, "warn")])
-def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
+def test_one_error_of_an_nvlink_is_a_warning(errors: int, status: str) -> None:
     was = {"links": 2, "active": 2, "errors": 5}
     found = load.nvlink(L4, was, {**was, "errors": 5 + errors})
     assert (found.status, found.value) == (status, 2.0)

@@ -210,7 +210,7 @@ def test_heat_in_another_stage_than_the_slow_one_warns() -> None:
     assert load.throttle(subject("l4"), stages(copies=(21, HOT)), slow("h2d")).status == "warn"
 
 
-def test_two_reasons_are_both_said() -> None:
+def test_two_reasons_are_both_reported() -> None:
     both = load.throttle(subject("l4"), stages(gemm_speed=(4, HOT | BLIP)), slow())
     assert both.message.endswith("HwThermalSlowdown in 4 of 9 samples, SwThermalSlowdown in 4 of 9 samples")
 
@@ -274,7 +274,7 @@ def test_copies_at_the_very_limit_of_a_narrow_link_are_not_slow() -> None:
 
 
 @pytest.mark.parametrize(("was", "now", "value"), [(None, None, 0.0), (None, 3, 3.0), (3, None, -3.0), (2, 3, 1.0)])
-def test_a_count_of_replays_that_nvml_does_not_tell_is_none(was: int | None, now: int | None, value: float) -> None:
+def test_a_count_of_replays_that_nvml_does_not_report_is_none(was: int | None, now: int | None, value: float) -> None:
     most = {"generation": 4, "width": 16}
     found = load.pcie(NEW, {**most, "replays": was}, {**most, "replays": now}, under_load(), None, "")
     assert (found.status, found.value) == ("warn" if value > 0 else "pass", value)
@@ -299,7 +299,7 @@ def test_a_link_between_gpus_that_goes_down_fails_and_errors_warn(
     assert load.nvlink(NEW, before, after).status == status
 
 
-def test_processes_of_others_are_counted_once_and_when_they_were_there_is_said() -> None:
+def test_other_processes_are_counted_once_with_the_time_of_their_use() -> None:
     during = under_load()
     during.other_processes = 2
     before = load.processes(NEW, [1], during)

@@ -194,7 +194,7 @@ def test_the_pattern_in_memory(wrong: int, tested: int, status: str, severity: s
         assert found.message == "GPU 0 loses data: 1 of 1 words came back changed"
 
 
-def test_sizes_are_said_in_gigabytes() -> None:
+def test_sizes_are_printed_in_gigabytes() -> None:
     [found] = values.pattern(L4, {"wrong": 0, "bytes": 10 * 10**9})
     assert found.message == "10 GB came back as written, twice"
     total, taken = values.memory(
@@ -244,7 +244,7 @@ def test_memory_that_is_taken(total: int, taken: int, status: str) -> None:
     assert found[1].value == taken
 
 
-def test_memory_is_not_asked_of_slices_and_cpus() -> None:
+def test_the_memory_size_of_slices_and_cpus_is_not_checked() -> None:
     assert verdict(values.memory(SLICE, {"free": 10, "total": 10}))["mem.total"] == "skip"
     assert values.memory(SLICE, {"free": 10, "total": 10})[0].message == "10 GB; a MIG slice"
     assert values.memory(NEW, {"free": 10, "total": 10})[0].message == "10 GB; its expected size is unknown"

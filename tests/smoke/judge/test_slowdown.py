@@ -133,7 +133,7 @@ def test_samples_of_an_idle_gpu_count_for_nothing() -> None:
     assert (both.samples, both.loaded, both.highest["width"], both.highest["power"]) == (6, 5, 16, 70.0)
 
 
-def test_a_number_of_nothing_is_nothing_and_what_was_never_seen_has_no_share() -> None:
+def test_zero_speed_is_no_number_and_a_reason_without_samples_has_no_share() -> None:
     still = seen({"power": 0.0, "temperature": 0})
     assert (still.highest["power"], still.highest["temperature"]) == (0.0, 0.0)
     assert merged([still, still]).highest["power"] == 0.0
@@ -144,7 +144,7 @@ def test_a_number_of_nothing_is_nothing_and_what_was_never_seen_has_no_share() -
     assert Samples().record() == {"samples": 0, "loaded": 0, "reasons": {}}
 
 
-def test_a_reason_is_counted_by_its_bit_and_a_sample_that_tells_none_is_one_under_load() -> None:
+def test_a_reason_is_counted_by_its_bit_and_a_sample_without_reasons_counts_as_loaded() -> None:
     both = seen({"reasons": 0x8000000000000044}, {"reasons": 4}, {"reasons": {"refused": 3, "text": "no"}})
     assert dict(both.reasons) == {0x4: 2, 0x40: 1, 1 << 63: 1}
     assert (both.samples, both.loaded) == (3, 3)
@@ -230,7 +230,7 @@ def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str)
     assert found(run, "throttle")["message"].startswith("GPU 0 was throttled: HwThermalSlowdown in ")
 
 
-def test_the_hint_of_a_slow_gpu_at_its_power_limit_says_that_this_is_normal(smoke: Smoke) -> None:
+def test_the_hint_of_a_slow_gpu_at_its_power_limit_calls_the_limit_normal(smoke: Smoke) -> None:
     capped = {"reasons": 4, "power": 71_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [capped]})
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "none")

@@ -33,7 +33,7 @@ def test_an_xid_of_a_gpu_that_is_not_among_those_looked_at_is_not_their_fault(sm
 
 
 @pytest.mark.parametrize("told", [{"refuse": {"nvmlEventSetWait_v2": 999}}, {"absent": ["nvmlEventSetWait_v2"]}])
-def test_xids_that_cannot_be_waited_for_are_not_said_to_be_none(smoke: Smoke, told: dict[str, Any]) -> None:
+def test_xids_that_nvml_does_not_report_are_not_reported_as_none(smoke: Smoke, told: dict[str, Any]) -> None:
     run = smoke(nvml={"gpus": [{}], **told})
     assert run.code == 0
     assert statuses(run)["xid"] == ("skip" if "absent" in told else "warn")

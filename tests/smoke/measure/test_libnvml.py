@@ -114,7 +114,7 @@ def test_a_missing_function_and_a_missing_library_have_the_errors_of_nvidia_ml_p
         assert answers(module, none, {}) == {"nvmlInit": {"NVMLError": 12}}
 
 
-def test_a_driver_without_the_newer_name_for_clock_reasons_is_asked_by_the_older(smoke: Smoke, tmp_path: Path) -> None:
+def test_the_clock_reasons_of_an_older_driver_are_read_by_their_older_name(smoke: Smoke, tmp_path: Path) -> None:
     run = smoke(
         "--profile", "standard", library=nvml_library.compile_library(tmp_path, "-DOLD"),
         nvml={"gpus": [{"reasons": 0x40}]}, lasts={"gemm": 1.5},

@@ -69,7 +69,7 @@ def seen(told: dict[str, Any]) -> Samples:
 
 
 @pytest.mark.parametrize("model", ["h100", "h200"])
-def test_todays_judges_find_nothing_wrong_with_a_healthy_gpu(model: str) -> None:
+def test_the_receipt_of_a_healthy_gpu_has_no_fault(model: str) -> None:
     found = judged(receipt(model))
     assert {check.id: check.status for check in found.values()} == dict.fromkeys(
         ("gemm.speed", "mem.speed", "h2d", "d2h", "throttle", "pcie"), "pass"
@@ -88,7 +88,7 @@ def test_todays_judges_find_nothing_wrong_with_a_healthy_gpu(model: str) -> None
     ],
     ids=str,
 )
-def test_todays_judges_find_faults_that_are_planted_in_the_receipt_of_a_healthy_gpu(
+def test_faults_inserted_into_the_receipt_of_a_healthy_gpu_are_found(
     model: str, stage: str, planted: dict[str, Any], bad: set[str]
 ) -> None:
     record = receipt(model)

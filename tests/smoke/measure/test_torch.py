@@ -30,7 +30,7 @@ def test_real_torch_passes_on_the_cpu_with_room_below_every_limit(torch_python: 
     assert all(0.001 < check["value"] / check["fail_above"] < 0.5 for check in limited), limited
 
 
-def test_real_torch_without_a_gpu_is_refused_in_cudas_words(torch_python: Path) -> None:
+def test_real_torch_without_a_gpu_is_refused_with_cudas_message(torch_python: Path) -> None:
     done = run(torch_python, "-m", "gpu_smoke", "--device", "cuda", "--deadline-sec", "180")
     assert done.returncode == 2
     assert "CUDA" in done.stderr.splitlines()[-1]
@@ -84,7 +84,7 @@ print(json.dumps(out))
 """
 
 
-def test_one_flipped_bit_in_a_real_product_is_seen(torch_python: Path) -> None:
+def test_one_flipped_bit_in_a_real_product_is_detected(torch_python: Path) -> None:
     done = run(torch_python, "-c", FLIP)
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)

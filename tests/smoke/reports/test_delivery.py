@@ -63,7 +63,7 @@ def on_github(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("faults", "code", "verdict"), [([], 0, "pass"), (WRONG, 1, "fail")])
-def test_every_report_that_is_asked_for_says_the_same(
+def test_all_requested_reports_have_the_same_verdict(
     smoke: Smoke, metadata: Metadata, tmp_path: Path, faults: list[dict[str, Any]], code: int, verdict: str
 ) -> None:
     xml, metrics = tmp_path / "smoke.xml", tmp_path / "smoke.prom"
@@ -116,7 +116,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_a_report_that_is_lost_on_the_way_is_no_pass_and_the_receipt_says_so(tmp_path: Path, lost: str) -> None:
+def test_a_report_that_cannot_be_written_at_the_end_makes_the_receipt_a_failure(tmp_path: Path, lost: str) -> None:
     folder, receipt = tmp_path / "reports", tmp_path / "receipt.json"
     folder.mkdir()
     program = (

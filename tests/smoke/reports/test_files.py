@@ -95,7 +95,7 @@ def test_a_link_stays_one_and_what_it_leads_to_is_new(command: str, receipt: dic
 
 
 @every_command
-def test_a_folder_that_is_not_there_is_said(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
     given = tmp_path / "given.json"
     given.write_text(json.dumps(receipt))
     words = [str(word) for word in COMMANDS[command](given, tmp_path / "nowhere" / "place")]

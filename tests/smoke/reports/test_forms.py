@@ -162,7 +162,7 @@ def test_the_guest_attribute_is_small_json(found: dict[str, Any]) -> None:
 
 
 @given(texts, st.integers(0, 50))
-def test_a_cut_is_the_longest_beginning_that_fits(text: str, limit: int) -> None:
+def test_cut_returns_the_longest_prefix_that_fits(text: str, limit: int) -> None:
     clean = text.encode("utf-8", "replace").decode()
     kept = cut(clean, limit)
     assert clean.startswith(kept)

@@ -49,7 +49,7 @@ FAILED = {"status": "fail", "severity": "env", "action": "none", "hint": "look"}
     ],
     ids=str,
 )
-def test_a_receipt_that_is_none_is_seen(smoke: Smoke, change: dict[str, Any], found: str) -> None:
+def test_a_file_that_is_no_receipt_is_an_error(smoke: Smoke, change: dict[str, Any], found: str) -> None:
     right = smoke().receipt
     assert faults_of(right) == []
     assert found in faults_of({**right, **change})
@@ -172,7 +172,7 @@ def test_the_message_is_cut_to_4000_bytes_between_characters(smoke: Smoke) -> No
     assert lengths == {3999, 4000}
 
 
-def test_a_failure_says_its_summary_then_a_hint_then_the_rest(smoke: Smoke) -> None:
+def test_the_message_of_a_failure_has_the_summary_the_hint_and_then_each_failure(smoke: Smoke) -> None:
     run = smoke("--expect-gpus", "2", "--expect-gpu", "H100", "--pool", "h")
     assert run.message.splitlines() == [
         "h: 1 GPU found, 2 expected (and 1 more)",

@@ -137,7 +137,7 @@ def test_of_many_problems_twenty_are_listed_and_the_rest_counted() -> None:
     assert "gpu-smoke: -: and 5 more" in done.stderr
 
 
-def test_a_receipt_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_receipt_is_an_error(tmp_path: Path) -> None:
     done = report(tmp_path / "none.json")
     assert done.returncode == 64
     assert done.stderr == f"gpu-smoke: {tmp_path}/none.json: cannot be read (No such file or directory)\n"
@@ -151,7 +151,7 @@ def test_a_report_never_takes_the_receipts_place(smoke: Smoke, tmp_path: Path) -
     assert json.loads((tmp_path / "receipt.json").read_text()) == receipt
 
 
-def test_a_report_that_cannot_be_written_is_said_and_the_others_are_written(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_named_and_the_others_are_written(smoke: Smoke, tmp_path: Path) -> None:
     smoke()
     done = report(tmp_path / "receipt.json", "--junit", "/nowhere/x", "--prometheus", tmp_path / "smoke.prom")
     assert done.returncode == 2

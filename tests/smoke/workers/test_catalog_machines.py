@@ -158,7 +158,7 @@ def test_a_torch_that_comes_from_a_cold_disk_is_no_hang(profile: str) -> None:
     assert record["seconds"] > COLD_SEC > record["budget_seconds"]
 
 
-def test_an_import_that_takes_too_long_is_given_up_by_its_own_limit_or_by_the_deadline_that_was_asked_for() -> None:
+def test_an_import_is_given_up_after_its_own_limit_or_the_given_deadline() -> None:
     def summary(*args: str, import_sec: float) -> str:
         return str(virtual_time.run(*args, gpus=[{}], delays={"cold": import_sec})["summary"])
 

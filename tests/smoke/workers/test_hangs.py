@@ -50,7 +50,9 @@ def test_a_gpu_that_hangs_does_not_hide_what_the_other_one_did(smoke: Smoke) -> 
     ("fake", "where", "action"),
     [({"import": "hang"}, "importing torch", "none"), ({"count": "hang"}, "asking CUDA for the GPUs", "reboot")],
 )
-def test_a_hang_before_any_kernel_says_where(smoke: Smoke, fake: dict[str, str], where: str, action: str) -> None:
+def test_a_hang_before_the_first_kernel_names_the_step(
+    smoke: Smoke, fake: dict[str, str], where: str, action: str
+) -> None:
     run = hung(smoke, where, **fake)
     assert run.summary.startswith("no answer")
     assert run.receipt["action"] == action
@@ -93,7 +95,7 @@ def test_a_child_that_proves_nothing_is_no_pass(smoke: Smoke, lie: str, summary:
     assert run.summary == summary
 
 
-def test_a_child_that_dies_once_it_has_said_that_all_is_done_is_no_pass(smoke: Smoke) -> None:
+def test_a_worker_that_dies_after_its_event_done_is_no_pass(smoke: Smoke) -> None:
     run = smoke(end="SIGSEGV")
     assert (run.code, run.bad()) == (2, [("child", 0)])
     assert run.summary.startswith("GPU 0: died of SIGSEGV while leaving torch")

@@ -42,14 +42,14 @@ def bad(receipt: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(c["id"], c.get("gpu")) for c in receipt["checks"] if c["status"] in ("fail", "error")]
 
 
-def test_without_the_library_its_checks_are_skipped_and_say_how_to_have_it(smoke: Smoke) -> None:
+def test_without_the_library_the_checks_of_nvml_are_skipped_with_a_hint(smoke: Smoke) -> None:
     run = smoke()
     assert run.code == 0
     assert set(statuses(run, None).values()) == {"skip"}
     assert {found(run, what, None)["message"] for what in ("nvml", *HEALTH)} == {MISSING}
 
 
-def test_on_the_cpu_nothing_is_asked(smoke: Smoke) -> None:
+def test_on_the_cpu_no_expectation_is_checked(smoke: Smoke) -> None:
     run = smoke("--device", "cpu", nvml={"start": 18})
     assert run.code == 0
     assert not {check["id"] for check in run.receipt["checks"]} & {"nvml", *HEALTH}
@@ -64,7 +64,7 @@ def test_on_the_cpu_nothing_is_asked(smoke: Smoke) -> None:
         (18, 2, "fail", "NVML does not start: Driver/library version mismatch"),
     ],
 )
-def test_an_nvml_that_does_not_start_says_why(
+def test_an_nvml_that_does_not_start_is_reported_with_its_error(
     smoke_either_way: Smoke, tmp_path: Path, code: int, exit_code: int, status: str, message: str
 ) -> None:
     imports = tmp_path / "imports"
@@ -93,19 +93,19 @@ def test_a_package_that_takes_for_ever_to_load_is_no_hang_of_the_driver(tmp_path
     assert (check["status"], check["message"]) == ("skip", "NVML took too long to load")
 
 
-def test_an_nvml_that_hangs_in_its_last_look_is_a_hang_too(tmp_path: Path) -> None:
+def test_an_nvml_that_hangs_at_its_last_answers_is_a_hang_too(tmp_path: Path) -> None:
     receipt = watched(tmp_path, {"hang": "nvmlDeviceGetMigMode", "answers": 1}, end=0.5)
     assert (receipt["exit_code"], bad(receipt)) == (4, [("deadline", None)])
 
 
-def test_a_watcher_that_falls_silent_is_given_up_before_the_others_are_done(tmp_path: Path) -> None:
+def test_a_monitor_that_sends_no_samples_is_given_up_before_the_others_are_done(tmp_path: Path) -> None:
     # A product takes longer than the watcher may say nothing.
     receipt = watched(tmp_path, {"hang": "nvmlDeviceGetPowerUsage"}, silent=0.5, end=60, lasts={"product": 3})
     assert bad(receipt) == [("deadline", None)]
     assert receipt["summary"] == "no answer within 0.5 s while asking NVML"
 
 
-def test_a_gpu_that_hangs_is_blamed_and_not_the_watcher(smoke: Smoke) -> None:
+def test_a_gpu_that_hangs_is_reported_and_not_the_monitor(smoke: Smoke) -> None:
     run = smoke("--deadline-sec", "4", nvml={"xids": [{"code": 119}]}, faults=[{"kind": "hang", "dtype": "float32"}])
     assert (run.code, run.bad()) == (4, [("deadline", 0), ("xid", 0)])
 
@@ -118,14 +118,14 @@ def test_a_gpu_lost_during_the_run_is_a_gpu_fault(smoke: Smoke) -> None:
     assert statuses(run)["ecc"] == "skip"
 
 
-def test_a_monitor_that_is_done_without_answers_is_no_pass(smoke: Smoke) -> None:
+def test_a_monitor_that_ends_without_answers_is_no_pass(smoke: Smoke) -> None:
     run = smoke("--profile", "standard", nvml={"leave": True}, lasts={"gemm": 1.5})
     assert run.code == 2
     assert run.bad() == [("complete", None)] * len(HEALTH)
     assert run.summary == "GPU 0 has no result for mig, so the run cannot pass (and 9 more)"
 
 
-def test_processes_are_not_judged_when_the_check_began_before_they_were_asked_for(tmp_path: Path) -> None:
+def test_processes_are_not_judged_if_the_check_began_before_nvml_listed_them(tmp_path: Path) -> None:
     receipt = watched(tmp_path, {"gpus": [{"processes": [[1, 2], []]}]}, hold=0)
     assert receipt["exit_code"] == 0
     [check] = [c for c in receipt["checks"] if c["id"] == "exclusive.processes"]
