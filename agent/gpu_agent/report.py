@@ -137,7 +137,7 @@ class Reporter:
             **({"job": self._job} if self._job else {}),
         }
         text = fitted(value, "detail")
-        # Everything that may fail comes before `_first`, which makes this report the only one.
+        # Everything that may fail comes before `_is_first_report`, after which no other end is reported.
         if not self._is_first_report("ended"):
             return
         # The serial port comes first, because a preempted machine may end before a slow metadata server answers.

@@ -226,8 +226,9 @@ class Job:
 
 
 def configure() -> Github:
-    """Write the files of the blob into the runner's folder (src/Runner.Listener/Runner.cs), and return their
-    content.
+    """Write the files of the JIT configuration into the runner's folder (src/Runner.Listener/Runner.cs).
+
+    Returns the sandbox's GitHub with the registration in these files.
     """
     blob = os.environ.pop(JIT_VARIABLE, "")
     for name, content in (json.loads(base64.b64decode(blob)) if blob else {}).items():

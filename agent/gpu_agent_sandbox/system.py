@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 -- the base class defines the arguments
-"""Emulation of root's tasks for a runner on the computer of the sandbox's user, which is not changed.
+"""Emulation of root's tasks, for a runner on the sandbox user's own computer. It does not change the computer.
 
 The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
 packet filter rule, and runs no program as root. The runner and its job are processes of the sandbox's user, with that
@@ -150,7 +150,7 @@ class EmulatedSystem(System):
         self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
     ) -> Popen[str]:
         """Start a process of the sandbox's user, marked as a process of this machine's runner."""
-        # The image's programs, torch included, come before the computer's, and so does the emulated GPU.
+        # Programs of the image, such as torch, and the emulated GPU are used instead of those of the computer.
         image = {name: os.environ[name] for name in ("PATH", "GPU_SMOKE_DEVICE") if name in os.environ}
         return Popen(
             [self.python, "-I", "-S", "-c", LAUNCH, "free" if may_gain else "limited", *argv],

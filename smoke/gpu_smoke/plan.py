@@ -188,7 +188,8 @@ def tasks(
 ) -> list[Task]:
     """Return the tasks for one device.
 
-    `timed` is the format and the size for its speed. `heat_sec` is the time under load before the measurement.
+    `timed` is the format and the size with which the device's speed is measured.
+    `heat_sec` is the time under load before the measurement.
     """
     return [task for stage in stages for task in _tasks(stage, capability, timed, burn_sec, heat_sec)]
 

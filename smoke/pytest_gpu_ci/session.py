@@ -12,8 +12,8 @@ from pytest_gpu_ci.needs import Needs
 MODES = ("auto", "require", "strict", "off")
 
 
-def problem(what: str, *lines: str) -> str:
-    return "\n".join([what, *(f"  {line}" for line in lines)])
+def problem(subject: str, *lines: str) -> str:
+    return "\n".join([subject, *(f"  {line}" for line in lines)])
 
 
 def note(item: pytest.Item, name: str, value: object) -> None:

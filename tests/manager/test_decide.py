@@ -493,7 +493,7 @@ def test_the_deadline_of_a_machine_counts_from_when_it_runs() -> None:
 
 @pytest.mark.parametrize(
     ("online", "seconds", "why"),
-    [(False, 120, "its runner is offline for 120 s"), (True, 660, "its runner is idle for 660 s")],
+    [(False, 120, "its runner has been offline for 120 s"), (True, 660, "its runner has been idle for 660 s")],
 )
 def test_a_machine_that_hangs_with_an_idle_runner_is_replaced(online: bool, seconds: int, why: str) -> None:
     hanging, runner = machine("l4-a"), Runner(7, "l4-a", online=online, busy=False)

@@ -308,7 +308,7 @@ def test_a_hung_runner_of_a_removed_pool_is_unregistered() -> None:
     memory = known_machine(registered=True, offline_since=NOW)
     late = observe(machines=(hanging,), runners=(runner,), now=NOW + 121)
     assert decide(removed(), late, memory).actions == (
-        RemoveRunner(runner, hanging, "its runner is offline for 120 s"),
+        RemoveRunner(runner, hanging, "its runner has been offline for 120 s"),
     )
     assert decide(removed("other"), late, memory).actions == ()
 

@@ -71,7 +71,7 @@ class Github:
 
     def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
         if not 1 <= len(config.labels) <= 100:
-            # These are GitHub's limits. The rehearsal registers no runner, so it would not meet them.
+            # GitHub has these limits. They are checked here because a rehearsal never asks GitHub for a runner.
             raise AgentExit("no-config", f"github.labels: expected 1 to 100 labels, got {len(config.labels)}")
         self._config = config
         self._key = key

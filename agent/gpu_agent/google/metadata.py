@@ -17,7 +17,8 @@ _READ_SEC = 120.0
 # A single hanging request must not use up the time of further attempts.
 _ATTEMPT_SEC = 10.0
 # The limit is "at most 10 queries a minute and 3 a second" for each VM. Above that Google may drop writes
-# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Two a second leave one for the gate.
+# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Two a second leave one for the gate, which
+# reads the verdict.
 _QUERY_PAUSE_SEC = 0.6
 _LOST_PAUSE_SEC = 4.0
 

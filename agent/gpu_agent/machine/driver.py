@@ -1,6 +1,7 @@
 """Provides the NVIDIA driver, from one of three sources: the image, Google's installer, or Container-Optimized OS.
 
-Google's installer (cuda_installer) restarts the machine. Its files in the state folder connect the boots.
+Google's installer (cuda_installer) restarts the machine. Files in the state folder tell the next boot where to
+continue.
 """
 
 from __future__ import annotations

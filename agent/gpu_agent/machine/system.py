@@ -168,7 +168,8 @@ class System:
         for deny_file in (path for program, path in _DENY_FILES.items() if self.have(program)):
             if RUNNER_USER in _names(deny_file.with_suffix(".allow")):
                 raise AgentExit(
-                    "not-isolated", f"{deny_file.with_suffix('.allow')} of the image allows {RUNNER_USER} in"
+                    "not-isolated",
+                    f"{deny_file.with_suffix('.allow')} of the image lets {RUNNER_USER} start programs later",
                 )
             names = _names(deny_file)
             if RUNNER_USER not in names:

@@ -24,7 +24,8 @@ from ..outcomes import DISK_FULL, AgentExit
 MARKER = ".gpu-agent-sha256"
 """The file in the unpacked folder with the SHA-256 of its archive. The creator of an image writes it too."""
 CONTENTS = ".gpu-agent-contents"
-"""The file in a folder that this machine unpacked, with the SHA-256 of the content. A baked folder has none."""
+"""The file in a folder that this machine unpacked, with the SHA-256 of the content. A folder in the image has
+no such file."""
 RELEASES = "https://github.com/actions/runner/releases/download"
 _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
@@ -43,9 +44,7 @@ def obtain(
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     sha256 = config.sha256.get(architecture, "").lower()
     if not sha256:
-        raise AgentExit(
-            "no-runner", f"sha256: has no {architecture}, which this machine is; it has {sorted(config.sha256)}"
-        )
+        raise AgentExit("no-runner", f"sha256: has {sorted(config.sha256)}, but this machine needs {architecture}")
     unpacked_folder = system.state_folder / "actions-runner" / config.version
     for folder in (system.baked_folder / config.version, unpacked_folder):
         problem = _problem_of(folder, sha256) or (_damage_of(folder) if folder == unpacked_folder else "")
@@ -164,7 +163,8 @@ def _unpack(archive: Path, tree: Path) -> None:
                 inside = False
             if not inside:
                 raise AgentExit("no-runner", f"the archive has {member.name!r}, which is outside its folder")
-            # The archive contains the id of the user who built it at GitHub. Here it may belong to any user.
+            # The archive contains the id of the user who built it at GitHub. On this machine the same id
+            # may belong to any user.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
             tar.extract(member, tree)

@@ -249,7 +249,7 @@ def _environment(isolation: NetworkIsolation) -> dict[str, str]:
         "USER": isolation.user.name,
         "LOGNAME": isolation.user.name,
         "SHELL": "/bin/bash",
-        # Without it an unsupported version ends like any other failure (Constants.cs).
+        # Without this variable, an unsupported version has the exit code of any other failure (Constants.cs).
         "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
         **isolation.environment,
     }

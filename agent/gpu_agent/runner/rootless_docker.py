@@ -44,8 +44,8 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
         **client,
         "HOME": str(user.home),
         "USER": user.name,
-        # Its network is a program of the user, so the packet filter sees all container packets as the user's. Another
-        # network mode, or the host's loopback (10.0.2.2), would be a way around it.
+        # Docker's network is a program of the user, so the packet filter sees the packets of all containers as packets
+        # of the user. Another network mode, or access to the host's loopback (10.0.2.2), would bypass the filter.
         "DOCKERD_ROOTLESS_ROOTLESSKIT_NET": "slirp4netns",
         "DOCKERD_ROOTLESS_ROOTLESSKIT_DISABLE_HOST_LOOPBACK": "true",
     }

@@ -18,9 +18,9 @@ from .names import offer, place, spot_place
 
 # The next request to a place without capacity follows after a minute. The pause doubles each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
-# Only a person raises a quota.
+# The pause after a refusal by quota. It is long, because only a person can raise a quota.
 _QUOTA_PAUSE_SEC = 900.0
-# Only a person corrects the cause of a refusal other than capacity or quota.
+# The pause after any other refusal, whose cause only a person can correct.
 _REFUSED_PAUSE_SEC = 300.0
 # How long a zone that Google's answer names as available is preferred.
 _PREFERRED_SEC = 300.0

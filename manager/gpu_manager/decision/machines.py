@@ -15,7 +15,7 @@ from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool
 from . import capacity, standby
 from .names import slug, spot_place
 
-# How long a machine stays that no job needs. A new commit cancels jobs, and queues the same jobs again.
+# How long a machine that no job needs is kept: a new commit cancels jobs and then queues the same jobs again.
 SURPLUS_SEC = 30.0
 # How long a machine may need to switch itself off after its runner is gone.
 GONE_RUNNER_SEC = 120.0
@@ -215,9 +215,9 @@ def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
 def _hang_reason(entry: MachineMemory, now: float) -> str:
     """Return why an idle machine counts as hung, or ""."""
     if entry.offline_since is not None and now - entry.offline_since > OFFLINE_SEC:
-        return f"its runner is offline for {OFFLINE_SEC:.0f} s"
+        return f"its runner has been offline for {OFFLINE_SEC:.0f} s"
     if entry.idle_since is not None and now - entry.idle_since > entry.idle_sec + LATE_SEC:
-        return f"its runner is idle for {entry.idle_sec + LATE_SEC:.0f} s"
+        return f"its runner has been idle for {entry.idle_sec + LATE_SEC:.0f} s"
     return ""
 
 

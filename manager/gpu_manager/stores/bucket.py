@@ -3,8 +3,8 @@
 Only the process with the lease writes the object, and each of its writes renews the lease. A write replaces only the
 generation that this process wrote last. A process whose lease was taken over can therefore no longer change the object.
 
-Times of different clocks are never compared. Other processes compute the age of the lease from two times of Google. The
-holder measures with its own clock, from before its last write until an action.
+Times of different clocks are never compared. Other processes compute the age of the lease from two times of Google's
+clock. The holder measures with its own clock, from before its last write until an action.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Shares:
         if layout.shares != self._wanted or not layout.ready:
             return None
         for index in sorted(set(range(len(self._wanted))) - set(own_indexes)):
-            if self._has_long_no_holder(index):
+            if self._is_abandoned(index):
                 taken = self._take(layout, index)
                 if isinstance(taken, Share):
                     self._missing_since.pop(index, None)
@@ -311,7 +311,7 @@ class Shares:
             return _CHANGING
         return Share(index, self._wanted[index], store)
 
-    def _has_long_no_holder(self, index: int) -> bool:
+    def _is_abandoned(self, index: int) -> bool:
         """Return True if the share has had no holder for SPARE_SEC. A share without an object counts too."""
         found = None
         with suppress(Refused):

@@ -19,7 +19,7 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB 
 
 
 class SqliteStore:
-    """A store in one file. The manager's process holds a lock on the file, which ends with the process in any case."""
+    """A store in one file. The manager holds a lock on the file. The kernel releases it when the process ends."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

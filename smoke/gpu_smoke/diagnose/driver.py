@@ -82,15 +82,15 @@ def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> It
         yield finding_of(static.arch(Subject.of("cuda", gpu), version, names))
 
 
-def fault(what: str, doing: str, message: str, stage: str) -> Finding:
+def fault(check_id: str, doing: str, message: str, stage: str) -> Finding:
     """Report an error of torch or of a library below it."""
     text = f"{doing} failed: {faults.one_line(message)}"
-    return finding_of(failure(what, text, faults.meaning(message, stage)))
+    return finding_of(failure(check_id, text, faults.meaning(message, stage)))
 
 
-def _refused(what: str, code: int) -> Check:
+def _refused(subject: str, code: int) -> Check:
     name, means = _CODES.get(code, ("an error", _OTHER))
-    return failure("nvml", f"{what}: {name} (NVML {code})", means)
+    return failure("nvml", f"{subject}: {name} (NVML {code})", means)
 
 
 def _memory(gpu: Mapping[str, Any]) -> Check:

@@ -105,11 +105,11 @@ class ProbeGroup:
 
     def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]
-        if worker.what == "torch.import" and not machine.torch().version:
+        if worker.check_id == "torch.import" and not machine.torch().version:
             text = "this Python has no torch to check"
             self.findings.append(finding_of(checks.Check("torch.import", checks.SKIP, text)))
             return
-        self.findings.append(driver.fault(worker.what, worker.text, message, worker.stage))
+        self.findings.append(driver.fault(worker.check_id, worker.text, message, worker.stage))
 
     def _import_tried(self) -> bool:
         """Return True if a worker already tried to import torch, or has ended or hung before."""

@@ -17,7 +17,7 @@ from .receipts import Run
 
 @dataclass(frozen=True)
 class References:
-    """The reference data. `earlier` has the runs of --baseline; None without the option, which differs from no runs."""
+    """The reference data. `earlier` has the runs of --baseline. It is None without the option."""
 
     earlier: tuple[Run, ...] | None = None
     own: tuple[Row, ...] = ()

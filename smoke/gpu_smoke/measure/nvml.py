@@ -28,9 +28,9 @@ def watch(emit: Callable[..., None], tasks: TextIO) -> None:
 
     `tasks` is the standard input, on which this role gets no tasks. Xids are reported as they occur.
     """
-    emit("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
+    emit("stage", stage="import", text="loading NVML", check_id="nvml", limit_sec=30)
     lib = _library()
-    emit("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=START_SEC)
+    emit("stage", stage="nvml", text="asking NVML", check_id="nvml", limit_sec=START_SEC)
     started = _ask(lib, lambda _: lib.nvmlInit())
     if started is not None:
         emit("nvml", **started)

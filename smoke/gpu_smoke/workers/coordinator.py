@@ -292,7 +292,7 @@ class WorkerGroup:
         """Return the failed check for an error that torch raised."""
         message = faults.one_line(event["message"]) or event["type"]
         means = faults.meaning(event["message"], worker.stage)
-        found = self._check_without_result(worker, worker.what, f"{worker.text} failed: {message}", means)
+        found = self._check_without_result(worker, worker.check_id, f"{worker.text} failed: {message}", means)
         return self._with_compatible_torch(found, self.subjects.get(worker.index))
 
     def _with_compatible_torch(self, found: checks.Check, subject: Subject | None) -> checks.Check:
@@ -303,12 +303,14 @@ class WorkerGroup:
         text = compat_hint.nearest(subject.cc, driver, torch, platform.machine())
         return checks.with_hint(found, "; ".join(filter(None, (found.hint, text))))
 
-    def _check_without_result(self, worker: WorkerProcess, what: str, text: str, means: faults.Meaning) -> checks.Check:
+    def _check_without_result(
+        self, worker: WorkerProcess, check_id: str, text: str, means: faults.Meaning
+    ) -> checks.Check:
         """Return the failure of a check that has no result. Before a kernel ran, the message names no GPU."""
         on_gpu = worker.on_gpu and worker.stage in ("kernel", "end")
         on = f"{checks.place(self.options.device, worker.index)}: " if on_gpu else ""
         gpu = None if self.options.on_cpu or not worker.on_gpu else worker.index
-        return checks.failure(what, f"{on}{text}", means, status=checks.ERROR, gpu=gpu)
+        return checks.failure(check_id, f"{on}{text}", means, status=checks.ERROR, gpu=gpu)
 
     def _print_step(self, worker: WorkerProcess) -> None:
         on = checks.place(self.options.device, worker.index) if worker.on_gpu else "the host"

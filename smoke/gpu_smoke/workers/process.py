@@ -85,9 +85,9 @@ class WorkerProcess:
         """The current task, or the next one."""
         return self.plan[self.tasks_done] if self.tasks_done < len(self.plan) else None
 
-    def begin_step(self, stage: str, text: str, what: str, limit_sec: float) -> None:
-        """Begin a step. `what` is the check that fails if the step ends with an error."""
-        self.stage, self.text, self.what = stage, text, what
+    def begin_step(self, stage: str, text: str, check_id: str, limit_sec: float) -> None:
+        """Begin a step. `check_id` is the check that fails if the step ends with an error."""
+        self.stage, self.text, self.check_id = stage, text, check_id
         self.limit_sec, self.deadline = limit_sec, time.monotonic() + limit_sec
 
     def send(self, task: Task) -> None:

@@ -36,7 +36,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
 def first(emit: Emit, device: str) -> None:
     """Start the driver, list the devices, and work on the first one."""
     if device == "cuda":
-        emit("stage", stage="devices", text="starting the driver", what="libcuda.real", limit_sec=60)
+        emit("stage", stage="devices", text="starting the driver", check_id="libcuda.real", limit_sec=60)
         started = libcuda.start()
         emit("libcuda", **started)
         if started.get("code") != 0:
@@ -47,7 +47,7 @@ def first(emit: Emit, device: str) -> None:
     if device == "cuda" and not about["cuda"]:
         return  # the parent sees from the event that this torch cannot use a GPU
     text = "asking CUDA for the GPUs" if device == "cuda" else "asking for the CPU"
-    emit("stage", stage="devices", text=text, what="gpu.init", limit_sec=60)
+    emit("stage", stage="devices", text=text, check_id="gpu.init", limit_sec=60)
     found, message = setup.devices(torch, device)
     if device == "cuda":
         emit("host", arch_list=list(torch.cuda.get_arch_list()))
@@ -70,7 +70,7 @@ def host(emit: Emit) -> None:
 
 def query_nvml(emit: Emit) -> None:
     """Query NVML once, without CUDA or torch."""
-    emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=nvml.START_SEC)
+    emit("stage", stage="devices", text="asking NVML", check_id="nvml", limit_sec=nvml.START_SEC)
     emit("nvml", **nvml.ask())
 
 
@@ -81,7 +81,7 @@ def health(emit: Emit) -> None:
 
 def _import(emit: Emit, device: str) -> Any:
     # The import reads gigabytes of CUDA libraries, possibly from a cold disk.
-    emit("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
+    emit("stage", stage="import", text="importing torch", check_id="torch.import", limit_sec=300)
     return setup.load(device)
 
 

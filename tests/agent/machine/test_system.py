@@ -257,7 +257,7 @@ def test_an_image_whose_cron_or_at_lets_the_runner_user_in_is_refused(name: str)
             return str(ended)
         return ""
 
-    assert machine.inside(work) == f"not-isolated: /etc/{name} of the image allows gpu-runner in"
+    assert machine.inside(work) == f"not-isolated: /etc/{name} of the image lets gpu-runner start programs later"
 
 
 def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_them() -> None:

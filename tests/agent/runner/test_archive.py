@@ -271,7 +271,7 @@ def test_a_missing_checksum_is_reported_with_the_existing_architectures(
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(AgentExit) as ended:
         get(system, config())
-    assert str(ended.value) == "no-runner: sha256: has no arm64, which this machine is; it has ['x64']"
+    assert str(ended.value) == "no-runner: sha256: has ['x64'], but this machine needs arm64"
 
 
 def test_a_full_disk_is_reported_as_a_full_disk(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
