@@ -24,7 +24,7 @@ _ATTEMPT_SEC = 3.0
 _PAUSE_SEC = 0.5
 # The VPC CNI allows all traffic of a pod in its first seconds (aws/aws-network-policy-agent issues 189 and 345).
 _CLOSED_AFTER_SEC = 30.0
-# A single attempt may fail for another reason.
+# The failed attempts in a row that show that the address is blocked. A single one may fail for another reason.
 _FAILURES = 2
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_WALKS = 50
+_SCANS = 50
 
 
 class SubordinateIds(NamedTuple):
@@ -57,15 +57,15 @@ def kill(pid: int) -> None:
 
 
 def end_all_of(name: str) -> None:
-    """End the user's processes without a new process, because the user may have left no room for one.
+    """End the user's processes without starting a new process, because the limit of processes may be reached.
 
-    A scan of /proc may miss processes that fork and exit all the time, but it still frees room.
+    A scan of /proc may miss processes that fork and exit all the time, but ending the others makes room for new ones.
     """
     try:
         uid = pwd.getpwnam(name).pw_uid
     except KeyError:
         return
-    for _ in range(_WALKS):
+    for _ in range(_SCANS):
         pids = [int(process.name) for process in of(name, uid)]
         if not pids:
             return

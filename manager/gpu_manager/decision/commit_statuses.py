@@ -13,8 +13,9 @@ from .jobs import first_pool
 
 # A job gets a status after it has waited this long. Most jobs have a machine before.
 _WAITED_SEC = 60.0
-# GitHub accepts 1,000 statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses").
-# A job waits for 24 hours at most, and the text of one reason may change in each pass.
+# The pauses before a status with another reason, and before another text of the same reason. GitHub accepts 1,000
+# statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses"). A job waits for 24
+# hours at most, and the text of one reason may change in each pass.
 _REASON_EVERY_SEC, _DETAIL_EVERY_SEC = 60.0, 900.0
 # GitHub allows 80 requests a minute that create content (docs.github.com, "Rate limits for the REST API"). The limit of
 # a pass keeps slow answers from delaying the next pass.
