@@ -51,7 +51,7 @@ def made(tree: ast.AST) -> Iterator[str]:
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         given = [node.args[MAKERS[name]]] if name in MAKERS and len(node.args) > MAKERS[name] else []
-        given += [word.value for word in node.keywords if word.arg == "what"]
+        given += [word.value for word in node.keywords if word.arg == "check_id"]
         yield from (each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
