@@ -184,10 +184,11 @@ def _pool_fields(text: str, wrong: list[Problem]) -> tuple[str, Machine, str] | 
 
 def _zones(machine: Machine, region: str, wrong: list[Problem]) -> tuple[str, ...]:
     """Return the zones of a region with the machine. Append to `wrong` if there is none."""
-    zones = gpu_catalog.zones(machine, region)
-    if zones:
+    if region and (zones := gpu_catalog.zones(machine, region)):
         return tuple(zones)
-    if zone := _ZONE.fullmatch(region):
+    if not region:
+        problem = Problem("--region", "is missing", hint="such as --region us-central1")
+    elif zone := _ZONE.fullmatch(region):
         problem = Problem("--region", "is a zone", repr(region), "a region", f"--region {zone['region']}")
     else:
         regions = sorted({gpu_catalog.region_of(each) for each in machine.zones})
