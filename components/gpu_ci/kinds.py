@@ -28,6 +28,11 @@ class ComponentInfo:
     module: str
     name: str
 
+    @property
+    def cloud(self) -> str:
+        """The cloud in the type token."""
+        return self.token.split(":")[1]
+
     def load(self) -> type[Component]:
         """Import the class, and with it the Pulumi package of its cloud."""
         loaded: type[Component] = getattr(importlib.import_module(self.module), self.name)

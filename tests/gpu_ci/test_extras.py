@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_ci import extras
+from gpu_ci.kinds import catalog
 
 from tests.conftest import ROOT
 
@@ -55,6 +58,33 @@ def test_each_module_is_of_an_extra_that_installs_it() -> None:
 )
 def test_the_hint_names_the_extra(module: str, extra: str) -> None:
     assert f"with the extra {extra}:" in extras.hint(module)
+
+
+@pytest.mark.parametrize(
+    ("record", "argument"),
+    [
+        (None, f"'gpu-ci[aws,kubernetes]=={version('gpu-ci')}'"),
+        ({"url": "file:///a/b", "dir_info": {"editable": True}}, "-e '/a/b[aws,kubernetes]'"),
+        ({"url": "file:///a/b", "dir_info": {}}, "'gpu-ci[aws,kubernetes] @ file:///a/b'"),
+        (
+            {"url": "https://example.com/x", "vcs_info": {"vcs": "git", "commit_id": "0123"}},
+            "'gpu-ci[aws,kubernetes] @ git+https://example.com/x@0123'",
+        ),
+    ],
+)
+def test_the_hint_installs_every_missing_extra_from_where_the_package_came(
+    monkeypatch: pytest.MonkeyPatch, record: dict[str, Any] | None, argument: str
+) -> None:
+    monkeypatch.setattr(extras, "direct_url", lambda: record or {})
+    monkeypatch.setitem(sys.modules, "pulumi_aws", None)
+    monkeypatch.setitem(sys.modules, "pulumi_kubernetes", None)
+    assert extras.hint("pulumi_kubernetes", ("gcp", "aws", "kubernetes")) == (
+        f"install gpu-ci with the extras aws, kubernetes: pip install {argument}; name them in requirements.txt too"
+    )
+
+
+def test_each_cloud_with_a_kind_of_pool_has_its_extras() -> None:
+    assert {each.cloud for each in catalog() if each.kind} == set(extras.OF_CLOUD)
 
 
 @pytest.mark.parametrize("module", ["", "torch", "pulumi_gcpx", "google"])

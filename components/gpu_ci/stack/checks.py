@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import extras
 from ..errors import Problem, did_you_mean, unknown_key
 from ..github import plans
 from . import clusters, pools, quotas, requirements
@@ -47,15 +48,17 @@ def check(
     project_needed = complete or project is not None
     problems = _project_problems(project, present) if project_needed and PROJECT not in unread else []
     problems += section(Site, SITE, site)
-    problems += _github_problems(github, site, unread)
-    problems += _manager_problems(values[MANAGER])
+    # The hint of one missing package names all of them, so that one installation is enough.
+    needed = pools.needed_extras(values[POOLS]) | ({"github"} if github is not None else set())
+    problems += _with_package(GITHUB, needed, lambda: _github_problems(github, site, unread))
+    problems += _with_package(MANAGER, needed, lambda: _manager_problems(values[MANAGER]))
     choices: list[PoolSpec] = []
     if POOLS not in unread:
         registration = requirements.managed_registration(site, github)
-        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration)
+        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration, needed)
         problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
         problems += found
-    problems += clusters.problems(values[CLUSTERS], choices)
+    problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
     problems += requirements.missing_registration(choices, site, github, unread) if complete else []
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
@@ -65,6 +68,16 @@ def check(
         values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)
     )
     return Checked(choices, granted, problems + found)
+
+
+def _with_package(path: str, needed: Collection[str], find: Callable[[], Sequence[Problem]]) -> Sequence[Problem]:
+    """Return the problems of a key, or one problem if the package that its check imports is not installed."""
+    try:
+        return find()
+    except ModuleNotFoundError as error:
+        if not (hint := extras.hint(error.name or "", needed)):
+            raise
+        return [Problem(path, f"needs {error.name}", hint=hint)]
 
 
 def unknown_keys(present: Collection[str]) -> list[Problem]:

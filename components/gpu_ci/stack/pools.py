@@ -6,7 +6,7 @@ adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from .. import extras, naming
 from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown_key
-from ..kinds import args_for, component_for, kind_names
+from ..kinds import args_for, catalog, component_for, kind_names
 from ..validation_errors import join, without_misspelt
 from . import clusters
 from .hints import examples_of, shape, with_hint
@@ -93,8 +93,20 @@ def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Ite
                 raise
 
 
+def needed_extras(pools: Any) -> set[str]:
+    """Return the extras of this package that the kinds of these pools need. The value may be invalid."""
+    given = pools.values() if isinstance(pools, Mapping) else ()
+    kinds = [pool.get("kind") for pool in given if isinstance(pool, Mapping)]
+    clouds = {each.cloud for each in catalog() if each.kind and each.kind in kinds}
+    return {extra for cloud in clouds for extra in extras.OF_CLOUD.get(cloud, ())}
+
+
 def check(
-    pools: Any, described: Any = None, readable: bool = True, registration: Mapping[str, Any] | None = None
+    pools: Any,
+    described: Any = None,
+    readable: bool = True,
+    registration: Mapping[str, Any] | None = None,
+    more_extras: Collection[str] = (),
 ) -> tuple[list[PoolSpec], list[Problem]]:
     """Return every pool of a known kind, and every problem, sorted by the names of the pools.
 
@@ -103,6 +115,7 @@ def check(
         described: The value of gpu-ci:clusters. It may be invalid.
         readable: False if gpu-ci:clusters cannot be read, because it is secret.
         registration: The wiring of pools whose runners the runner manager registers.
+        more_extras: The extras that other keys of the stack need, for the hint of a missing package.
     """
     known = clusters.known_wiring(described)
     example = f"l4: {{kind: {_EXAMPLE_KIND}, …}}"
@@ -114,10 +127,11 @@ def check(
     choices: list[PoolSpec] = []
     problems: list[Problem] = []
     owners: dict[frozenset[str], PoolSpec] = {}
+    needed = needed_extras(pools).union(more_extras)
     for name, value in sorted(pools.items()):
         path = join(POOLS, name)
         problems += [problem.under(path) for problem in _name_problems(name)]
-        kind_of_pool = _kind(path, value, problems)
+        kind_of_pool = _kind(path, value, problems, needed)
         if kind_of_pool is None:
             continue
         given = {key: each for key, each in value.items() if key != kind_of_pool.key}
@@ -162,10 +176,10 @@ class KindOfPool:
     sure: bool = True
 
 
-def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
+def _kind(path: str, value: Any, problems: list[Problem], needed: Collection[str]) -> KindOfPool | None:
     """Return the kind of a pool. For an unknown kind, report it and return the most similar one.
 
-    The other fields can then be checked too.
+    The other fields can then be checked too. `needed` has the extras that the stack needs.
     """
     kinds = kind_names()
     if not isinstance(value, Mapping):
@@ -177,7 +191,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
         if not (missing := _missing_package(kind)):
             return KindOfPool(component_for(kind))
         expected = "a kind whose packages are installed"
-        problems.append(Problem(f"{path}.kind", f"needs {missing}", repr(kind), expected, extras.hint(missing)))
+        problems.append(Problem(f"{path}.kind", f"needs {missing}", repr(kind), expected, extras.hint(missing, needed)))
         return None
     key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
     near = nearest(str(value.get(key)), kinds)

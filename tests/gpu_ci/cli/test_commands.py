@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from gpu_ci import extras
 from gpu_ci.cli.commands import gpu_ci
 
 from tests.gpu_ci.cli.conftest import Ask
@@ -132,7 +134,6 @@ def test_as_a_module_it_is_the_same_command(ask: Ask) -> None:
     [
         ("click", ["check"], "cli"),
         ("rich", ["catalog"], "cli"),
-        ("pulumi_github", ["check", "Pulumi.staging.yaml"], "github"),
     ],
 )
 def test_a_missing_package_is_reported_with_the_extra_that_installs_it(
@@ -140,8 +141,8 @@ def test_a_missing_package_is_reported_with_the_extra_that_installs_it(
 ) -> None:
     code = f"import sys; sys.modules['{module}'] = None; from gpu_ci.cli.main import main; main({words})"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    hint = f"install gpu-ci with the extra {extra}: pip install '.[{extra}]' in a checkout of gpu-ci"
-    assert answer.stderr == f"gpu-ci: the package {module} is not installed\n  hint: {hint}\n"
+    problem = f"gpu-ci: the package {module} is not installed\n  hint: {extras.hint(module)}\n"
+    assert (answer.stderr, f"the extra {extra}: pip install " in answer.stderr) == (problem, True)
     assert answer.returncode == 2
 
 
@@ -152,6 +153,21 @@ def test_a_pool_whose_package_is_missing_is_one_problem_of_its_kind() -> None:
     assert answer.returncode == 1
     assert "gpu-ci:pools.a10g.kind: needs pulumi_aws\n  got: 'eks-runners'\n" in answer.stdout
     assert "\n1 problem in Pulumi.staging.yaml\n" in answer.stdout
+
+
+def test_each_missing_package_of_a_stack_is_reported_with_all_extras_that_the_stack_lacks() -> None:
+    missing = ["pulumi_aws", "pulumi_github", "pulumi_kubernetes"]
+    check = "from gpu_ci.cli.main import main; main(['check', 'Pulumi.staging.yaml', '--json'])"
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing})); {check}"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    [file] = json.loads(answer.stdout)
+    assert [(problem["path"], problem["text"]) for problem in file["problems"]] == [
+        ("gpu-ci:github", "needs pulumi_github"),
+        ("gpu-ci:pools.a10g.kind", "needs pulumi_kubernetes"),
+        ("gpu-ci:clusters", "needs pulumi_kubernetes"),
+    ]
+    hints = {problem["hint"].partition(":")[0] for problem in file["problems"]}
+    assert (answer.returncode, hints) == (1, {"install gpu-ci with the extras aws, github, kubernetes"})
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

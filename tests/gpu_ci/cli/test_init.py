@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from gpu_ci.cli import init
+from gpu_ci.cli.init import additions
+from gpu_ci.cli.init.repository import TEMPLATES
+from gpu_ci.cli.init.repository import WORKFLOWS as WORKFLOW_TEMPLATES
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
+from tests.test_docs import fences
 
 FILES = [
     ".gitignore",
@@ -31,6 +36,8 @@ AWS = (
     *("--project", "acme-ci", *GITHUB, "--pool", "a10g=g5.2xlarge:spot", "--cluster", "ci", "--runner-image", IMAGE),
     *("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001", "--subnet", "us-east-1b=subnet-0a1b2c3d4e5f60002"),
 )
+COMMIT = "1f" * 20
+PACKAGE = ("--package", f"git+https://github.com/example-org/gpu-ci@{COMMIT}")
 SETS = {"google": (*GOOGLE, *GITHUB), "aws": AWS, "both": (*AWS, "--pool", "l4=g2-standard-8:spot")}
 
 
@@ -100,66 +107,410 @@ def test_an_existing_stack_is_refused_and_kept(ask: Ask, tmp_path: Path) -> None
     assert (tmp_path / "new" / "Pulumi.dev.yaml").read_text() == before
 
 
-MISTAKES = {
-    ("--pool", "l4=g2-standard-8"): ["--project is missing"],
-    ("--pool", "a10g=g5.2xlarge"): [
-        "--project is missing",
-        "--organization is missing",
-        "--repository is missing",
-        "--cluster is missing",
-        "--subnet is missing",
-        "--runner-image is missing",
+def test_a_stack_of_another_cloud_prints_the_lines_that_existing_files_lack(ask: Ask, tmp_path: Path) -> None:
+    ask("init", "new", *GOOGLE, *GITHUB, "--package", "git+https://example.com/gpu-ci@0123", "--write")
+    before = {path: (tmp_path / "new" / path).read_text() for path in FILES}
+    answer = ask("init", "new", *AWS, "--stack", "prod", "--package", "git+https://example.com/gpu-ci@0123", "--write")
+    assert {path: (tmp_path / "new" / path).read_text() for path in FILES} == before
+    results = dict(answer.rows)
+    assert [path for path, result in results.items() if "below" in result] == ["requirements.txt", "sandbox.yaml"]
+    printed = answer.out[answer.out.index("--- a/") : answer.out.index("\nNext:")]
+    assert [line.rstrip() for line in printed.splitlines()] == CHANGES.splitlines()
+    # The lines are a patch: with it, the files have what both stacks need.
+    subprocess.run(["git", "apply", "--unidiff-zero"], cwd=tmp_path / "new", input=printed, text=True, check=True)
+    again = ask("init", "new", *AWS, "--stack", "qa", "--package", "git+https://example.com/gpu-ci@0123", "--json")
+    assert again.json["changes"] == {}
+    both = ask("init", "both", *SETS["both"], "--package", "git+https://example.com/gpu-ci@0123", "--json").json
+    assert (tmp_path / "new" / "requirements.txt").read_text() == both["files"]["requirements.txt"]
+    own = (tmp_path / "new" / "sandbox.yaml").read_text().splitlines()
+    assert sorted(own) == sorted(both["files"]["sandbox.yaml"].splitlines())
+
+
+CHANGES = """\
+--- a/requirements.txt
++++ b/requirements.txt
+@@ -1 +1 @@
+-gpu-ci[cli,gcp,github,sandbox] @ git+https://example.com/gpu-ci@0123
++gpu-ci[aws,cli,gcp,github,kubernetes,sandbox] @ git+https://example.com/gpu-ci@0123
+--- a/sandbox.yaml
++++ b/sandbox.yaml
+@@ -8,2 +8,3 @@
+     - apps/3/installations/13
++    - apps/2/installations/12
+
+@@ -13,2 +14,3 @@
+     3: {organization_self_hosted_runners: write, actions: write}
++    2: {organization_self_hosted_runners: write}
+
+@@ -23 +25,4 @@
+       result: {secretData: "${made.rsaPrivateKeys.3}"}
++    - match: {secret: "*/github-runner-app-key"}
++      secrets: [secretData]
++      result: {secretData: "${made.rsaPrivateKeys.2}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gpu-ci==0.1.0", "gpu-ci[aws,cli]==0.1.0"),
+        ("gpu-ci[all]==0.1.0", "gpu-ci[all]==0.1.0"),
+        ("gpu_ci [preview, cli] @ file:///x # ours", "gpu_ci[aws,cli,preview] @ file:///x # ours"),
+        ("gpu-ci-tools==1", "gpu-ci-tools==1\ngpu-ci[aws,cli]==0.1.0"),
+        ("# nothing", "# nothing\ngpu-ci[aws,cli]==0.1.0"),
     ],
-    ("--project", "acme-ci", "--organization", "acme"): ["--repository is missing"],
-    ("--project", "acme-ci", "--pool", "l4"): ["--pool 'l4' has another form"],
-    ("--project", "acme-ci", "--pool", "l4=g2-standrd-8"): ["did you mean g2-standard-8"],
-    ("--project", "acme-ci", "--pool", "l4=g2-standard-8:sopt"): ["did you mean spot"],
-    ("--project", "acme-ci", "--pool", "h=a3-highgpu-8g", "--region", "us-west2"): ["has no a3-highgpu-8g"],
-    ("--project", "acme-ci", "--stack", "a/b"): ["--stack 'a/b' is not a name that Pulumi accepts"],
-    (*AWS, "--subnet", "us-west-2a=subnet-0a1b2c3d4e5f60003"): ["zones of several regions: us-east-1, us-west-2"],
-    ("--project", "Acme_CI"): ["gcp:project"],
-    ("--project", 'a", x: "y'): ["gcp:project"],
-    ("--project", "acme-ci", "--pool", "L4_big=g2-standard-8"): ["gpu-ci:pools.L4_big"],
-    ("--project", "acme-ci", "--organization", "ac me", "--repository", "k"): ["gpu-ci:site.github.owner"],
-    ("--project", "acme-ci", "--organization", "acme", "--repository", "a/b"): ["runnerGroup.repositories[0]"],
-    (*AWS[:-4], "--subnet", "us-east-1a=sn-1"): ["gpu-ci:clusters.ci.subnets.us-east-1a"],
-    tuple("latest" if value == IMAGE else value for value in AWS): ["gpu-ci:pools.a10g.runner.image"],
+)
+def test_the_extras_are_added_to_the_requirement_and_the_rest_of_the_line_stays(line: str, expected: str) -> None:
+    assert additions.with_extras(f"{line}\n", "gpu-ci[aws,cli]==0.1.0\n") == f"{expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [1]\nb: {c: 1}\n", "a: [1, 2, 3]\nb: {c: 1, d: {e: 1}}\n"),
+        ("a: []\nb: {}\n", "a: [2, 3]\nb: {d: {e: 1}}\n"),
+        ("a:\n- 1\n\nb:\n    c: 1\n", "a:\n- 1\n- 2\n- 3\n\nb:\n    c: 1\n    # why\n    d:\n      e: 1\n"),
+        ("a: [2, 3]", "a: [2, 3]\nb:\n  # why\n  d:\n    e: 1\n"),
+        ("", "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n"),
+    ],
+)
+def test_entries_are_added_in_the_style_of_the_file(text: str, expected: str) -> None:
+    assert additions.with_entries(text, "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n") == expected
+
+
+WORKFLOWS = [f".github/workflows/{name}.yaml" for name in ("deploy", "preview", "preview-comment")]
+
+
+@pytest.mark.parametrize("options", SETS.values(), ids=SETS)
+def test_the_workflows_pass_the_linters_and_use_one_commit(ask: Ask, tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert ask("init", "new", *options, *PACKAGE, "--write").code == 0
+    assert written(tmp_path / "new") == sorted([*WORKFLOWS, *FILES])
+    texts = [(tmp_path / "new" / path).read_text() for path in WORKFLOWS]
+    used = [line.split("uses: ")[1] for text in texts for line in text.splitlines() if "uses: " in line]
+    assert sorted(name.removesuffix(f"@{COMMIT}") for name in used if COMMIT in name) == [
+        "example-org/gpu-ci/.github/workflows/deploy-stack.yaml",
+        "example-org/gpu-ci/actions/preview",
+        "example-org/gpu-ci/actions/preview-comment",
+    ]
+    tools = Path(sys.executable).parent
+    for command in (
+        [tools / "check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS],
+        [tools / "zizmor", "--offline", "--no-progress", "--quiet", "."],
+    ):
+        checked = subprocess.run(command, cwd=tmp_path / "new", capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_deployment_of_a_stack_has_the_inputs_of_the_reusable_workflow(ask: Ask) -> None:
+    answer = ask("init", "new", *AWS, *PACKAGE, "--stack", "us.prod-1", "--json").json
+    [job] = yaml.safe_load(answer["files"][".github/workflows/deploy.yaml"])["jobs"].items()
+    reusable = yaml.safe_load((ROOT / ".github/workflows/deploy-stack.yaml").read_text())
+    assert job[0] == "deploy-us-prod-1"
+    assert job[1]["permissions"] == {"contents": "read", "id-token": "write"}
+    assert job[1]["with"].keys() <= reusable[True]["workflow_call"]["inputs"].keys()
+    assert {name: value for name, value in job[1]["with"].items() if "vars." in str(value)} == {
+        "backend": "${{ vars.PULUMI_BACKEND }}",
+        "google-provider": "${{ vars.GOOGLE_PROVIDER_US_PROD_1 }}",
+        "google-service-account": "${{ vars.GOOGLE_SERVICE_ACCOUNT_US_PROD_1 }}",
+        "aws-role": "${{ vars.AWS_ROLE_US_PROD_1 }}",
+    }
+    variables = "PULUMI_BACKEND, GOOGLE_PROVIDER_US_PROD_1, GOOGLE_SERVICE_ACCOUNT_US_PROD_1, AWS_ROLE_US_PROD_1"
+    assert [step for step in answer["next"] if variables in step] == [answer["next"][-2]]
+    assert answer["next"][-3].startswith("create the environment us.prod-1 at GitHub")
+
+
+def test_the_preview_workflows_are_those_of_the_page(ask: Ask) -> None:
+    written_files = ask("init", "new", *GOOGLE, *PACKAGE, "--json").json["files"]
+    page = [text for language, text in fences(ROOT / "docs/guides/preview-on-github.md") if language == "yml"]
+    for path, shown in zip(WORKFLOWS[1:], page, strict=False):
+        ours = yaml.safe_load(written_files[path])
+        for job in ours["jobs"].values():
+            for step in job["steps"]:
+                step.get("with", {}).pop("install", None)  # requirements.txt of init has an address
+        assert ours == yaml.safe_load(shown.replace("OWNER", "example-org").replace("COMMIT", COMMIT))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file:///checkout",
+        "git+https://example.com/acme/gpu-ci@" + COMMIT,
+        "git+https://github.com/acme/gpu-ci@v0.1.0",
+        "git+https://github.com/acme/gpu-ci",
+        "git+https://github.com/acme/gpu-ci@" + COMMIT[1:],
+    ],
+)
+def test_an_address_that_is_no_commit_at_github_gets_no_workflow(ask: Ask, address: str) -> None:
+    answer = ask("init", "new", *GOOGLE, "--package", address, "--json").json
+    assert sorted(answer["files"]) == FILES
+    assert "--package git+https://github.com/OWNER/gpu-ci@COMMIT" in answer["next"][-1]
+
+
+def test_a_second_stack_adds_its_job_to_the_deployment(ask: Ask, tmp_path: Path) -> None:
+    ask("init", "new", *GOOGLE, *PACKAGE, "--write")
+    changes = ask("init", "new", *GOOGLE, *PACKAGE, "--stack", "prod", "--json").json["changes"]
+    assert list(changes) == [".github/workflows/deploy.yaml"]
+    [patch] = changes.values()
+    subprocess.run(["git", "apply", "--unidiff-zero"], cwd=tmp_path / "new", input=patch, text=True, check=True)
+    workflow = yaml.safe_load((tmp_path / "new" / WORKFLOWS[0]).read_text())
+    assert workflow[True]["workflow_dispatch"]["inputs"]["stack"]["options"] == ["dev", "prod"]
+    assert {name: job["with"]["stack"] for name, job in workflow["jobs"].items()} == {
+        "deploy-dev": "dev",
+        "deploy-prod": "prod",
+    }
+
+
+def test_without_an_organization_a_step_says_that_no_job_reaches_the_pools(ask: Ask) -> None:
+    steps = {
+        "without": ask("init", "new", *GOOGLE, "--json").json["next"],
+        "with": ask("init", "new", *GOOGLE, *GITHUB, "--json").json["next"],
+    }
+    assert {name: sum("no job can reach the pools" in step for step in each) for name, each in steps.items()} == {
+        "without": 1,
+        "with": 0,
+    }
+
+
+def replaced(old: str, new: str) -> tuple[str, ...]:
+    """The options of AWS with another value."""
+    assert old in AWS
+    return tuple(new if value == old else value for value in AWS)
+
+
+SUBNET = "us-east-1a=subnet-0a1b2c3d4e5f60001"
+# Options -> the lines without got, expected and hint that the error must have, in order.
+MISTAKES: dict[tuple[str, ...], list[str]] = {
+    ("--pool", "l4=g2-standard-8"): ["--project: is missing"],
+    ("--pool", "a10g=g5.2xlarge"): [
+        "--project: is missing",
+        "--organization: is missing",
+        "--repository: is missing",
+        "--cluster: is missing",
+        "--subnet: is missing",
+        "--runner-image: is missing",
+    ],
+    ("--project", "acme-ci", "--organization", "acme"): ["--repository: is missing"],
+    ("--project", "acme-ci", "--repository", "kernels"): [
+        "--repository: is for an organization, and --organization is missing"
+    ],
+    ("--project", "acme-ci", "--pool", "l4"): ["--pool: has a form that is not accepted"],
+    ("--project", "acme-ci", "--pool", ""): ["--pool: has a form that is not accepted"],
+    ("--project", "acme-ci", "--pool", "=g2-standard-8"): ["--pool: has a form that is not accepted"],
+    ("--project", "acme-ci", "--pool", "l4=g2-standard-8:"): ["--pool: has a form that is not accepted"],
+    ("--project", "acme-ci", "--pool", "l4=g2-standrd-8"): ["--pool: unknown machine type with a GPU 'g2-standrd-8'"],
+    ("--project", "acme-ci", "--pool", "l4=g2-standard-8:sopt"): ["--pool: unknown market 'sopt'"],
+    ("--project", "acme-ci", "--pool", "L4_big=g2-standard-8"): ["--pool: the name has a form that is not accepted"],
+    (*GOOGLE, "--pool", "l4=g2-standard-12"): ["--pool: has the name l4 2 times"],
+    (*GOOGLE, "--pool", "l4=g2-standard-8:spot", "--pool", "l4=g5.2xlarge"): ["--pool: has the name l4 3 times"],
+    ("--project", "acme-ci", "--pool", "h=a3-highgpu-8g", "--region", "us-west2"): [
+        "--region: us-west2 has no a3-highgpu-8g"
+    ],
+    (*GOOGLE, "--region", "us-central1-a"): ["--region: is a zone"],
+    (*GOOGLE, "--region", "moon"): ["--region: moon has no g2-standard-8"],
+    (*GOOGLE, "--region", ""): ["--region: is missing"],
+    (*GOOGLE, "--stack", "a/b"): ["--stack: is not a name that Pulumi accepts"],
+    (*GOOGLE, "--stack", ""): ["--stack: is not a name that Pulumi accepts"],
+    (*GOOGLE, "--stack", "x: {\n"): ["--stack: is not a name that Pulumi accepts"],
+    ("--project", "Acme CI"): ["--project: has a form that is not accepted"],
+    ("--project", "Acme CI", *GITHUB): ["--project: has a form that is not accepted"],
+    ("--project", "123456789012"): ["--project: has a form that is not accepted"],
+    ("--project", 'a", x: "y', *GITHUB): ["--project: has a form that is not accepted"],
+    (*GOOGLE, "--organization", "ac me", "--repository", "k"): ["--organization: has a form that is not accepted"],
+    (*GOOGLE, "--organization", "acme", "--repository", "a/b"): [
+        "--repository: contains an owner; the owner is that of the provider (github:owner)"
+    ],
+    (*GOOGLE, "--cluster", "ci"): ["--cluster: is for pools on EKS, and no --pool has an AWS instance type"],
+    (*GOOGLE, "--subnet", SUBNET): ["--subnet: is for pools on EKS, and no --pool has an AWS instance type"],
+    (*GOOGLE, "--runner-image", IMAGE): ["--runner-image: is for pools on EKS, and no --pool has an AWS instance type"],
+    (*AWS, "--subnet", "us-west-2a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has zones of several regions"],
+    (*AWS, "--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has the zone us-east-1a 2 times"],
+    replaced(SUBNET, "us-east-1a"): ["--subnet: has a form that is not accepted"],
+    replaced(SUBNET, "=subnet-0a1b2c3d4e5f60001"): ["--subnet: has a form that is not accepted"],
+    replaced(SUBNET, "us-east-1a=sn-1"): ["--subnet: has a form that is not accepted"],
+    replaced(IMAGE, "latest"): ["--runner-image: has a form that is not accepted"],
+    replaced("ci", "-ci"): ["--cluster: has a form that is not accepted"],
+    # One report has all mistakes.
+    ("--project", "Acme_CI", "--region", "us-central1-a", "--pool", "l4=g2-standard-8", "--pool", "l4=t"): [
+        "--pool: unknown machine type with a GPU 't'",
+        "--region: is a zone",
+        "--project: has a form that is not accepted",
+    ],
 }
 
 
+def problems_of(error: str) -> list[str]:
+    """The first line of each problem of init's options."""
+    return [line.removeprefix("gpu-ci init: ") for line in error.splitlines() if line.startswith("gpu-ci init: ")]
+
+
 @pytest.mark.parametrize(("options", "problems"), MISTAKES.items(), ids=[" ".join(key)[:60] for key in MISTAKES])
-def test_mistakes_are_reported_together_and_nothing_is_written(
+def test_mistakes_of_options_are_reported_together_and_nothing_is_written(
     ask: Ask, tmp_path: Path, options: tuple[str, ...], problems: list[str]
 ) -> None:
     answer = ask("init", "new", *options, "--write")
-    assert (answer.code in (1, 2), answer.out, written(tmp_path)) == (True, "", [])
-    assert [text for text in problems if text not in answer.err] == []
+    assert (answer.code, answer.out, written(tmp_path)) == (2, "", [])
+    assert sorted(problems_of(answer.err)) == sorted(problems)
+    assert answer.err.endswith("\nnothing was written\n")
+
+
+Prepare = Callable[[Path], object]
+
+
+def writes(name: str, content: str | bytes) -> Prepare:
+    """Returns what writes one file of the folder of init."""
+
+    def write(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return write
+
+
+# What is in the folder before -> the lines without got, expected and hint of the error.
+IN_THE_WAY: dict[str, tuple[Prepare, list[str]]] = {
+    "the stack": (
+        writes("Pulumi.dev.yaml", "config: {}\n"),
+        ["new/Pulumi.dev.yaml: exists, and init never changes a file"],
+    ),
+    "a file as a folder of files": (writes("plugin", ""), ["new/plugin: is a file"]),
+    "a folder as a file": (lambda new: (new / "sandbox.yaml").mkdir(), ["new/sandbox.yaml: is a folder"]),
+    "a folder as the stack": (lambda new: (new / "Pulumi.dev.yaml").mkdir(), ["new/Pulumi.dev.yaml: is a folder"]),
+    "a link to a missing file": (
+        lambda new: (new / "__main__.py").symlink_to("missing"),
+        ["new/__main__.py: is a symbolic link to a missing file"],
+    ),
+    "a link to a missing folder": (
+        lambda new: (new / "plugin").symlink_to("missing"),
+        ["new/plugin: is a symbolic link to a missing folder"],
+    ),
+    "a project that is not YAML": (writes("Pulumi.yaml", "a: [\n"), ["new/Pulumi.yaml: is not valid YAML"]),
+    "a project in another language": (
+        writes("Pulumi.yaml", "name: new\nruntime: nodejs\n"),
+        ["new/Pulumi.yaml: is not the project of a Python program"],
+    ),
+    "an empty project": (writes("Pulumi.yaml", ""), ["new/Pulumi.yaml: is not the project of a Python program"]),
+    "a list as the project": (
+        writes("Pulumi.yaml", "[]\n"),
+        ["new/Pulumi.yaml: is not the project of a Python program"],
+    ),
+    "requirements that are not UTF-8": (
+        writes("requirements.txt", b"gpu-ci\xff\n"),
+        ["new/requirements.txt: is not text"],
+    ),
+    "a sandbox that is not YAML": (writes("sandbox.yaml", "\t- a\n"), ["new/sandbox.yaml: is not valid YAML"]),
+    "a sandbox with a control character": (
+        writes("sandbox.yaml", "a: \x01\n"),
+        ["new/sandbox.yaml: is not valid YAML"],
+    ),
+    "several at once": (
+        lambda new: (writes("plugin", "")(new), writes("Pulumi.yaml", "a: [\n")(new)),
+        ["new/Pulumi.yaml: is not valid YAML", "new/plugin: is a file"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("prepare", "problems"), IN_THE_WAY.values(), ids=IN_THE_WAY)
+def test_what_is_in_the_way_is_reported_before_a_file_is_written(
+    ask: Ask, tmp_path: Path, prepare: Prepare, problems: list[str]
+) -> None:
+    (tmp_path / "new").mkdir()
+    prepare(tmp_path / "new")
+    before = sorted(tmp_path.rglob("*"))
+    answer = ask("init", "new", *GOOGLE, "--write")
+    assert (answer.code, answer.out, sorted(tmp_path.rglob("*"))) == (2, "", before)
+    assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
+
+
+def test_a_folder_that_is_not_writable_is_reported_before_a_file_is_written(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    answer = ask("init", "new", *GOOGLE, "--write")
+    assert (answer.code, answer.out, written(tmp_path)) == (2, "", [])
+    assert answer.err.startswith(".: the folder is not writable\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "result"),
+    [
+        ("__main__.py", lambda text: text.replace("\n", "\r\n"), "exists, unchanged"),
+        ("Pulumi.yaml", lambda text: text.replace("name: new", "name: other"), "kept: exists with other content"),
+        ("Pulumi.yaml", lambda text: text.partition("plugins:")[0], "kept: needs the change below"),
+        (".gitignore", lambda text: "node_modules/\n", "kept: needs the change below"),
+        (".gitignore", lambda text: f"node_modules/\n{text}", "kept: exists with other content"),
+    ],
+)
+def test_other_existing_files_are_kept(
+    ask: Ask, tmp_path: Path, name: str, change: Callable[[str], str], result: str
+) -> None:
+    ask("init", "new", *GOOGLE, "--write")
+    path = tmp_path / "new" / name
+    before = change(path.read_text()).encode()
+    path.write_bytes(before)
+    answer = ask("init", "new", *GOOGLE, "--stack", "prod", "--write")
+    assert (answer.code, dict(answer.rows)[name], path.read_bytes()) == (0, result, before)
+
+
+def prompts(monkeypatch: pytest.MonkeyPatch, *answers: str) -> Callable[[], list[str]]:
+    """Answers the prompts. Returns what gives the answers that were not asked for."""
+    left = list(answers)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: left.pop(0))
+    return lambda: left
 
 
 def test_missing_options_are_prompted_for_on_a_terminal(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter(["l4=g2-standard-8", "acme", "kernels docs", "acme-ci"])
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
+    left = prompts(monkeypatch, "l4=g2-standard-8", "acme", "kernels docs", "acme-ci")
     assert ask("init", "new", "--write").code == 0
+    assert left() == []
     config = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]
     assert config["gpu-ci:github"] == {"runnerGroup": {"repositories": ["kernels", "docs"]}}
     assert config["gcp:project"] == "acme-ci"
 
 
-def test_a_folder_that_is_not_writable_is_one_line(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "plugin").write_text("a file where the folder would be\n")
-    answer = ask("init", ".", *GOOGLE, "--write")
-    assert answer.code == 2
-    assert answer.err.startswith("plugin/PulumiPlugin.yaml: cannot be written\n")
+def test_a_wrong_answer_to_a_prompt_is_asked_for_again_with_the_reason(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong_and_right = {
+        "pool": ["l4", "l4=g2-standrd-8", "a10g=g5.2xlarge"],
+        "cluster": ["-ci", "ci"],
+        "subnets": ["us-east-1a", "us-east-1a=sn-1", SUBNET],
+        "image": ["latest", IMAGE],
+        "organization": ["ac me", "acme"],
+        "repositories": ["a/b", "kernels"],
+        "project": ["Acme CI", "acme-ci"],
+    }
+    left = prompts(monkeypatch, *(answer for answers in wrong_and_right.values() for answer in answers))
+    answer = ask("init", "new", "--write")
+    assert (answer.code, left(), written(tmp_path / "new")) == (0, [], FILES)
+    reasons = [line.removeprefix("Error: ") for line in answer.out.splitlines() if line.startswith("Error: ")]
+    assert [reason.partition(";")[0] for reason in reasons] == [
+        "'l4': has a form that is not accepted",
+        "'l4=g2-standrd-8': unknown machine type with a GPU 'g2-standrd-8'",
+        "'-ci': has a form that is not accepted",
+        "'us-east-1a': has a form that is not accepted",
+        "'sn-1': has a form that is not accepted",
+        "a value that is not shown, because it may be a secret: has a form that is not accepted",
+        "'ac me': has a form that is not accepted",
+        "'a/b': contains an owner",
+        "'Acme CI': has a form that is not accepted",
+    ]
+
+
+def test_a_pool_that_the_region_does_not_have_is_asked_for_again(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = prompts(monkeypatch, "h=a3-highgpu-8g", "l4=g2-standard-8", "", "acme-ci")
+    answer = ask("init", "new", "--region", "europe-west6")
+    assert (answer.code, left()) == (0, [])
+    assert "Error: europe-west6 has no a3-highgpu-8g; expected: one of " in answer.out
 
 
 def test_every_template_is_used() -> None:
     folder = Path(str(init.__file__)).parent / "templates"
-    from gpu_ci.cli.init.repository import TEMPLATES
-
-    assert sorted(TEMPLATES.values()) == sorted(str(path.relative_to(folder)) for path in folder.rglob("*.j2"))
+    assert sorted([*TEMPLATES.values(), *WORKFLOW_TEMPLATES.values()]) == sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*.j2")
+    )
 
 
 @pytest.mark.slow

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import gpu_catalog
-from gpu_catalog import Machine
 
-from gpu_ci.cli.check import stacks
-from gpu_ci.cli.init import repository
-from gpu_ci.cli.init.repository import Pool, Repository
-from gpu_ci.cli.new_files import PULUMI_NAME, create, show, show_next_steps
-from gpu_ci.cli.output import InputError, print_json, print_table
-from gpu_ci.cli.stack_files import parse, problems_found
-
-_POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
-_FORM = "NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as l4=g2-standard-8:spot"
+from gpu_ci.cli.init import choices, existing
+from gpu_ci.cli.init.existing import State
+from gpu_ci.cli.init.prompts import ask
+from gpu_ci.cli.init.repository import Repository
+from gpu_ci.cli.new_files import create, show, show_next_steps
+from gpu_ci.cli.output import print_json, print_table
 
 
 @click.command("init")
@@ -34,7 +28,11 @@ _FORM = "NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as l4=g2-standard-8
 @click.option("--cluster", default="", help="The name of an existing EKS cluster.")
 @click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID", help="A private subnet of the cluster.")
 @click.option("--runner-image", default="", help="The image in which jobs on EKS run, with its digest.")
-@click.option("--package", default="", help="Where pip finds gpu-ci. By default: where this gpu-ci came from.")
+@click.option(
+    "--package",
+    default="",
+    help="Where pip finds gpu-ci. By default: where this gpu-ci came from. A commit at GitHub adds workflows.",
+)
 @click.option("--write", is_flag=True, help="Write the files. Without it, only print them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the files and the next steps as JSON.")
 def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
@@ -44,7 +42,7 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     sends no request, and needs no credentials.
 
     The machine type decides the kind of the pool: Compute Engine for a Google machine type, EKS for an AWS one. Run the
-    command again with another --stack to add a stack.
+    command again with another --stack to add a stack. It then prints the lines that the existing files lack.
 
     \b
     Examples:
@@ -53,156 +51,68 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool a10g=g5.2xlarge \\
         --cluster ci --subnet us-east-1a=subnet-0a1b2c3d4e5f60001 --runner-image ghcr.io/acme/runner@sha256:...
     """
-    answers = _asked(given) if sys.stdin.isatty() and not as_json else given
-    chosen = _repository(folder, answers)
+    answers = ask(folder, given) if sys.stdin.isatty() and not as_json else given
+    chosen = choices.repository(folder, answers)
     files = dict(chosen.files())
-    stack = parse(folder / chosen.stack_file, files[chosen.stack_file])
-    if wrong := stacks.problems(stack):
-        raise problems_found(stack, wrong, "; no file was written")
-    states = {path: _state(folder / path, text) for path, text in files.items()}
-    if states[chosen.stack_file] == "differs":
-        raise InputError(
-            f"{folder / chosen.stack_file}: exists, and init never changes a file",
-            expected="a stack without a file",
-            hint="give another --stack, or edit the file: gpu-ci check reports its mistakes",
-        )
+    states = existing.states(folder, files, chosen.stack_file)
     if write:
         for path, text in files.items():
-            if states[path] == "new":
+            if states[path].is_new:
                 create(folder / path, text)
-    steps = _next_steps(folder, chosen)
+    changes = {path: state.diff for path, state in states.items() if state.diff}
+    steps = _next_steps(folder, chosen, list(changes))
     if as_json:
-        print_json({"written": write, "files": files, "next": steps})
+        print_json({"written": write, "files": files, "changes": changes, "next": steps})
         return
     if not write:
         show(files)
-    print_table(["file", "result"], [(path, _RESULTS[states[path], write]) for path in files])
+    print_table(["file", "result"], [(path, _result(states[path], write)) for path in files])
+    if changes:
+        click.echo("\nThe new stack needs these changes of existing files, which init does not change:\n")
+        click.echo("".join(changes.values()), nl=False)
     show_next_steps(steps, write, "--write")
 
 
-_RESULTS = {
-    ("new", True): "written",
-    ("new", False): "would be written",
-    ("same", True): "exists, unchanged",
-    ("same", False): "exists, unchanged",
-    ("differs", True): "kept: exists with other content",
-    ("differs", False): "kept: exists with other content",
-}
+def _result(state: State, write: bool) -> str:
+    if state.is_new:
+        return "written" if write else "would be written"
+    if state.diff:
+        return "kept: needs the change below"
+    return "exists, unchanged" if state.is_same else "kept: exists with other content"
 
 
-def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, after asking on the terminal for those that are missing."""
-    answers = dict(given)
-    if not answers["pools"]:
-        answers["pools"] = (click.prompt("Pool, as NAME=MACHINE_TYPE:MARKET", default="l4=g2-standard-8:spot"),)
-    clouds = {machine.cloud for machine in (_pool_parts(text)[1] for text in answers["pools"])}
-    if "aws" in clouds:
-        answers["cluster"] = answers["cluster"] or click.prompt("Name of the EKS cluster")
-        answers["subnets"] = answers["subnets"] or tuple(
-            click.prompt("Private subnets of the cluster, as ZONE=ID, separated by spaces").split()
-        )
-        answers["runner_image"] = answers["runner_image"] or click.prompt("Image of the runners, with its digest")
-    if not answers["organization"]:
-        needed = "" if "aws" in clouds else " (empty: no runners)"
-        default = None if "aws" in clouds else ""
-        answers["organization"] = click.prompt(
-            f"GitHub organization{needed}", default=default, show_default=False
-        ).strip()
-    if answers["organization"] and not answers["repositories"]:
-        answers["repositories"] = tuple(click.prompt("Repositories that can use the pools").split())
-    if not answers["project"] and ("gcp" in clouds or answers["organization"]):
-        answers["project"] = click.prompt("Google Cloud project id")
-    return answers
-
-
-def _repository(folder: Path, given: Mapping[str, Any]) -> Repository:
-    """Return the choices as a repository. Raise InputError with every missing or wrong option."""
-    wrong: list[str] = []
-    pools = [pool for text in given["pools"] or ("l4=g2-standard-8:spot",) if (pool := _pool(text, given, wrong))]
-    subnets = dict(pair.partition("=")[::2] for pair in given["subnets"])
-    clouds = {pool.machine.cloud for pool in pools}
-    organization = given["organization"]
-    needs = {
-        "--project": (bool(organization or clouds), given["project"], "acme-ci"),
-        "--organization": ("aws" in clouds, organization, "acme"),
-        "--repository": (bool(organization) or "aws" in clouds, given["repositories"], "kernels"),
-        "--cluster": ("aws" in clouds, given["cluster"], "ci"),
-        "--subnet": ("aws" in clouds, subnets, "us-east-1a=subnet-0a1b2c3d4e5f60001"),
-        "--runner-image": ("aws" in clouds, given["runner_image"], "ghcr.io/acme/runner@sha256:..."),
-    }
-    wrong += [
-        f"{option} is missing; such as {option} {example}"
-        for option, (is_needed, value, example) in needs.items()
-        if is_needed and not value
-    ]
-    for option, value in (("--stack", given["stack"]), ("the folder's name", folder.resolve().name)):
-        if not PULUMI_NAME.fullmatch(value):
-            wrong.append(f"{option} {value!r} is not a name that Pulumi accepts: letters, digits, '-', '_' and '.'")
-    aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
-    if len(aws_regions) > 1:
-        wrong.append(f"--subnet has zones of several regions: {', '.join(aws_regions)}; a cluster is in one region")
-    if wrong:
-        raise InputError("gpu-ci init: " + "\n  ".join(wrong), hint="gpu-ci init --help")
-    return Repository(
-        name=folder.resolve().name,
-        stack=given["stack"],
-        pools=pools,
-        requirement=repository.requirement(pools, organization, given["package"]),
-        project=given["project"],
-        region=given["region"],
-        organization=organization,
-        repositories=given["repositories"],
-        cluster=given["cluster"],
-        aws_region=aws_regions[0] if aws_regions else "",
-        subnets=subnets,
-        runner_image=given["runner_image"],
-    )
-
-
-def _pool_parts(text: str) -> tuple[str, Machine, str]:
-    """Return name, machine and market of --pool. Raise InputError for another form or an unknown name."""
-    found = _POOL.fullmatch(text)
-    if not found:
-        raise InputError(f"gpu-ci init: --pool {text!r} has another form", expected=_FORM)
-    try:
-        machine = gpu_catalog.machine(found["machine"])
-        return found["name"], machine, gpu_catalog.market(found["market"] or "standard")
-    except LookupError as error:
-        problem, _, hint = str(error).partition("; ")
-        raise InputError(f"gpu-ci init: --pool {text}: {problem}", expected=_FORM, hint=hint) from None
-
-
-def _pool(text: str, given: Mapping[str, Any], wrong: list[str]) -> Pool | None:
-    """Return the pool of --pool. Append to `wrong` if its region does not have the machine."""
-    name, machine, market = _pool_parts(text)
-    if machine.cloud != "gcp":
-        return Pool(name, machine, market)
-    zones = gpu_catalog.zones(machine, given["region"])
-    if not zones:
-        regions = sorted({gpu_catalog.region_of(zone) for zone in machine.zones})
-        wrong.append(f"--region {given['region']} has no {machine.machine_type}; these have it: {', '.join(regions)}")
-        return None
-    return Pool(name, machine, market, zones)
-
-
-def _state(path: Path, text: str) -> str:
-    """Return "new", "same" or "differs"."""
-    try:
-        return "same" if path.read_text(encoding="utf-8") == text else "differs"
-    except (FileNotFoundError, NotADirectoryError):
-        return "new"
-    except (OSError, UnicodeDecodeError):
-        return "differs"
-
-
-def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
+def _next_steps(folder: Path, chosen: Repository, changed: Sequence[str]) -> Sequence[str]:
     """Return what is left to do, in order."""
     enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
+    change = [f"change {' and '.join(changed)} as printed above"] if changed else []
     apps = " and ".join(app.key for app in chosen.apps)
+    no_jobs = (
+        f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
+        "--repository   (until then, no job can reach the pools)"
+    )
     return [
         *enter,
-        "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+        *change,
+        "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
-        *([f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)"] if apps else []),
-        f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts)",
+        f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)" if apps else no_jobs,
+        f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
+        *_github_steps(chosen),
+    ]
+
+
+def _github_steps(chosen: Repository) -> Sequence[str]:
+    """Return what the workflows need at GitHub."""
+    if not chosen.actions:
+        address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
+        return [
+            f"to add workflows that preview and deploy, run init again with --package {address} and another --stack"
+        ]
+    environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
+    variables = ", ".join(chosen.variables.values())
+    name = chosen.actions.repository
+    return [
+        f"{environment}   (for deploy.yaml)",
+        f"set the variables {variables} of the repository at GitHub   (for deploy.yaml; it needs no secret)",
+        f"if {name} is private, allow access under its Settings, Actions, General   (for all workflows)",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from gpu_catalog import Machine
 
+from gpu_ci import extras
 from gpu_ci.errors import in_yaml
 
 # File in the repository -> its template.
@@ -26,6 +27,23 @@ TEMPLATES = {
     "sandbox.yaml": "sandbox.yaml.j2",
     "Pulumi.{stack}.yaml": "stack.yaml.j2",
 }
+# Workflows of GitHub, which use the actions of gpu-ci. They need the address of gpu-ci to be a commit at GitHub.
+WORKFLOWS = {
+    ".github/workflows/preview.yaml": "workflows/preview.yaml.j2",
+    ".github/workflows/preview-comment.yaml": "workflows/preview-comment.yaml.j2",
+    ".github/workflows/deploy.yaml": "workflows/deploy.yaml.j2",
+}
+_COMMIT_AT_GITHUB = re.compile(
+    r"git\+(?:https://|ssh://git@)github\.com/(?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?@(?P<commit>[0-9a-f]{40})"
+)
+
+
+@dataclass(frozen=True)
+class Actions:
+    """The repository and the commit whose actions and reusable workflows the workflows use."""
+
+    repository: str
+    commit: str
 
 
 @dataclass(frozen=True)
@@ -138,6 +156,28 @@ class Repository:
     def stack_file(self) -> str:
         return f"Pulumi.{self.stack}.yaml"
 
+    @property
+    def slug(self) -> str:
+        """The stack's name as part of the id of a job of GitHub Actions."""
+        return re.sub("[^A-Za-z0-9_-]", "-", self.stack)
+
+    @cached_property
+    def actions(self) -> Actions | None:
+        """The actions of gpu-ci, or None if its address is not a commit at GitHub."""
+        found = _COMMIT_AT_GITHUB.fullmatch(self.requirement.partition(" @ ")[2])
+        return Actions(found["repository"], found["commit"]) if found else None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The inputs of the reusable workflow deploy-stack, each with the variable of GitHub that has its value."""
+        suffix = self.slug.upper().replace("-", "_")
+        inputs = {
+            "backend": "PULUMI_BACKEND",
+            "google-provider": f"GOOGLE_PROVIDER_{suffix}",
+            "google-service-account": f"GOOGLE_SERVICE_ACCOUNT_{suffix}",
+        }
+        return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.nodes else {})
+
     def files(self) -> Iterator[tuple[str, str]]:
         """Return each file of the repository with its text."""
         environment = jinja2.Environment(
@@ -149,7 +189,12 @@ class Repository:
             autoescape=False,  # noqa: S701 - the files are YAML and Python; the filter `yaml` quotes values
         )
         environment.filters["yaml"] = in_yaml
-        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, "machines", "nodes", "apps")}
+        # GitHub's own expressions are ${{ … }}.
+        in_workflows = environment.overlay("<%", "%>", "<<", ">>", "<#", "#>")
+        derived = ("machines", "nodes", "apps", "slug", "actions", "variables")
+        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
+        for path, template in WORKFLOWS.items() if self.actions else ():
+            yield path, in_workflows.get_template(template).render(values)
         for path, template in TEMPLATES.items():
             yield path.format(stack=self.stack), environment.get_template(template).render(values)
 
@@ -167,24 +212,8 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
         source: Where pip finds the package, such as git+https://…; by default the source of the running gpu-ci.
     """
     clouds = {pool.machine.cloud for pool in pools}
-    extras = {"cli", "sandbox"}
-    extras |= {"gcp"} if "gcp" in clouds or organization else set()  # the keys of Apps are in Secret Manager
-    extras |= {"aws", "kubernetes"} if "aws" in clouds else set()
-    extras |= {"github"} if organization else set()
-    source = source or _own_source()
-    name = f"gpu-ci[{','.join(sorted(extras))}]"
+    needed = {"cli", "sandbox", *(extra for cloud in clouds for extra in extras.OF_CLOUD[cloud])}
+    needed |= {"gcp", "github"} if organization else set()  # the keys of Apps are in Secret Manager
+    source = source or extras.source()
+    name = f"gpu-ci[{','.join(sorted(needed))}]"
     return f"{name} @ {source}" if source else f"{name}=={importlib.metadata.version('gpu-ci')}"
-
-
-def _own_source() -> str:
-    """Return the address that this package was installed from, or an empty text if pip took it from an index.
-
-    packaging.python.org/en/latest/specifications/direct-url
-    """
-    text = importlib.metadata.distribution("gpu-ci").read_text("direct_url.json")
-    if not text:
-        return ""
-    found = json.loads(text)
-    if "vcs_info" in found:
-        return f"{found['vcs_info']['vcs']}+{found['url']}@{found['vcs_info']['commit_id']}"
-    return str(found["url"])

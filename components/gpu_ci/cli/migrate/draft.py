@@ -98,11 +98,12 @@ class Draft:
         return [pool for pool in self.pools if not pool.skipped]
 
     def program(self, name: str) -> dict[str, str]:
-        """Return the other files of the project, as `gpu-ci init` writes them, by their paths."""
+        """Return the other files of the project, as `gpu-ci init` writes them without workflows, by their paths."""
         pools = [repository.Pool(each.name, each.machine, "") for each in self.drafted if each.machine]
         requirement = repository.requirement(pools, self.organization)
         project = Repository(name, self.stack, pools, requirement, project=self.project, organization=self.organization)
-        return {path: text for path, text in project.files() if path != self.stack_file}
+        left_out = {self.stack_file, *repository.WORKFLOWS}
+        return {path: text for path, text in project.files() if path not in left_out}
 
     def imports(self) -> dict[str, Any]:
         """Return the resources for `pulumi import --file`, in the same place as the program creates them.

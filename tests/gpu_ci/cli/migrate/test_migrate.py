@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_ci import extras
 from gpu_ci.cli.migrate import terraform
 from gpu_ci.cli.migrate.terraform import without_sensitive
 
@@ -266,6 +267,15 @@ def test_a_mark_hides_its_value_and_everything_below(values: Any, marks: Any, ke
 def test_without_write_nothing_is_written(ask: Ask, tmp_path: Path) -> None:
     assert ask("migrate", str(STATES / "google-mig-vm.json")).code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_has_no_workflow_that_would_deploy_it(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "source", lambda: f"git+https://github.com/example-org/gpu-ci@{'1f' * 20}")
+    assert ask("migrate", str(STATES / "google-mig-vm.json"), "--write", "pools").code == 0
+    assert "example-org/gpu-ci" in (tmp_path / "pools" / "requirements.txt").read_text()
+    assert not (tmp_path / "pools" / ".github").exists()
 
 
 def test_write_adds_the_program_and_keeps_existing_files(ask: Ask, tmp_path: Path) -> None:

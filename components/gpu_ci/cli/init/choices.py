@@ -1,0 +1,237 @@
+"""The choices of a call of `gpu-ci init`, and every mistake in them. Each mistake names its option."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gpu_catalog
+from gpu_catalog import Machine
+
+from gpu_ci.cli.check import stacks
+from gpu_ci.cli.init import repository as files
+from gpu_ci.cli.init.mistakes import mistakes
+from gpu_ci.cli.init.repository import Pool, Repository
+from gpu_ci.cli.new_files import PULUMI_NAME
+from gpu_ci.cli.stack_files import parse
+from gpu_ci.errors import Problem
+
+DEFAULT_POOL = "l4=g2-standard-8:spot"
+EXAMPLES: dict[str, Any] = {
+    "project": "acme-ci",
+    "organization": "acme",
+    "repositories": ("kernels",),
+    "cluster": "ci",
+    "subnets": ("us-east-1a=subnet-0a1b2c3d4e5f60001",),
+    "runner_image": f"ghcr.io/acme/runner@sha256:{'0' * 64}",
+}
+"""A valid value of each option that may be required."""
+OPTIONS = {
+    "pools": "--pool",
+    "project": "--project",
+    "organization": "--organization",
+    "repositories": "--repository",
+    "cluster": "--cluster",
+    "subnets": "--subnet",
+    "runner_image": "--runner-image",
+}
+FOR_EKS = ("cluster", "subnets", "runner_image")
+
+_POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
+_POOL_FORM = f"NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as {DEFAULT_POOL}"
+_SUBNET = re.compile(r"(?P<zone>[^=]+)=(?P<id>[^=]+)")
+_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
+# The option that sets a path of the stack file. The first match counts.
+_OPTION_OF_PATH = (
+    (r"^gcp:project$|\.privateKey$", "--project"),
+    (r"^gpu-ci:site\.github\.owner", "--organization"),
+    (r"^gpu-ci:github\.runnerGroup\.repositories", "--repository"),
+    (r"^gpu-ci:site\.networks", "--region"),
+    (r"^gpu-ci:clusters\..*\.(subnets|region)", "--subnet"),
+    (r"^gpu-ci:clusters|\.clusterName$", "--cluster"),
+    (r"^gpu-ci:pools\..*\.runner\.image", "--runner-image"),
+    (r"^gpu-ci:pools", "--pool"),
+)
+
+
+def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
+    """Return the choices as a repository. Raise InputError with every missing or wrong option."""
+    chosen, wrong = _checked(folder, given)
+    if wrong:
+        raise mistakes({"gpu-ci init": wrong})
+    return chosen
+
+
+def problems(folder: Path, given: Mapping[str, Any]) -> Sequence[Problem]:
+    """Return every missing or wrong option. The path of a problem is the option."""
+    return _checked(folder, given)[1]
+
+
+def _checked(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Problem]]:
+    chosen, wrong = _read(folder, given)
+    if not wrong:
+        return chosen, _stack_problems(folder, chosen)
+    reported = {problem.path for problem in wrong}
+    if "--stack" in reported:
+        return chosen, wrong
+    # The stack file of wrong options has more problems: those of the same options, and of what depends on them.
+    reported |= {"--pool"} if "--region" in reported else set()
+    others = [problem for problem in _stack_problems(folder, chosen) if problem.path not in reported]
+    return chosen, wrong + [problem for problem in others if problem.path.startswith("--")]
+
+
+def clouds_of(pools: Sequence[str]) -> set[str]:
+    """Return the clouds of the pools whose machine type exists."""
+    found = [_pool_fields(text, []) for text in pools]
+    return {machine.cloud for _, machine, _ in filter(None, found)}
+
+
+def _read(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Problem]]:
+    """Return the choices, and the mistakes that can be found without the stack file."""
+    wrong: list[Problem] = []
+    pools = _pools(given["pools"] or (DEFAULT_POOL,), given["region"], wrong)
+    subnets = _subnets(given["subnets"], wrong)
+    clouds = {pool.machine.cloud for pool in pools}
+    organization = given["organization"]
+    needed = {
+        "project": bool(organization or clouds),
+        "organization": "aws" in clouds,
+        "repositories": bool(organization) or "aws" in clouds,
+        **dict.fromkeys(FOR_EKS, "aws" in clouds),
+    }
+    for name, is_needed in needed.items():
+        option = OPTIONS[name]
+        if is_needed and not given[name]:
+            wrong.append(Problem(option, "is missing", hint=f"such as {option} {_example(name)}"))
+        elif name in FOR_EKS and given[name] and pools and not is_needed:
+            hint = "add a --pool such as a10g=g5.2xlarge:spot, or leave the option out"
+            wrong.append(Problem(option, "is for pools on EKS, and no --pool has an AWS instance type", hint=hint))
+    if given["repositories"] and not organization and "aws" not in clouds:
+        hint = "such as --organization acme"
+        wrong.append(Problem("--repository", "is for an organization, and --organization is missing", hint=hint))
+    for option, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
+        if not PULUMI_NAME.fullmatch(value):
+            expected = "1 to 100 letters, digits, '-', '_' and '.'"
+            wrong.append(Problem(option, "is not a name that Pulumi accepts", repr(value), expected))
+    aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
+    if len(aws_regions) > 1:
+        wrong.append(
+            Problem("--subnet", "has zones of several regions", ", ".join(aws_regions), "zones of the cluster's region")
+        )
+    chosen = Repository(
+        name=folder.resolve().name,
+        stack=given["stack"],
+        pools=pools,
+        requirement=files.requirement(pools, organization, given["package"]),
+        project=given["project"],
+        region=given["region"],
+        organization=organization,
+        repositories=given["repositories"],
+        cluster=given["cluster"],
+        aws_region=aws_regions[0] if aws_regions else "",
+        subnets=subnets,
+        runner_image=given["runner_image"],
+    )
+    return chosen, wrong
+
+
+def _pools(given: Sequence[str], region: str, wrong: list[Problem]) -> list[Pool]:
+    """Return the pools of --pool. Append mistakes to `wrong`."""
+    pools: list[Pool] = []
+    names: list[str] = []
+    for text in given:
+        fields = _pool_fields(text, wrong)
+        if not fields:
+            continue
+        name, machine, market = fields
+        names.append(name)
+        if name in names[:-1]:
+            continue
+        zones = _zones(machine, region, wrong) if machine.cloud == "gcp" else ()
+        pools.append(Pool(name, machine, market, zones))
+    wrong += _duplicates("--pool", "name", names)
+    return pools
+
+
+def _duplicates(option: str, noun: str, values: Sequence[str]) -> list[Problem]:
+    """Return a problem for each value that is given more than once."""
+    counts = Counter(values)
+    return [
+        Problem(option, f"has the {noun} {value} {count} times", expected=f"a different {noun} each time")
+        for value, count in counts.items()
+        if count > 1
+    ]
+
+
+def _pool_fields(text: str, wrong: list[Problem]) -> tuple[str, Machine, str] | None:
+    """Return name, machine and market of --pool, or None after a mistake, which is appended to `wrong`."""
+    found = _POOL.fullmatch(text)
+    if not found:
+        wrong.append(Problem("--pool", "has a form that is not accepted", repr(text), _POOL_FORM))
+        return None
+    try:
+        machine = gpu_catalog.machine(found["machine"])
+        return found["name"], machine, gpu_catalog.market(found["market"] or "standard")
+    except LookupError as error:
+        problem, _, hint = str(error).partition("; ")
+        wrong.append(Problem("--pool", problem, repr(text), _POOL_FORM, hint))
+        return None
+
+
+def _zones(machine: Machine, region: str, wrong: list[Problem]) -> tuple[str, ...]:
+    """Return the zones of a region with the machine. Append to `wrong` if there is none."""
+    if region and (zones := gpu_catalog.zones(machine, region)):
+        return tuple(zones)
+    if not region:
+        problem = Problem("--region", "is missing", hint="such as --region us-central1")
+    elif zone := _ZONE.fullmatch(region):
+        problem = Problem("--region", "is a zone", repr(region), "a region", f"--region {zone['region']}")
+    else:
+        regions = sorted({gpu_catalog.region_of(each) for each in machine.zones})
+        text = f"{region} has no {machine.machine_type}"
+        problem = Problem("--region", text, expected=f"one of {', '.join(regions)}")
+    if problem not in wrong:
+        wrong.append(problem)
+    return ()
+
+
+def _subnets(given: Sequence[str], wrong: list[Problem]) -> dict[str, str]:
+    """Return the subnets of --subnet by zone. Append mistakes to `wrong`."""
+    found = [(text, _SUBNET.fullmatch(text)) for text in given]
+    example = _example("subnets")
+    wrong += [
+        Problem("--subnet", "has a form that is not accepted", repr(text), f"ZONE=ID, such as {example}")
+        for text, pair in found
+        if not pair
+    ]
+    pairs = [(pair["zone"], pair["id"]) for _, pair in found if pair]
+    wrong += _duplicates("--subnet", "zone", [zone for zone, _ in pairs])
+    return dict(pairs)
+
+
+def _stack_problems(folder: Path, chosen: Repository) -> list[Problem]:
+    """Return the problems of the new stack file. The path of each is the option that set the value."""
+    path, text = next((path, text) for path, text in chosen.files() if path == chosen.stack_file)
+    found = stacks.problems(parse(folder / path, text))
+    if any(problem.path == "gcp:project" for problem in found):  # the addresses of the keys have the project too
+        found = [problem for problem in found if not problem.path.endswith(".privateKey")]
+    return [_of_option(problem) for problem in found]
+
+
+def _of_option(problem: Problem) -> Problem:
+    """Return a problem of the stack file as a problem of the option that sets its value, with the option's example."""
+    option = next((option for form, option in _OPTION_OF_PATH if re.search(form, problem.path)), problem.path)
+    example = next((_example(name) for name, each in OPTIONS.items() if each == option and name in EXAMPLES), "")
+    in_the_file = problem.hint.startswith(("such as ", "pulumi config set"))
+    hint = (f"such as {option} {example}" if example else "") if in_the_file else problem.hint
+    return replace(problem, path=option, hint=hint)
+
+
+def _example(name: str) -> str:
+    """Return the example of an option, or the first of several."""
+    example = EXAMPLES[name]
+    return example if isinstance(example, str) else str(example[0])
