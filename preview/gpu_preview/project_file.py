@@ -106,7 +106,7 @@ def defaults(stack_file: Path) -> Mapping[str, Any]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
+def why_not_comparable(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
     """Return why base and head are different projects for the engine, or "" if they are the same.
 
     `before` and `after` are the folders of the project in the checkouts below `roots`.

@@ -47,7 +47,7 @@ def lend_environment(folder: Path) -> None:
     """Create the environments of program and policies, with this checkout's packages and the folder's modules."""
     for name, project in ((".venv", ROOT), (".venv-policy", ROOT / "policies")):
         shutil.rmtree(folder / name, ignore_errors=True)
-        Packages(ROOT, project).lend(folder)
+        Packages(ROOT, project).provide_environment(folder)
 
 
 def commit(folder: Path, message: str) -> None:

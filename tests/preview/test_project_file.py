@@ -98,7 +98,7 @@ def test_a_secret_that_moves_into_the_project_in_plain_text_is_reported(tmp_path
 
 def moved(tmp_path: Path, folder: str = "") -> str:
     roots = (tmp_path / "base", tmp_path / "head")
-    return project_file.moved(roots[0] / folder, roots[1] / folder, roots)
+    return project_file.why_not_comparable(roots[0] / folder, roots[1] / folder, roots)
 
 
 def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:

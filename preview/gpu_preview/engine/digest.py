@@ -151,7 +151,7 @@ def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if (operation := step["op"]) in _LEFT_OUT:
             continue
         if operation not in OPERATIONS:
-            raise DigestError(f"has an operation that is not known here\n  got: {ascii(operation)[:100]}")
+            raise DigestError(f"has an unknown operation\n  got: {ascii(operation)[:100]}")
         other = found.get(step["urn"])
         if other is None or _badness(other) <= _badness(step):
             found[step["urn"]] = step

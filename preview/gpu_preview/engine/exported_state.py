@@ -104,7 +104,7 @@ def strip(text: str, stack: str = "") -> ExportedState:
             raise ValueError
         kept, secrets = state_secrets.taken_out(deployment)
     except json_text.TooMuchError as error:
-        raise StateError(f"is larger than the state of anything: {error}") from None
+        raise StateError(f"is larger than any real state: {error}") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise StateError(
             "is not what `pulumi stack export` prints\n"

@@ -76,7 +76,7 @@ class Packages:
         if lock is None or not self.folder or not site_packages(checkout_env):
             return ""
         self._refuse_committed(checkout_env)
-        folders = [*map(str, site_packages(checkout_env)), *self.imported(checkout_env, self.root)]
+        folders = [*map(str, site_packages(checkout_env)), *self.import_folders(checkout_env, self.root)]
         lacks = venv_clone.lacking(folders, requirements.named(_text(lock)))
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
@@ -86,7 +86,7 @@ class Packages:
             if why := problem_of(project):
                 raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
 
-    def lend(self, revision: Path) -> None:
+    def provide_environment(self, revision: Path) -> None:
         """Give a revision an environment with the packages of the checkout, and its own editable packages.
 
         Do nothing if the checkout or the revision names no environment.
@@ -101,7 +101,7 @@ class Packages:
                 f"  hint: {_installs(self.project)}"
             )
         self._refuse_committed(checkout_env)
-        imports = [*self.imported(checkout_env, revision), *map(str, site_packages(checkout_env))]
+        imports = [*self.import_folders(checkout_env, revision), *map(str, site_packages(checkout_env))]
         try:
             venv_clone.create(checkout_env, self.place(revision), imports)
         except VenvError as error:
@@ -146,7 +146,7 @@ class Packages:
         project = revision / self.project.relative_to(self.root)
         return Path(os.path.normpath(project / virtualenv(project, revision)))
 
-    def imported(self, environment: Path, revision: Path) -> Iterator[str]:
+    def import_folders(self, environment: Path, revision: Path) -> Iterator[str]:
         """Yield the folders in an environment's .pth files. A folder of the checkout becomes that of the revision."""
         for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
@@ -195,7 +195,7 @@ class Packages:
         names_environment = place != revision / self.project.relative_to(self.root)
         return [sys.executable, "-I", "-m", "venv", str(place)] if names_environment else []
 
-    def chosen(self, command: str) -> list[str]:
+    def split_command(self, command: str) -> list[str]:
         """Return the arguments of the user's command. PackagesError for a command that needs a shell."""
         try:
             command_words = shlex.split(command)
@@ -238,7 +238,7 @@ class Packages:
         if self.folder and checkout_env.is_dir() and self.creation(revision):
             self._refuse_committed(checkout_env)
             try:
-                venv_clone.add(self.place(revision), list(self.imported(checkout_env, revision)))
+                venv_clone.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
             except VenvError as error:
                 raise PackagesError(str(error)) from None
 

@@ -57,7 +57,7 @@ class Pack:
         if not name or not venv_clone.site_packages(environment):
             return outside
         # The pack's imports from its own checkout, such as the catalog, which the pack of gpu-ci imports.
-        outside += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
+        outside += map(Path, Packages(Path("/"), self.folder).import_folders(environment, Path("/")))
         python = venv_clone.installation(environment, self.root)
         return [environment, *outside, *([python] if python else [])]
 
@@ -82,7 +82,7 @@ class Pack:
             )
         packages = Packages(self.root, self.root / in_repository)
         try:
-            packages.lend(base)
+            packages.provide_environment(base)
         except PackagesError as error:
             raise PackError(str(error)) from None
         # No code of the base has run yet, so it has created no links in the path.
@@ -131,9 +131,9 @@ class PolicySelection:
     left_out: tuple[str, ...] = ()
     """A phrase for each requested pack or settings file that only the head has."""
 
-    def sentence(self, packs: str) -> str:
-        """Return the sentence for the report: the packs that ran, and those left out."""
-        return "; ".join((packs, *self.left_out))
+    def sentence(self, packs_that_ran: str) -> str:
+        """Return the sentence for the report: the packs that ran, and the packs that were left out."""
+        return "; ".join((packs_that_ran, *self.left_out))
 
 
 def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:

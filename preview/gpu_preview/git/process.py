@@ -1,4 +1,4 @@
-"""Runs git near a pull request's files. None of the files can make git run a program or read another repository."""
+"""Runs git in a checkout. The files of a pull request cannot make git run a program or read another repository."""
 
 from __future__ import annotations
 

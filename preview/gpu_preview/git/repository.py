@@ -63,7 +63,7 @@ class Repository:
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
 
     def fork_point(self, base: str, head: str) -> str:
-        """Return the newest common commit, as GitHub does for a pull request, or the base if none is known."""
+        """Return the newest common commit, as GitHub does for a pull request, or the base if git finds none."""
         try:
             return self._output("merge-base", base, head)
         except GitError:
@@ -152,7 +152,7 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _git_folder(root: Path) -> Path:
-    """Return the target of `.git` in this folder. GitError if it is not a repository, or of another user."""
+    """Return the target of `.git` in this folder. GitError if it is not a repository, or belongs to another user."""
     expected = Path(process.output(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
     # When git searches for a repository, it also checks the owner (safe.directory). With --git-dir it does not.
     found = Path(process.output(root, "rev-parse", "--absolute-git-dir")).resolve()

@@ -19,8 +19,8 @@ _FORBIDDEN_NAMES = ("", ".", "..", ".git")
 _CHUNK_BYTES = 1024**2
 
 # The limits of a commit. They are needed because one object can be at many paths, so a dozen objects can be any number
-# of files. The last two are limits of Linux (symlink(2), and PATH_MAX in limits.h, which counts a byte that ends the
-# path). This project chose the others.
+# of files. The bytes of a path and of a link are limits of Linux (symlink(2), and PATH_MAX in limits.h, which counts a
+# byte that ends the path). This project chose the others.
 _MOST_ENTRIES = 200_000
 _MOST_LISTED_MIB = 64
 _MAX_DEPTH = 200
@@ -30,7 +30,7 @@ _MOST_SHOWN = 100
 
 
 class UnsafeTreeError(Exception):
-    """A commit has files that cannot be written. The text names one, and says why."""
+    """A commit has files that cannot be written. The message names the first of these files and the reason."""
 
 
 class Entry(NamedTuple):

@@ -46,7 +46,7 @@ class Finished:
     stdout: Path
     stderr: Path
     seconds: float
-    broke: str = ""
+    exceeded_limit: str = ""
     """A sentence about the limit that the command exceeded, or an empty text."""
 
     def error_tail(self) -> str:
@@ -107,7 +107,7 @@ def run(
     space_before = _FreeSpace(_free_bytes(disk), _memory())
     children_before = processes.children()
     stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
-    started, broke = time.monotonic(), ""
+    started, exceeded_limit = time.monotonic(), ""
     with stdout.open("wb") as out, stderr.open("wb") as err:
         process = subprocess.Popen(
             list(command),
@@ -117,17 +117,17 @@ def run(
     try:
         while process.poll() is None:
             seconds = time.monotonic() - started
-            broke = _exceeded_limit(children_before, limits, seconds, (stdout, stderr)) or _exceeded_space(
+            exceeded_limit = _exceeded_limit(children_before, limits, seconds, (stdout, stderr)) or _exceeded_space(
                 disk, space_before, limits
             )
-            if broke:
+            if exceeded_limit:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SEC)
     finally:
         _end(children_before, process)
         code = process.wait()
-    return Finished(code, stdout, stderr, time.monotonic() - started, broke)
+    return Finished(code, stdout, stderr, time.monotonic() - started, exceeded_limit)
 
 
 def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_COPIED_MIB) -> tuple[Finished, Path]:
@@ -140,7 +140,7 @@ def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MO
     with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.open_regular(source) as file:
         if os.fstat(file.fileno()).st_size > remaining_bytes:
             message = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
-            return replace(finished, broke=finished.broke or message), target
+            return replace(finished, exceeded_limit=finished.exceeded_limit or message), target
         # The file can grow while it is read, if a process of the command has outlived the command.
         while remaining_bytes > 0 and (chunk := file.read(min(remaining_bytes, _CHUNK_BYTES))):
             remaining_bytes -= copy.write(chunk)

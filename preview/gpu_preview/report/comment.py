@@ -33,9 +33,9 @@ class CommentError(Exception):
 
 @dataclass(frozen=True)
 class Done:
-    """The result for the comment."""
+    """The result of posting the comment."""
 
-    what: str
+    action: str
     """`created`, `updated`, or `left`."""
     text: str
 
@@ -62,8 +62,8 @@ def post(report: Report | None, head: Head, account: Account, render: Callable[[
     """
     if head.event != "pull_request":
         return Done("left", f"the run was started by {plain(head.event)}, which has no pull request")
-    # `written` raises an error for a text that is too long. CHANGED is the longest line that a comment can get later.
-    # So the longest text is checked here, before any request to GitHub.
+    # `written` raises an error for a text that is too long. This first call checks the longest possible text before any
+    # request to GitHub: CHANGED is the longest line about the workflow.
     body = _without_report(head, account) if report is None else written(report, head, account, render, CHANGED)
     try:
         with _client(account) as github:

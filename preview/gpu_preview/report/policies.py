@@ -13,8 +13,8 @@ from ..phrases import NO_PACK
 
 _LOADED, _VIOLATION = "policyLoadEvent", "policyEvent"
 NONE_RAN = "policy packs were requested, but none ran"
-# The engine writes one such event for each resource, or for the stack, with the names of the rules that checked it. A
-# pack without a rule for the resource is in the event too, with name and version.
+# The engine writes one of these events for each resource and each pack, or for the stack. The event has the name and
+# version of the pack, and the names of the rules that checked the resource. A pack without a rule for it has none.
 SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
 # Measured: a pack of 40 rules writes 2 KiB for each resource, and a violation takes 1 KiB of memory.
 _MAX_EVENTS_MIB = 32.0

@@ -29,7 +29,7 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     """Return the report.
 
     Args:
-        path: The folder of the artifact.
+        path: The report file, such as report.json in the folder of the artifact.
         commit: The commit of the run. A report of another commit or without a commit is refused. Reports of drift and
             of previews with credentials have no commit.
 

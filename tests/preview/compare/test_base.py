@@ -40,7 +40,7 @@ def with_policies(repository: Path) -> None:
     (repository / "policies" / "__main__.py").write_text(PACK)
     (repository / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
     commit(repository, "policies")
-    Packages(ROOT, ROOT / "policies").lend(repository)
+    Packages(ROOT, ROOT / "policies").provide_environment(repository)
 
 
 def ask(repository: Path, *packs: Path) -> Report:
@@ -150,7 +150,7 @@ def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkey
     def breaks(*_: object) -> str:
         raise RecursionError("too deep\x1b[2J")
 
-    monkeypatch.setattr("gpu_preview.project_file.moved", breaks)
+    monkeypatch.setattr("gpu_preview.project_file.why_not_comparable", breaks)
     told = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
     with pytest.raises(CompareError, match=told):
         ask(repository)

@@ -90,7 +90,11 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
         ("location", '"EU"', '"US"')
     ]
     assert [(one["rule"], one["severity"], one["hint"]) for one in stack["findings"]] == [
-        ("drift", "note", "pulumi up --refresh restores them; pulumi refresh accepts them into the state")
+        (
+            "drift",
+            "note",
+            "pulumi up --refresh restores the resources; pulumi refresh writes their present values into the state",
+        )
     ]
 
 
@@ -141,7 +145,8 @@ def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys
     answer(CHANGED)
     run(["drift"])
     assert (
-        "*pulumi up `--refresh` restores them; pulumi refresh accepts them into the state*" in capsys.readouterr().out
+        "*pulumi up `--refresh` restores the resources; pulumi refresh writes their present values into the state*"
+        in capsys.readouterr().out
     )
 
 

@@ -106,7 +106,7 @@ def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:
 
 def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_text, "MAX_VALUES", 10)
-    with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 elements"):
+    with pytest.raises(StateError, match="is larger than any real state: it has more than 10 elements"):
         strip(state(*map(resource, "abc")))
 
 

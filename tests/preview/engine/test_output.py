@@ -10,14 +10,14 @@ from gpu_preview.engine.output import clean, failure
 from gpu_preview.isolation.limits import Finished
 
 
-def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Finished:
+def finished(folder: Path, out: str = "", err: str = "", exceeded_limit: str = "") -> Finished:
     (folder / "out").write_text(out)
     (folder / "err").write_text(err)
-    return Finished(1, folder / "out", folder / "err", 1.0, broke)
+    return Finished(1, folder / "out", folder / "err", 1.0, exceeded_limit)
 
 
 @pytest.mark.parametrize(
-    ("out", "err", "broke", "said"),
+    ("out", "err", "exceeded_limit", "said"),
     [
         ("", "error: no", "", "error: no"),
         ("Diagnostics: why", "made the stack", "", "Diagnostics: why\nmade the stack"),
@@ -25,8 +25,10 @@ def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Fin
         ("", "", "it printed more than 1 MiB", "it printed more than 1 MiB"),
     ],
 )
-def test_it_is_the_limit_and_what_was_printed(tmp_path: Path, out: str, err: str, broke: str, said: str) -> None:
-    assert failure(finished(tmp_path, out, err, broke), tmp_path) == said
+def test_it_is_the_limit_and_what_was_printed(
+    tmp_path: Path, out: str, err: str, exceeded_limit: str, said: str
+) -> None:
+    assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == said
 
 
 def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None
     """The outer repository does not track the files of a submodule."""
     (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
     with pytest.raises(PackagesError, match=OURS):
-        Packages(checkout, checkout).lend(side(checkout))
+        Packages(checkout, checkout).provide_environment(side(checkout))
 
 
 def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path) -> None:  # noqa: F811
@@ -33,5 +33,5 @@ def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path)
     (packages / "endless.pth").symlink_to("/dev/zero")
     os.mkfifo(packages / "pipe.pth")
     (packages / "large.pth").write_text("/large\n" * 10_000)
-    found = list(Packages(checkout, checkout).imported(checkout / ".venv", side(checkout)))
+    found = list(Packages(checkout, checkout).import_folders(checkout / ".venv", side(checkout)))
     assert [Path(each).name for each in found] == ["src", "elsewhere"]

@@ -163,7 +163,7 @@ def test_a_resource_without_its_state_is_no_danger(operation: Operation) -> None
 
 def test_every_rule_has_a_name_of_its_own_and_says_all() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) == 13
-    assert all(rule.what.endswith(".") and rule.hint and rule.source for rule in RULES)
+    assert all(rule.description.endswith(".") and rule.hint and rule.source for rule in RULES)
 
 
 def test_every_type_of_the_tables_exists() -> None:
