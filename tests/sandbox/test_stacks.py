@@ -109,7 +109,7 @@ def test_a_broken_file_the_engine_refused_is_told_with_its_line(setting: Setting
     else:
         [said] = setting.make("dev")
         assert said.startswith(
-            "the stack dev could not be made from Pulumi.dev.yaml:\nPulumi.dev.yaml: line 3, column 1: expected ','"
+            "the stack dev cannot be created from Pulumi.dev.yaml:\nPulumi.dev.yaml: line 3, column 1: expected ','"
         )
 
 
@@ -147,4 +147,4 @@ def test_a_locked_stack_says_how_it_is_unlocked_in_the_sandbox(setting: Setting)
     (locks / "dev").mkdir()
     (locks / "dev" / "1.json").write_text("{}")
     [said] = setting.explain("org/ci/dev")
-    assert said.splitlines()[1] == "  hint: for an interrupted one, pulumi-sandbox cancel --stack org/ci/dev --yes"
+    assert said.splitlines()[1] == "  hint: if no command is running: pulumi-sandbox cancel --stack org/ci/dev --yes"

@@ -212,9 +212,9 @@ def test_a_stack_that_has_a_file_is_made_once_and_its_config_and_secrets_reach_t
     file.write_text(salted)
     shutil.rmtree(runner.folder)  # as after a fresh clone
     first = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "pulumi-sandbox: made the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
+    assert "pulumi-sandbox: created the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
     assert "hush" not in first.output
-    assert "made the stack" not in runner.run("preview", "--stack", "dev").output
+    assert "created the stack" not in runner.run("preview", "--stack", "dev").output
     outputs = runner.json("stack", "output", "--stack", "dev", "--json", "--show-secrets")
     assert outputs == {"greeting": "world", "pw": "hush"}
     assert file.read_text() == salted

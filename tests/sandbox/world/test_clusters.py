@@ -67,7 +67,7 @@ def test_a_listing_names_the_cluster_and_an_object_is_named_with_it(
     run("edit", "--force", other, "status.phase=Terminating")
     assert [row.outputs["status"]["phase"] for row in world.find(SPACE)] == ["Active", "Terminating"]
     assert run("remove", other).output == f"removed {other}\n"
-    assert run("remove", other).output == f"gone already: {other}\n"
+    assert run("remove", other).output == f"already deleted: {other}\n"
     assert [row.cluster for row in world.find(SPACE)] == ["us-east-1/ci"]
     assert run("events", "--last", "1").output.split()[-1] == "us-east-1/other"
     run("reset", "--yes")

@@ -55,6 +55,8 @@ LOCATION = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
 
 @dataclass(frozen=True)
 class Request:
+    """A request to the API: the project, the query and the JSON body."""
+
     project: str
     query: dict[str, list[str]]
     body: Json
