@@ -12,7 +12,7 @@ from .model import Amount, Counts, Finding, Operation, Report, Resource, Severit
 
 NO_PACK = "no policy pack was given"
 
-SECRETS_TAKEN = "assuming that its secrets are unchanged"
+SECRETS_UNCHANGED = "assuming that its secrets are unchanged"
 """The limit of a comparison with an exported state."""
 
 NOT_IN_COSTS = f"These amounts do not include {' and '.join(NOT_INCLUDED)}."
@@ -61,11 +61,14 @@ def counted(counts: Counts) -> str:
     return ", ".join(texts.values()) or "no resources"
 
 
-def outcome(stack: Stack, how: str = "base") -> str:
-    """Return the result of a stack: the end of a sentence that begins with its name. `how` is a field of the report."""
-    if how == "drift" and stack.status == Status.FAILED:
+def outcome(stack: Stack, comparison: str = "base") -> str:
+    """Return the result of a stack: the end of a sentence that begins with its name.
+
+    `comparison` is the field `how` of the report.
+    """
+    if comparison == "drift" and stack.status == Status.FAILED:
         return "cannot be read, so its drift is unknown"
-    if how == "drift" and is_quiet(stack):
+    if comparison == "drift" and is_quiet(stack):
         return f"has not drifted, {counted(stack.counts)}"
     if stack.status == Status.FAILED:
         return "cannot be previewed, so it is not safe to merge"

@@ -19,7 +19,7 @@ from . import stack_yaml
 from .json_text import as_map, as_text
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
-_LEFT_OUT = ("node_modules", "site-packages")
+_SKIPPED_FOLDERS = ("node_modules", "site-packages")
 
 
 class OutsideError(ValueError):
@@ -136,7 +136,7 @@ def _projects(root: Path) -> Iterator[Path]:
     for each in NAMES:
         for file in sorted(root.rglob(each)):
             parts = file.relative_to(root).parts
-            if not any(part in _LEFT_OUT or part.startswith(".") for part in parts):
+            if not any(part in _SKIPPED_FOLDERS or part.startswith(".") for part in parts):
                 yield file.parent
 
 

@@ -41,7 +41,7 @@ class RunContext:
     scratch: Path
     """The folder that the code of both revisions may write to."""
     own: Path
-    """The folder that only this program writes to, so that no revision can replace a file by a symbolic link."""
+    """A folder that only this program writes to, so that no revision can replace a file in it by a symbolic link."""
     isolated_by: Isolation
     limits: Limits
     engine: Engine
@@ -100,7 +100,7 @@ class Checkout:
             copy = own / file.relative_to(self.project)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-            self.placeholders[stack] = stack_secrets.open_to_all(file)
+            self.placeholders[stack] = stack_secrets.replace_secrets(file)
 
     def file(self, stack: str) -> str:
         """Return the path of a stack file, relative to the root of the repository."""
@@ -154,11 +154,11 @@ class Checkout:
         try:
             if not repository.is_project(self.project):
                 return
-            packages.refuse_names(self.root)
-            if not (why := packages.wants_others(self.root)):
+            packages.check_environment_names(self.root)
+            if not (reason := packages.why_own_packages(self.root)):
                 packages.provide_environment(self.root)
                 return
-            self.context.say(f"{self.name} needs other packages: {why}")
+            self.context.say(f"{self.name} needs other packages: {reason}")
             packages.clear(self.root)
             # HOME and the folder are new: code that ran earlier could have put an installer's settings into old ones.
             empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
@@ -182,23 +182,23 @@ class Checkout:
         self, text: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
     ) -> None:
         self.context.say(f"{self.name}: {text}")
-        done = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
-        if done.code or done.exceeded_limit:
-            output = done.exceeded_limit or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
+        result = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
+        if result.code or result.exceeded_limit:
+            output = result.exceeded_limit or (result.error_tail().strip() or limits.tail(result.stdout))[-2000:]
             raise PackagesError(f"its packages cannot be installed: {output}")
 
-    def open_secrets(self, stack: str) -> None:
+    def set_placeholders(self, stack: str) -> None:
         """Create the stack, and set a placeholder for each encrypted value. Do nothing if no value is encrypted."""
         if not (placeholders := self.placeholders[stack]):
             return
         init = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         arguments = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
-        done = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
-        if done.code or done.exceeded_limit:
-            reason = done.exceeded_limit or done.error_tail() or init.error_tail()
+        result = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
+        if result.code or result.exceeded_limit:
+            reason = result.exceeded_limit or result.error_tail() or init.error_tail()
             raise CheckoutError(f"its secrets cannot be replaced: {reason}")
 
-    def take_state(self, stack: str, state: ExportedState) -> None:
+    def import_state(self, stack: str, state: ExportedState) -> None:
         """Import an exported state into the stack.
 
         Raises:
@@ -209,9 +209,10 @@ class Checkout:
         with tempfile.NamedTemporaryFile("w", dir=self.context.scratch, suffix=".json", encoding="utf-8") as file:
             file.write(state.for_sandbox)
             file.flush()
-            taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
-        if taken.code or taken.exceeded_limit:
-            raise CheckoutError(f"its exported state cannot be imported: {taken.exceeded_limit or taken.error_tail()}")
+            result = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
+        if result.code or result.exceeded_limit:
+            reason = result.exceeded_limit or result.error_tail()
+            raise CheckoutError(f"its exported state cannot be imported: {reason}")
 
     def up(self, stack: str) -> Finished:
         """Run `pulumi up` for the stack."""

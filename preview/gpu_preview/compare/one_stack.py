@@ -77,10 +77,10 @@ class Comparison:
         if self.head_failed:
             return stack_result(Status.FAILED, error=self.head_failed)
         try:
-            after.open_secrets(name)
+            after.set_placeholders(name)
             if state:
                 self.say(f"{name}: importing the exported state, {state.summary}")
-                after.take_state(name, state)
+                after.import_state(name, state)
         except CheckoutError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
@@ -98,8 +98,8 @@ class Comparison:
         # If a mandatory policy is violated, the engine fails the preview with an error that has no details.
         by_policy = any(each.level == "mandatory" for each in violations) and found.errors in ([], [_PREVIEW_FAILED])
         if finished.exceeded_limit or (not by_policy and (found.errors or finished.code)):
-            why = failure(finished, after.root, found)
-            return stack_result(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
+            error_text = failure(finished, after.root, found)
+            return stack_result(Status.FAILED, error=error_text, resources=found.resources, counts=found.counts)
         files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
         stack = stack_result(status, violations=violations, policies=self.selection.sentence(packs_sentence))

@@ -67,7 +67,7 @@ def checked_out(name: str, commit: str, repository: Repository, context: RunCont
         checkout.read_files()
     except (CheckoutError, SecretsError) as error:
         raise CheckoutError(f"{name} ({commit[:10]}): {error}") from None
-    for file in git.misnamed(checkout.project):
+    for file in git.invalid_stack_files(checkout.project):
         shown = visible(file, 100)
         context.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
     return checkout

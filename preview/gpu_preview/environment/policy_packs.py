@@ -136,7 +136,7 @@ class PolicySelection:
         return "; ".join((packs_that_ran, *self.left_out))
 
 
-def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
+def selected_packs(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
     """Return the packs, the n-th with the n-th settings file. PackError for more settings files than packs.
 
     `root` is the root of the checkout, and `base` the root of the base's files.
@@ -149,7 +149,7 @@ def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: 
     return [Pack(folder, root, base, file) for folder, file in zip_longest(folders, settings)]
 
 
-def refuse_manipulated(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
+def check_policy_files(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
     """Raise PackError if a commit has a submodule at the path of a pack, or files in the environment of a pack.
 
     The files of a submodule stay in the working tree when another commit is checked out. Files of a commit in an

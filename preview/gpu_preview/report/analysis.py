@@ -53,7 +53,7 @@ def analyze(
     cost, unknown = money.cost(files.before, files.after)
     other_findings = [
         *stack_file.find(files.before, files.after, files.name),
-        *money.beyond_budget(cost, max_usd_month),
+        *money.check_budget(cost, max_usd_month),
         *unknown,
         *(shown for each in warnings(found) if (shown := _of_changed_prices(each, cost))),
     ]

@@ -13,7 +13,7 @@ from ..phrases import (
     KEEPS_JOBS,
     NOT_IN_COSTS,
     OPERATION_TEXTS,
-    SECRETS_TAKEN,
+    SECRETS_UNCHANGED,
     base_hint,
     causes_first,
     change,
@@ -52,15 +52,15 @@ class Detail(NamedTuple):
     stacks: int
 
 
-def heading(stack: Stack, how: str) -> str:
+def heading(stack: Stack, comparison: str) -> str:
     """Return the heading: the result, then the number of dangers and policy violations."""
     counts = concerns(stack)
-    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, how)}{f'; **{counts}**' if counts else ''}"
+    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, comparison)}{f'; **{counts}**' if counts else ''}"
 
 
-def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
+def lines(stack: Stack, detail: Detail, comparison: str) -> Iterator[str]:
     """Yield the lines of a stack, with the heading first; an empty line separates paragraphs."""
-    yield heading(stack, how)
+    yield heading(stack, comparison)
     if stack.error:
         yield ""
         yield from block(stack.error, detail.text_chars * 4, "text")
@@ -85,7 +85,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
     yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
     if stack.state:
-        yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
+        yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_UNCHANGED}.")
     if cells := policies(stack):
         yield from ("", f"Policies: {prose(cells, detail.text_chars)}")
 
@@ -178,14 +178,14 @@ def _is_listed(each: Resource, stack: Stack, detail: Detail) -> bool:
 
 def _resource(each: Resource, detail: Detail) -> Iterator[str]:
     unclear = ", may be a replacement" if each.may_replace else ""
-    yield f"@@ {_happens(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}){unclear} @@"
+    yield f"@@ {_consequence(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}){unclear} @@"
     if each.moved_from:
         yield f"! {_line(_name_in(each.moved_from), _NAME_CHARS)} → {_line(each.name, _NAME_CHARS)}"
     for changed in each.properties[: detail.properties]:
         yield from _difference(changed, detail)
 
 
-def _happens(each: Resource) -> str:
+def _consequence(each: Resource) -> str:
     if each.moved_from:
         return "moved" if each.operation == Operation.SAME else f"moved and {OPERATION_TEXTS[each.operation]}"
     return OPERATION_TEXTS[each.operation]

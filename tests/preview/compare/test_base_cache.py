@@ -99,13 +99,13 @@ def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_cache_entry_is_removed_and_reported(tmp_path: Path, damage: Callable[[Path], object]) -> None:
-    kept, said = cached(tmp_path), list[str]()
+    kept, messages = cached(tmp_path), list[str]()
     made = world(tmp_path / "world")
     kept.save(made, print)
     assert kept.folder is not None
     damage(kept.folder)
-    assert not kept.restore_into(tmp_path / "new", said.append)
-    assert said == ["the cache is damaged, so the base is deployed again"]
+    assert not kept.restore_into(tmp_path / "new", messages.append)
+    assert messages == ["the cache is damaged, so the base is deployed again"]
     assert not (tmp_path / "new").exists()
     kept.save(made, print)
     assert kept.restore_into(tmp_path / "new", print)
@@ -133,11 +133,11 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
 
 def test_a_cache_that_cannot_be_written_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said: list[str] = []
+    messages: list[str] = []
     CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").save(
-        world(tmp_path / "world"), said.append
+        world(tmp_path / "world"), messages.append
     )
-    assert said == ["the base cannot be saved in the cache: Not a directory"]
+    assert messages == ["the base cannot be saved in the cache: Not a directory"]
 
 
 def saved(tmp_path: Path) -> Snapshot:

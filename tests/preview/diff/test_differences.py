@@ -30,8 +30,8 @@ def opened(value: Any) -> Any:
         return {key: opened(part) for key, part in value.items()}
     if isinstance(value, list):
         return [opened(part) for part in value]
-    said = as_json(value)
-    return value if said is None else {"a text of JSON": opened(said)}
+    written = as_json(value)
+    return value if written is None else {"a text of JSON": opened(written)}
 
 
 def written(value: Any) -> str:

@@ -20,8 +20,8 @@ VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
 def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
     """Return the resource of a step whose type the sandbox knows only by its shape."""
     kind = urn.split("::")[2]
-    said = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
-    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[said]).resources
+    diagnostic = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
+    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[diagnostic]).resources
     return found
 
 

@@ -17,7 +17,7 @@ def finished(folder: Path, out: str = "", err: str = "", exceeded_limit: str = "
 
 
 @pytest.mark.parametrize(
-    ("out", "err", "exceeded_limit", "said"),
+    ("out", "err", "exceeded_limit", "expected"),
     [
         ("", "error: no", "", "error: no"),
         ("Diagnostics: why", "made the stack", "", "Diagnostics: why\nmade the stack"),
@@ -26,9 +26,9 @@ def finished(folder: Path, out: str = "", err: str = "", exceeded_limit: str = "
     ],
 )
 def test_it_is_the_limit_and_what_was_printed(
-    tmp_path: Path, out: str, err: str, exceeded_limit: str, said: str
+    tmp_path: Path, out: str, err: str, exceeded_limit: str, expected: str
 ) -> None:
-    assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == said
+    assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == expected
 
 
 def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path: Path) -> None:
@@ -59,12 +59,12 @@ def test_the_steps_before_the_errors_of_an_up_are_left_out(tmp_path: Path, after
 
 
 @pytest.mark.parametrize(
-    "said", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
+    "network_error", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
 )
-def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, said: str) -> None:
-    text = f"OSError: [Errno -3] {said}"
-    told = failure(finished(tmp_path, err=text), tmp_path)
-    assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"
+def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, network_error: str) -> None:
+    text = f"OSError: [Errno -3] {network_error}"
+    message = failure(finished(tmp_path, err=text), tmp_path)
+    assert message == f"{text}\n  hint: the program has no network here; --with-network gives it one"
     assert failure(finished(tmp_path, err=text), tmp_path, isolated=False) == text
 
 
@@ -104,8 +104,8 @@ Diagnostics:
 
 def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
     """Pulumi's language host interrupts the program after a resource has failed, and Python prints a traceback."""
-    said = failure(finished(tmp_path, INTERRUPTED), tmp_path)
-    assert [line for line in said.splitlines() if line] == [
+    message = failure(finished(tmp_path, INTERRUPTED), tmp_path)
+    assert [line for line in message.splitlines() if line] == [
         "pulumi:pulumi:Stack (p-dev):",
         "  error: update failed",
         "a:b:C (c):",
@@ -119,5 +119,5 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_missing_package_gets_a_hint_about_the_environment(tmp_path: Path, isolated: bool) -> None:
-    said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
-    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is isolated
+    message = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
+    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in message) is isolated

@@ -59,7 +59,7 @@ def ask(folder: Path, line: str) -> str:
 
 def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
-    assert not packages.wants_others(folder)
+    assert not packages.why_own_packages(folder)
     packages.provide_environment(folder)
     assert ask(folder, "import mine, installed, other; print(mine.SIDE)") == "side"
     assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
@@ -80,7 +80,7 @@ def test_an_environment_can_be_created_twice(checkout: Path) -> None:
 
 def test_another_lock_wants_other_packages(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
-    wanted = packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
+    wanted = packages.why_own_packages(side(checkout, requirements_txt="pulumi==3.273.0\n"))
     assert wanted == "its lock differs from the checkout's"
 
 
@@ -100,7 +100,7 @@ def test_a_lock_that_is_checked_out_but_was_not_installed_wants_other_packages(
     installed(checkout.parent / "elsewhere", "other_package", "1.0rc1")
     (checkout.parent / "elsewhere" / "half-1.dist-info").mkdir()
     (checkout / "requirements.txt").write_text(lock)
-    wanted = Packages(checkout, checkout).wants_others(side(checkout, requirements_txt=lock))
+    wanted = Packages(checkout, checkout).why_own_packages(side(checkout, requirements_txt=lock))
     assert wanted == (f"the checkout's environment lacks {lacks}" if lacks else "")
 
 
@@ -287,7 +287,7 @@ def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str
         PROJECT.replace(".venv", '"a\\x01b"')
     )
     with pytest.raises(PackagesError) as caught:
-        Packages(checkout, checkout).refuse_names(folder)
+        Packages(checkout, checkout).check_environment_names(folder)
     assert str(caught.value) == (
         "Pulumi.yaml: virtualenv has a control character\n  got: a\\u0001b\n"
         "  expected: a folder in the repository, such as .venv"

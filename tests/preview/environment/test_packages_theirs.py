@@ -17,7 +17,7 @@ OURS = r"^\.venv: is part of the repository, so its code is not trusted"
 def test_an_environment_is_checked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
     run_git(checkout, "add", ".venv/pyvenv.cfg")
     with pytest.raises(PackagesError, match=OURS):
-        Packages(checkout, checkout).wants_others(side(checkout))
+        Packages(checkout, checkout).why_own_packages(side(checkout))
 
 
 def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811

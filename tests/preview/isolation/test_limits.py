@@ -144,10 +144,10 @@ def test_a_file_that_is_too_large_is_not_copied_and_exceeds_a_limit(tmp_path: Pa
     with (tmp_path / "events").open("wb") as file:
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
-    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", max_mib=2)
     assert (found.exceeded_limit, copy.stat().st_size) == ("the program left a file of more than 2 MiB: events", 0)
     (tmp_path / "events").write_bytes(b"x" * 2 * 1024**2)
-    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", max_mib=2)
     assert (found, copy.stat().st_size) == (done, 2 * 1024**2)
 
 

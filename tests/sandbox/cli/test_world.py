@@ -83,7 +83,7 @@ def test_a_name_nothing_has_is_answered_with_what_was_meant(world: World) -> Non
     assert "hint: the world is empty" in run("show", "zzz", code=1).output
 
 
-def test_a_name_that_several_have_must_be_told_apart(world: World) -> None:
+def test_a_name_of_several_resources_is_refused_as_ambiguous(world: World) -> None:
     world.insert(Record(VM, "zones/b/check", "check"))
     output = run("remove", "check", code=1).output
     assert f"{VM}/zones/a/check" in output

@@ -86,9 +86,9 @@ MAYBE = "is updated or replaced: the sandbox does not know which of its properti
 
 
 def test_an_update_that_may_be_a_replacement_is_a_danger_for_what_holds_data() -> None:
-    [told] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
+    [danger] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
     text = f"Instance x {MAYBE}; a replacement loses what is in it"
-    assert told == ("loses-data", f"{text}; because of deletionProtection, the cloud refuses the deletion")
+    assert danger == ("loses-data", f"{text}; because of deletionProtection, the cloud refuses the deletion")
     assert [rule for rule, _ in unclear("aws:dynamodb/table:Table")] == ["loses-data"]
 
 
@@ -101,9 +101,9 @@ def test_an_update_that_may_be_a_replacement_is_a_warning_for_what_holds_none_or
 
 def test_a_resource_that_loses_retain_on_delete_is_reported() -> None:
     before, after = (state(BUCKET, retained=each) for each in (True, False))
-    [told] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
-    assert told.rule == "protected"
-    assert told.text == "Bucket x loses retain_on_delete: a later change that removes it also deletes it in the cloud"
+    [danger] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
+    assert danger.rule == "protected"
+    assert danger.text == "Bucket x loses retain_on_delete: a later change that removes it also deletes it in the cloud"
     assert find({after.urn: after}, {before.urn: before}, [resource(BUCKET, SAME)]) == []
 
 

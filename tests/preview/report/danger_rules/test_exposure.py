@@ -108,8 +108,8 @@ each_case = pytest.mark.parametrize(("type_", "public", "private", "text"), CASE
 def test_a_resource_that_becomes_public_is_reported(type_: str, public: Any, private: Any, text: str) -> None:
     expected = [f"public: {type_.rpartition(':')[2]} x{text}"]
     for operation in (UPDATE, REPLACE):
-        told = texts(found(type_, operation, private, public))
-        assert [text for text in told if text.startswith("public: ")] == expected
+        dangers = texts(found(type_, operation, private, public))
+        assert [text for text in dangers if text.startswith("public: ")] == expected
     assert texts(found(type_, CREATE, after=public)) == expected
 
 
