@@ -49,7 +49,8 @@ OPERATIONS = [
 ]
 # The schemas of answers that an operation does not list, such as 404.
 ERROR = "#/components/schemas/basic-error"
-KEPT = {
+# The keys of a schema that are copied.
+KEPT_KEYS = {
     "$ref", "additionalProperties", "allOf", "anyOf", "enum", "format", "items", "nullable", "oneOf", "properties",
     "required", "type",
 }  # fmt: skip
@@ -60,15 +61,15 @@ def extract(description: dict[str, Any]) -> dict[str, Any]:
     answers: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         method, path = operation.split()
-        found = description["paths"][path][method.lower()]["responses"]
-        answers[operation] = {status: schema(description, answer) for status, answer in sorted(found.items())}
+        responses = description["paths"][path][method.lower()]["responses"]
+        answers[operation] = {status: schema(description, answer) for status, answer in sorted(responses.items())}
     schemas: dict[str, Any] = {}
-    open_names = list(names([answers, {"$ref": ERROR}]))
-    while open_names:
-        name = open_names.pop()
+    pending = list(referenced_schemas([answers, {"$ref": ERROR}]))
+    while pending:
+        name = pending.pop()
         if name not in schemas:
             schemas[name] = trimmed(description["components"]["schemas"][name])
-            open_names.extend(names(schemas[name]))
+            pending.extend(referenced_schemas(schemas[name]))
     version = description["info"]["version"]
     return {
         "source": f"@octokit/openapi {version}, generated/api.github.com.json (MIT, see LICENSE)",
@@ -85,11 +86,11 @@ def schema(description: dict[str, Any], answer: dict[str, Any]) -> Any:
     return trimmed(content["schema"]) if content else None
 
 
-def trimmed(one: Any) -> Any:
+def trimmed(value: Any) -> Any:
     """Return a schema without descriptions and examples."""
-    if not isinstance(one, dict):
-        return one
-    kept = {key: value for key, value in one.items() if key in KEPT}
+    if not isinstance(value, dict):
+        return value
+    kept = {key: each for key, each in value.items() if key in KEPT_KEYS}
     for key in ("allOf", "anyOf", "oneOf"):
         if key in kept:
             kept[key] = [trimmed(each) for each in kept[key]]
@@ -101,19 +102,19 @@ def trimmed(one: Any) -> Any:
     return kept
 
 
-def names(value: Any) -> Iterator[str]:
-    """Return the names of the schemas that a value refers to."""
+def referenced_schemas(value: Any) -> Iterator[str]:
+    """Yield the names of the schemas that a value refers to."""
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"].rpartition("/")[2]
         for each in value.values():
-            yield from names(each)
+            yield from referenced_schemas(each)
     elif isinstance(value, list):
         for each in value:
-            yield from names(each)
+            yield from referenced_schemas(each)
 
 
-def text(archive: tarfile.TarFile, name: str) -> str:
+def read_text(archive: tarfile.TarFile, name: str) -> str:
     """Return the content of a file in the package. Raise KeyError if the package does not have it."""
     file = archive.extractfile(name)
     return file.read().decode() if file else ""
@@ -121,9 +122,9 @@ def text(archive: tarfile.TarFile, name: str) -> str:
 
 def main(package: str) -> None:
     with tarfile.open(package) as archive:
-        found = extract(json.loads(text(archive, SOURCE)))
-        (FOLDER / "api.github.com.json").write_text(json.dumps(found, indent=1) + "\n")
-        (FOLDER / "LICENSE").write_text(text(archive, "package/LICENSE"))
+        extracted = extract(json.loads(read_text(archive, SOURCE)))
+        (FOLDER / "api.github.com.json").write_text(json.dumps(extracted, indent=1) + "\n")
+        (FOLDER / "LICENSE").write_text(read_text(archive, "package/LICENSE"))
 
 
 if __name__ == "__main__":

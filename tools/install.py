@@ -68,11 +68,11 @@ def started(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
     arguments = [str(argument) for argument in command]
     delayed: list[int] = []
     # A Ctrl-C before Popen returns would leave the process running, so it is handled after Popen.
-    usual = signal.signal(signal.SIGINT, lambda number, _frame: delayed.append(number))
+    previous_handler = signal.signal(signal.SIGINT, lambda number, _frame: delayed.append(number))
     try:
         with subprocess.Popen(arguments, cwd=ROOT, text=True, start_new_session=True, **options) as process:
             try:
-                signal.signal(signal.SIGINT, usual)
+                signal.signal(signal.SIGINT, previous_handler)
                 if delayed:
                     raise KeyboardInterrupt
                 yield process
@@ -82,7 +82,7 @@ def started(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
                 process.wait(timeout=30)
                 raise
     finally:
-        signal.signal(signal.SIGINT, usual)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def sync(python: Path, lock: Path) -> None:
@@ -91,23 +91,27 @@ def sync(python: Path, lock: Path) -> None:
     On a terminal, one line shows what uv does now. The earlier lines are printed only if uv fails.
     """
     command = [str(UV), "pip", "sync", "--require-hashes", "--python", str(python), str(lock)]
-    live = sys.stdout.isatty()
+    on_terminal = sys.stdout.isatty()
     lines = []
     with started(command, stderr=subprocess.PIPE) as process:
         for line in process.stderr or ():
             if not line.startswith((" + ", " - ", "Using Python")):
                 lines.append(f"  {line.rstrip()}")
-                print(f"\r\033[K{lines[-1][:79]}" if live else lines[-1], end="" if live else "\n", flush=True)
-    if live:
+                print(
+                    f"\r\033[K{lines[-1][:79]}" if on_terminal else lines[-1],
+                    end="" if on_terminal else "\n",
+                    flush=True,
+                )
+    if on_terminal:
         print("\r\033[K", end="", flush=True)
     if process.returncode:
-        if live:
+        if on_terminal:
             print("\n".join(lines), flush=True)
         raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def fingerprint(*parts: str | Path) -> str:
-    """Return a digest of the files and words from which an environment was created."""
+    """Return a digest of the files and texts from which an environment was created."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())
@@ -127,7 +131,7 @@ def installer_lock() -> Iterator[None]:
         yield
 
 
-def fresh_folder(folder: Path, reason: str = "was created from another lock, folder or Python") -> None:
+def remove_outdated(folder: Path, reason: str = "was created from another lock, folder or Python") -> None:
     """Remove an environment that has to be created again, and print the reason."""
     if folder.is_symlink():
         # The target may belong to another checkout.
@@ -160,8 +164,8 @@ def install_uv() -> None:
     stamp, expected_stamp = folder / STAMP, fingerprint(lock, sys.version)
     if stamp.is_file() and stamp.read_text() == expected_stamp:
         return
-    fresh_folder(folder)
-    log("the installer, uv, into .tools")
+    remove_outdated(folder)
+    log("installing uv, which installs everything else, into .tools")
     make_environment(folder)
     run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--require-hashes", "-r", lock)  # fmt: skip
@@ -191,7 +195,7 @@ def install_torch(python: Path, lock: Path) -> None:
             return
         reason = next((line for line in errors.splitlines() if "cause:" in line or "error" in line), "no answer")
         log(f"PyTorch's own index cannot be used ({reason.strip()}); installing the default build instead")
-    log("torch from its lock: about 2 GB to download without a cache, 5 GB on disk")
+    log("installing torch from its lock: about 2 GB to download without a cache, 5 GB on disk")
     sync(python, lock)
 
 
@@ -215,23 +219,25 @@ def install(name: str) -> None:
     folder_name, lock_name, with_project = ENVIRONMENTS[name]
     folder, lock = ROOT / folder_name, ROOT / lock_name
     stamp = folder / STAMP
-    done = stamp.read_text() if stamp.is_file() else ""
+    found_stamp = stamp.read_text() if stamp.is_file() else ""
     # If the machine got a driver after the installation, the CPU build would fail every check.
     cpu_build = name == "torch" and (folder / CPU_BUILD).exists() and has_gpu()
-    if name == "torch" and done:
+    if name == "torch" and found_stamp:
         write_smoke_command(folder)
     # The dev environment has all packages of runtime, so `make up` after `make test` installs nothing.
-    if (done == expected_stamp(name) and not cpu_build) or (name == "runtime" and done == expected_stamp("dev")):
+    if (found_stamp == expected_stamp(name) and not cpu_build) or (
+        name == "runtime" and found_stamp == expected_stamp("dev")
+    ):
         return
     install_uv()
     if cpu_build:
-        fresh_folder(folder, "has the CPU build of torch, and this machine has a GPU now")
-    elif name == "dev" and done == expected_stamp("runtime"):
-        fresh_folder(folder, "has no test tools")
+        remove_outdated(folder, "has the CPU build of torch, and this machine has a GPU now")
+    elif name == "dev" and found_stamp == expected_stamp("runtime"):
+        remove_outdated(folder, "has no test tools")
     else:
-        fresh_folder(folder)
+        remove_outdated(folder)
     began = time.monotonic()
-    log(f"{lock_name} into {folder_name}")
+    log(f"installing {lock_name} into {folder_name}")
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)
     python = folder / "bin" / "python"
     if name == "torch":

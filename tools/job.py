@@ -51,18 +51,19 @@ _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
 # Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
 _FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
-# Another queued job gets its machine within this time, as the manager passes each second.
-_REST_SEC = 5
+# The manager is ended after this time without a machine. It looks for jobs each second, so another queued job gets its
+# machine before.
+_IDLE_SEC = 5
 
 
 class Terminal:
-    """The lines on the terminal: the seconds since the start, the event, and one sentence."""
+    """Prints lines with the seconds since the start, an event, and one sentence."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
 
-    def line(self, what: str, text: str) -> None:
-        print(f"{time.monotonic() - self._began:6.1f} s  {what:10} {text}", flush=True)
+    def line(self, event: str, text: str) -> None:
+        print(f"{time.monotonic() - self._began:6.1f} s  {event:10} {text}", flush=True)
 
 
 def main() -> int:
@@ -78,18 +79,18 @@ def main() -> int:
         workspace = Workspace.find()
         if (process := serving_process(workspace)) is not None:
             labels = labels_of(workspace.root / _FOLDER / _CONFIGURATION, options.pool)
-            print(f"make job: {served_already(process, options.repository, labels)}", file=sys.stderr)
+            print(f"make job: {already_served(process, options.repository, labels)}", file=sys.stderr)
             return 1
         # Run this program again with the servers of the sandbox and their environment.
-        given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
-        served = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given])
+        command = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
+        servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *command])
         while True:
             try:
-                return served.wait()
+                return servers.wait()
             except KeyboardInterrupt:
                 continue  # the terminal also sends Ctrl-C to the job's process, which ends everything
     try:
-        return follow(options.stack, options.pool, options.repository, options.run or [SCRIPT])
+        return run_job(options.stack, options.pool, options.repository, options.run or [SCRIPT])
     except Problem as problem:
         print(f"make job: {problem}", file=sys.stderr)
         return 1
@@ -104,26 +105,27 @@ def labels_of(configuration: Path, pool: str) -> str:
     return next((",".join(each["labels"]) for each in pools if each["name"] == pool), "A,B")
 
 
-def served_already(process: str, repository: str, labels: str) -> str:
-    """Return the message of a second `make job`: the manager of the first one takes any job."""
-    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
+def already_served(process: str, repository: str, labels: str) -> str:
+    """Return the error message of a second `make job`. The manager of the first one takes any job."""
+    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
-        f"  hint: the manager of a `make job` that runs takes more jobs: {queue}"
+        f"  hint: queue another job for the manager of the running `make job`: {command}"
     )
 
 
-def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
+def why_not_allowed(world: World, owner: str, repository: str, group_name: str) -> str:
     """Return the reason why no runner of the group takes a job of the repository; empty if one does."""
     actions = Actions(world, Repositories(world))
-    found = next((each for each in actions.groups(owner) if each.outputs["name"] == group), None)
-    if found is None or found.outputs.get("visibility") != "selected":
+    group = next((each for each in actions.groups(owner) if each.outputs["name"] == group_name), None)
+    if group is None or group.outputs.get("visibility") != "selected":
         return ""
-    names = [each.name for each in actions.repositories_of_group(owner, int(found.id))]
+    names = [each.name for each in actions.repositories_of_group(owner, int(group.id))]
     if repository.rpartition("/")[2] in names:
         return ""
     return (
-        f"the repository may not use the runner group {group}, so its job would wait for ever\n  got: {repository}\n"
+        f"the repository may not use the runner group {group_name}, so its job would wait forever\n"
+        f"  got: {repository}\n"
         f"  expected: one of {', '.join(names)}\n  hint: gpu-ci:github.runnerGroup.repositories names them"
     )
 
@@ -138,11 +140,11 @@ class Problem(Exception):  # noqa: N818 - its text is printed for the user
     """The job cannot be started or followed. The text has the reason."""
 
 
-def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
+def run_job(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     """Queue a job, run a manager until the job and its machine have ended, and print each step."""
     config = configuration(stack)
-    wanted = next((each for each in config["pools"] if each["name"] == pool), None)
-    if wanted is None:
+    pool_config = next((each for each in config["pools"] if each["name"] == pool), None)
+    if pool_config is None:
         names = ", ".join(each["name"] for each in config["pools"])
         hint = "pools on Kubernetes and Cloud Build need no manager"
         raise Problem(f"no such pool on Compute Engine\n  got: {pool}\n  expected: one of {names}\n  hint: {hint}")
@@ -155,17 +157,17 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
     terminal = Terminal()
     owner = str(config["github"]["owner"])
-    if refused := may_not_use(world, owner, repository, str(wanted["runnerGroup"])):
+    if reason := why_not_allowed(world, owner, repository, str(pool_config["runnerGroup"])):
         world.close()
-        raise Problem(refused)
-    labels = ",".join(wanted["labels"])
+        raise Problem(reason)
+    labels = ",".join(pool_config["labels"])
     steps = [argument for script in scripts for argument in ("--run", script)]
     job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
     print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
     explain = explain_command(job["html_url"], folder)
     try:
-        with_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
+        run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
     except KeyboardInterrupt:
         with contextlib.suppress(Problem):  # the job may have ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
@@ -182,7 +184,7 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     return 0 if ended["conclusion"] == "success" else 1
 
 
-def with_manager(
+def run_manager(
     folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = ""
 ) -> None:
     """Run the manager until it is idle, or until the job has ended and no machine is left.
@@ -200,19 +202,19 @@ def with_manager(
     reader = threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True)
     reader.start()
     machines = Machines(world, terminal, pools, job, explain)
-    busy = time.monotonic()
-    until = busy + _LIMIT_SEC
+    last_busy = time.monotonic()
+    deadline = last_busy + _LIMIT_SEC
     try:
         while process.poll() is None or not lines.empty():
             for event in events(lines):
                 machines.handle(event)
             machines.read_serial_ports()
             ended = has_ended(world, job)
-            if not ended or machines.left():
-                busy = time.monotonic()
-            if time.monotonic() > busy + _REST_SEC:
+            if not ended or machines.any_left():
+                last_busy = time.monotonic()
+            if time.monotonic() > last_busy + _IDLE_SEC:
                 break
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 if ended:
                     terminal.line("stopped", f"the manager, which has machines for other jobs after {_LIMIT_SEC} s")
                     break
@@ -221,7 +223,7 @@ def with_manager(
     finally:
         process.terminate()
         code = process.wait()
-        reader.join(_REST_SEC)
+        reader.join(_IDLE_SEC)
     for event in events(lines):
         machines.handle(event)
     if code not in (0, -15):
@@ -252,18 +254,19 @@ class Machines:
         self._places: dict[str, str] = {}
         self._since: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
-        self._read: dict[str, int] = {}
+        self._printed: dict[str, int] = {}
+        """The number of characters of a machine's serial port that are printed already."""
 
     def handle(self, event: dict[str, str]) -> None:
         """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind in ("insert", "start-machine"):
             # The lines of the earlier boot on the serial port are printed already.
-            found = self._world.find(INSTANCE, name=subject) if kind == "start-machine" else ()
-            self._read[subject] = sum(len(str(record.outputs.get(SERIAL, ""))) for record in found)
+            instances = self._world.find(INSTANCE, name=subject) if kind == "start-machine" else ()
+            self._printed[subject] = sum(len(str(record.outputs.get(SERIAL, ""))) for record in instances)
             self._since[subject], self._places[subject] = time.monotonic(), detail
-            what = "machine" if kind == "insert" else "the machine on standby"
-            self._line("asked", f"{detail}: {what} {subject}")
+            noun = "machine" if kind == "insert" else "the machine on standby"
+            self._line("requested", f"{detail}: {noun} {subject}")
         elif kind == "stop-machine":
             if (since := self._since.pop(subject, None)) is not None:
                 self._seconds[subject] = time.monotonic() - since
@@ -282,11 +285,11 @@ class Machines:
                 self._explain = ""
 
     def _conclusion(self, subject: str) -> str:
-        """Return the conclusion of a line's job; empty if GitHub has none. The manager does not know the conclusion."""
+        """Return GitHub's conclusion of the job in a log line; empty without one. The manager does not know it."""
         record = self._world.get(JOB, _job_id(subject))
         return str(record.outputs["conclusion"] or "") if record else ""
 
-    def left(self) -> bool:
+    def any_left(self) -> bool:
         """Return True if a machine still exists."""
         return any(self._world.find(INSTANCE, name=name) for name in self._since)
 
@@ -295,7 +298,7 @@ class Machines:
         for name in self._since:
             for record in self._world.find(INSTANCE, name=name):
                 text = str(record.outputs.get(SERIAL, ""))
-                new, self._read[name] = text[self._read.get(name, 0) :], len(text)
+                new, self._printed[name] = text[self._printed.get(name, 0) :], len(text)
                 for line in new.splitlines():
                     self._serial(name, line)
 
@@ -340,22 +343,24 @@ def events(lines: queue.Queue[str]) -> Iterator[dict[str, str]]:
 
 def configuration(stack: str) -> dict[str, Any]:
     """Return the configuration of the manager from the outputs of the stack."""
-    done = subprocess.run(
+    finished = subprocess.run(
         [BIN / "pulumi-sandbox", "stack", "output", "manager", "--json", "--stack", stack],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if done.returncode:
-        got = next((line for line in done.stderr.splitlines() if line.startswith("error:")), done.stderr.strip())
+    if finished.returncode:
+        got = next(
+            (line for line in finished.stderr.splitlines() if line.startswith("error:")), finished.stderr.strip()
+        )
         raise Problem(f"the stack {stack} has no output `manager`\n  got: {got}\n  hint: make up STACK={stack}")
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(finished.stdout))
 
 
 def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
     """Run a command of the sandbox, and return its output."""
-    done = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(done.stderr.strip().removeprefix("Error: "))
-    return dict(json.loads(done.stdout)) if json_out else {}
+    finished = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise Problem(finished.stderr.strip().removeprefix("Error: "))
+    return dict(json.loads(finished.stdout)) if json_out else {}
 
 
 if __name__ == "__main__":

@@ -148,29 +148,32 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Yield every change of a file."""
     tree = ast.parse(source)
     counts: Counter[str] = Counter()
-    for inside, field, node, swap in _places(tree, ""):
+    for parent, field, node, replace in _expressions(tree, ""):
         for other in () if file in ONLY_CHOSEN_NUMBERS and isinstance(node, ast.Constant) else _changes(field, node):
-            swap(other)
-            name = f"{file}: {inside or 'module'}: {ast.unparse(node)} -> {ast.unparse(other)}"
+            replace(other)
+            name = f"{file}: {parent or 'module'}: {ast.unparse(node)} -> {ast.unparse(other)}"
             counts[name] += 1
             yield Mutant(file, name if counts[name] == 1 else f"{name} ({counts[name]})", ast.unparse(tree))
-        swap(node)
+        replace(node)
 
 
-def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, str, ast.AST, Callable[[ast.AST], None]]]:
-    """Yield each computed expression: its parent, the field, the expression, and a function that replaces it."""
+def _expressions(node: ast.AST, parent: str) -> Iterator[tuple[str, str, ast.AST, Callable[[ast.AST], None]]]:
+    """Yield each computed expression, with the name of its function or class, its field, and a function to replace it.
+
+    The field is the name that `ast` gives to the expression in its parent node.
+    """
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "format_spec"):
             continue
         if isinstance(value, ast.expr):
-            yield inside, field, value, lambda other, field=field: setattr(node, field, other)  # type: ignore[misc]
-            yield from _places(value, inside)
+            yield parent, field, value, lambda other, field=field: setattr(node, field, other)  # type: ignore[misc]
+            yield from _expressions(value, parent)
         for index, each in enumerate(value if isinstance(value, list) else ()):
             if isinstance(each, ast.expr):
-                yield inside, field, each, lambda other, at=value, index=index: at.__setitem__(index, other)  # type: ignore[misc]
+                yield parent, field, each, lambda other, at=value, index=index: at.__setitem__(index, other)  # type: ignore[misc]
             if isinstance(each, ast.AST):
                 named = isinstance(each, (ast.FunctionDef, ast.ClassDef))
-                yield from _places(each, f"{inside}.{each.name}".lstrip(".") if named else inside)  # type: ignore[attr-defined]
+                yield from _expressions(each, f"{parent}.{each.name}".lstrip(".") if named else parent)  # type: ignore[attr-defined]
 
 
 def _changes(field: str, node: ast.AST) -> Iterator[ast.expr]:
@@ -190,8 +193,8 @@ def _changes(field: str, node: ast.AST) -> Iterator[ast.expr]:
         yield ast.UnaryOp(ast.Not(), node)
 
 
-class _Calls:
-    """A pytest plugin that keeps the tests which call the code, without those that run the command."""
+class _OnlyCalls:
+    """A pytest plugin that runs only the tests that call the code, and not those that run the command."""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Remove the tests that run the command `gpu-smoke`."""
@@ -224,7 +227,7 @@ def survives(workspace: Path, file: str, quick: bool) -> bool:
     package = package_of(file)
     name = file.removeprefix(package.prefix)
     calls = next(names for path, names in package.calls.items() if name.startswith(path))
-    return _pass(workspace, package, calls, [_Calls()]) and (
+    return _pass(workspace, package, calls, [_OnlyCalls()]) and (
         quick or not package.command or _pass(workspace, package, package.command, [])
     )
 
@@ -232,8 +235,8 @@ def survives(workspace: Path, file: str, quick: bool) -> bool:
 def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list[Any]) -> bool:
     child = os.fork()
     if not child:
-        which = [] if package.slow else ["-m", "not slow"]
-        _test(workspace, [*which, *(f"{package.tests}/{name}.py" for name in names)], plugins)
+        marker = [] if package.slow else ["-m", "not slow"]
+        _test(workspace, [*marker, *(f"{package.tests}/{name}.py" for name in names)], plugins)
     end = time.monotonic() + package.limit_sec
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -286,14 +289,14 @@ def _files(path: str) -> Iterator[tuple[str, Path]]:
         yield f"{package.prefix}{file.relative_to(source)}", file
 
 
-def _once(files: Iterable[str]) -> list[str]:
+def _one_for_each_test_set(files: Iterable[str]) -> list[str]:
     """Return one file for each set of tests."""
-    found = {}
+    file_of = {}
     for name in files:
         package = package_of(name)
-        inside = name.removeprefix(package.prefix)
-        found[package.prefix, next(path for path in package.calls if inside.startswith(path))] = name
-    return list(found.values())
+        relative_path = name.removeprefix(package.prefix)
+        file_of[package.prefix, next(path for path in package.calls if relative_path.startswith(path))] = name
+    return list(file_of.values())
 
 
 def main() -> int:
@@ -306,34 +309,34 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="leave out the tests that run the command")
     args = parser.parse_args()
     files = {name: file for path in args.paths for name, file in _files(path)}
-    found = [m for name, file in files.items() for m in mutants(name, file.read_text(encoding="utf-8"))]
+    changes = [m for name, file in files.items() for m in mutants(name, file.read_text(encoding="utf-8"))]
     explained: dict[str, str] = json.loads(EXPLAINED.read_text(encoding="utf-8"))
     # The same examples for every change, and no deadline, so that no test fails because the machine is busy.
     settings.register_profile("mutations", deadline=None, derandomize=True, database=None, max_examples=25)
     settings.load_profile("mutations")
     survivors = set()
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        whole = copy_packages(Path(folder, "whole"))
+        unchanged = copy_packages(Path(folder, "unchanged"))
         packages = [] if args.quick else {package_of(path).source: package_of(path) for path in files}.values()
-        calls = all(survives(whole, path, quick=True) for path in _once(files))
-        if not calls or not all(_pass(whole, each, each.command, []) for each in packages if each.command):
+        calls_pass = all(survives(unchanged, path, quick=True) for path in _one_for_each_test_set(files))
+        if not calls_pass or not all(_pass(unchanged, each, each.command, []) for each in packages if each.command):
             sys.exit("mutations: the tests fail without any change")
         # Processes instead of threads: each forks for every change, and a fork of a process with threads may never end.
         with get_context("fork").Pool(args.jobs, _begin, (Path(folder), args.quick)) as pool:
-            for number, (mutant, survived) in enumerate(zip(found, pool.imap(_run, found), strict=True), 1):
+            for number, (mutant, survived) in enumerate(zip(changes, pool.imap(_run, changes), strict=True), 1):
                 if survived:
                     survivors.add(mutant.name)
-                    print(f"{number} of {len(found)}: survives: {mutant.name}", flush=True)
+                    print(f"{number} of {len(changes)}: survives: {mutant.name}", flush=True)
     new = [name for name in sorted(survivors) if name not in explained]
-    dead = [name for name in explained if name not in survivors and name.partition(": ")[0] in files]
+    outdated = [name for name in explained if name not in survivors and name.partition(": ")[0] in files]
     print(
-        f"{len(found)} changes of {len(files)} files: {len(found) - len(survivors)} detected by a test, "
+        f"{len(changes)} changes of {len(files)} files: {len(changes) - len(survivors)} detected by a test, "
         f"{len(survivors)} survive,"
     )
     print(f"{len(survivors) - len(new)} of them explained in tools/mutations.json")
-    for title, names in (("not explained", new), ("explained, but detected by a test or no longer made", dead)):
+    for title, names in (("not explained", new), ("explained, but detected by a test or no longer made", outdated)):
         print(*(f"{title}: {name}" for name in names), sep="\n", end="\n" if names else "")
-    return 1 if new or dead else 0
+    return 1 if new or outdated else 0
 
 
 if __name__ == "__main__":

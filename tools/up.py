@@ -28,9 +28,9 @@ from tools.install import ROOT
 SANDBOX = ROOT / ".venv" / "bin" / "pulumi-sandbox"
 FLAGS = ("--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress")
 OTHERS = "others"
-"""The row of resources that belong to no pool."""
+"""The name of the row for resources that belong to no pool."""
 _COLOR = re.compile(r"<\{%[^%]*%\}>")
-_DONE = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted", "same": "unchanged"}
+_RESULTS = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted", "same": "unchanged"}
 
 
 class Rows:
@@ -63,14 +63,14 @@ class Rows:
             del self._current[pool]
         if kind == "resOpFailedEvent":
             self._done[pool]["failed"] += 1
-        elif operation in _DONE:
-            self._done[pool][_DONE[operation]] += 1
+        elif operation in _RESULTS:
+            self._done[pool][_RESULTS[operation]] += 1
 
     def text(self, *, ended: bool = False) -> Text:
         width = max(map(len, self._done))
         lines = []
         for name, done in self._done.items():
-            counts = ", ".join(f"{number} {what}" for what, number in done.items()) or "waits"
+            counts = ", ".join(f"{number} {result}" for result, number in done.items()) or "waits"
             current = "" if ended or name not in self._current else f"; now: {self._current[name]}"
             lines.append(f"{name:<{width}}  {counts}{current}")
         return Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
@@ -78,10 +78,11 @@ class Rows:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code of the sandbox."""
-    stack, *given = arguments
+    stack, *engine_arguments = arguments
     command = [str(SANDBOX), "up", "--stack", stack, *FLAGS]
-    if given or not sys.stdout.isatty():
-        os.execv(command[0], [*command, *(each for each in given if each != "-v")])  # noqa: S606
+    if engine_arguments or not sys.stdout.isatty():
+        # `-v` only selects the engine's own output, so it is not passed on.
+        os.execv(command[0], [*command, *(each for each in engine_arguments if each != "-v")])  # noqa: S606
     (folder := ROOT / ".sandbox").mkdir(exist_ok=True)
     log, began = folder / f"up-{stack}.log", time.monotonic()
     # The terminal also sends Ctrl-C to the engine. The engine then ends cleanly, and this program waits for it.
@@ -110,8 +111,8 @@ def _run(command: list[str], log: Path, events: Path, rows: Rows) -> int:
         rest = ""
         while True:
             ended = process.poll() is not None  # before the read, so that the last events are read
-            *whole, rest = (rest + lines.read()).split("\n")
-            for line in whole:
+            *complete, rest = (rest + lines.read()).split("\n")
+            for line in complete:
                 rows.add(json.loads(line))
             live.update(rows.text(ended=ended))
             if ended:

@@ -21,7 +21,7 @@ _PACKAGE = "package/package.json"
 
 
 def extract(documents: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the distinct examples of each of EVENTS, from the package's files by name."""
+    """Return the distinct examples of each of EVENTS. `documents` has the package's files by their names."""
     found: dict[str, dict[str, dict[str, Any]]] = {event: {} for event in EVENTS}
     for _, described in sorted(documents.items()):
         for event in described:

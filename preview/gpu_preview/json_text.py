@@ -21,7 +21,7 @@ MAX_VALUES = 1_000_000
 _BEFORE_VALUES = ("{", "[", ",")
 # The memory that Python needs for the text of a file. Python uses one, two or four bytes for each character; the widest
 # character decides. The values need about the same again. The digest of 100 pools is 103 MiB of ASCII.
-MOST_MIB = 256.0
+MAX_MIB = 256.0
 _FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -61,13 +61,13 @@ def read_file(path: Path) -> Any:
 
 
 def _text(path: Path) -> str:
-    most = int(MOST_MIB * 1024**2)
+    most = int(MAX_MIB * 1024**2)
     with path.open("rb") as file:
         content = file.read(most + 1)
     # Bytes that are not UTF-8 become U+FFFD, which takes two bytes.
     width = 1 if content.isascii() else 4 if _FOUR_BYTES.search(content) else 2
     if len(content) * width > most:
-        raise TooMuchError(f"its text takes more than {MOST_MIB:g} MiB of memory")
+        raise TooMuchError(f"its text takes more than {MAX_MIB:g} MiB of memory")
     return content.decode(errors="replace")
 
 

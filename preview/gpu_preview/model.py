@@ -1,7 +1,7 @@
 """The data model of a report. The Markdown, HTML, annotation and JSON forms are all made from it.
 
 It contains no secrets: values are strings that are safe to print (values.py). docs/preview-report.schema.json is
-generated from these models. `version` changes with a field that a reader of an older report would need.
+generated from these models. `version` changes if a program that reads today's reports has to be changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 # Our own bounds, far above any real stack. They limit the numbers that a forged report can contain.
-_MOST = 10**9
-_MOST_USD = 1e12
+_MAX_NUMBER = 10**9
+_MAX_USD = 1e12
 
 
 class Model(BaseModel):
@@ -89,12 +89,12 @@ class Resource(Model):
 class Counts(Model):
     """The number of resources for each operation, without the root stack resource."""
 
-    create: int = Field(default=0, ge=0, le=_MOST)
-    update: int = Field(default=0, ge=0, le=_MOST)
-    replace: int = Field(default=0, ge=0, le=_MOST)
-    delete: int = Field(default=0, ge=0, le=_MOST)
-    same: int = Field(default=0, ge=0, le=_MOST)
-    moved: int = Field(default=0, ge=0, le=_MOST)
+    create: int = Field(default=0, ge=0, le=_MAX_NUMBER)
+    update: int = Field(default=0, ge=0, le=_MAX_NUMBER)
+    replace: int = Field(default=0, ge=0, le=_MAX_NUMBER)
+    delete: int = Field(default=0, ge=0, le=_MAX_NUMBER)
+    same: int = Field(default=0, ge=0, le=_MAX_NUMBER)
+    moved: int = Field(default=0, ge=0, le=_MAX_NUMBER)
     """The resources with a new URN; each is also counted by its operation."""
     may_replace: int = 0
     """The updates that may be replacements; each is also counted in `update`."""
@@ -115,8 +115,8 @@ class Place(Model):
     """A location in the files of the head; lines count from 1."""
 
     file: str
-    line: int = Field(ge=1, le=_MOST)
-    end_line: int = Field(ge=1, le=_MOST)
+    line: int = Field(ge=1, le=_MAX_NUMBER)
+    end_line: int = Field(ge=1, le=_MAX_NUMBER)
 
 
 class Severity(StrEnum):
@@ -154,9 +154,9 @@ class Violation(Model):
 class Amount(Model):
     """Costs in USD. None: the price is unknown. `at_least`: only some of the prices are known."""
 
-    at_rest_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
-    at_max_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
-    worst_month_usd: float | None = Field(default=None, ge=0, le=_MOST_USD)
+    at_rest_usd_per_hour: float | None = Field(default=None, ge=0, le=_MAX_USD)
+    at_max_usd_per_hour: float | None = Field(default=None, ge=0, le=_MAX_USD)
+    worst_month_usd: float | None = Field(default=None, ge=0, le=_MAX_USD)
     at_least: bool = False
 
 
@@ -215,7 +215,7 @@ class Stack(Model):
     """A sentence on the policy packs that ran, or why none ran."""
     cost: Cost | None = None
     """None if no stack file with pools could be read."""
-    seconds: float = Field(default=0.0, ge=0, le=_MOST)
+    seconds: float = Field(default=0.0, ge=0, le=_MAX_NUMBER)
 
     @property
     def changed(self) -> tuple[Resource, ...]:

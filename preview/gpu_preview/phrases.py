@@ -12,7 +12,7 @@ from .model import Amount, Counts, Finding, Operation, Report, Resource, Severit
 
 NO_PACK = "no policy pack was given"
 
-SECRETS_TAKEN = "assuming that its secrets are unchanged"
+SECRETS_UNCHANGED = "assuming that its secrets are unchanged"
 """The limit of a comparison with an exported state."""
 
 NOT_IN_COSTS = f"These amounts do not include {' and '.join(NOT_INCLUDED)}."
@@ -29,7 +29,7 @@ KEEPS_JOBS = "keeps-jobs"
 """The rule of a finding that lists changes that interrupt no job. The comment command does not import the rules."""
 
 # From the worst to the least severe operation, as in the sentences that count them.
-DONE = {
+OPERATION_TEXTS = {
     Operation.REPLACE: "replaced",
     Operation.DELETE: "deleted",
     Operation.CREATE: "created",
@@ -37,7 +37,7 @@ DONE = {
     Operation.SAME: "unchanged",
 }
 _SENTENCE_ENDS = (".", "!", "?", "…")
-HOW = {
+COMPARISON_TEXTS = {
     "base": "compared with the base, deployed offline",
     "state": "compared with the exported state of each stack",
     "credentials": "previewed with credentials",
@@ -52,20 +52,23 @@ def number(count: int, one: str, many: str = "") -> str:
 
 def counted(counts: Counts) -> str:
     """Return all counts above zero, such as `1 replaced, 2 updated, 66 unchanged`."""
-    parts = [(getattr(counts, operation.value), word) for operation, word in DONE.items()]
+    parts = [(getattr(counts, operation.value), word) for operation, word in OPERATION_TEXTS.items()]
     parts.insert(-1, (counts.moved, "moved"))
     texts = {word: f"{count:,} {word}" for count, word in parts if count}
     if counts.may_replace and counts.update:
         verb = "may be a replacement" if counts.may_replace == 1 else "may be replacements"
-        texts[DONE[Operation.UPDATE]] += f" ({counts.may_replace:,} {verb})"
+        texts[OPERATION_TEXTS[Operation.UPDATE]] += f" ({counts.may_replace:,} {verb})"
     return ", ".join(texts.values()) or "no resources"
 
 
-def outcome(stack: Stack, how: str = "base") -> str:
-    """Return the result of a stack: the end of a sentence that begins with its name. `how` is a field of the report."""
-    if how == "drift" and stack.status == Status.FAILED:
+def outcome(stack: Stack, comparison: str = "base") -> str:
+    """Return the result of a stack: the end of a sentence that begins with its name.
+
+    `comparison` is the field `how` of the report.
+    """
+    if comparison == "drift" and stack.status == Status.FAILED:
         return "cannot be read, so its drift is unknown"
-    if how == "drift" and is_quiet(stack):
+    if comparison == "drift" and is_quiet(stack):
         return f"has not drifted, {counted(stack.counts)}"
     if stack.status == Status.FAILED:
         return "cannot be previewed, so it is not safe to merge"
@@ -162,7 +165,7 @@ def causes_first(resources: Sequence[Resource]) -> list[Resource]:
 
 def worst_first(resources: Iterable[Resource]) -> list[Resource]:
     """Return the resources, sorted from the worst to the least severe operation."""
-    order = list(DONE)
+    order = list(OPERATION_TEXTS)
     return sorted(resources, key=lambda each: order.index(each.operation))
 
 
@@ -217,4 +220,4 @@ def commit(revision: Side) -> str:
 
 def origin(report: Report) -> str:
     """Return a phrase for the kind of comparison."""
-    return HOW[report.how]
+    return COMPARISON_TEXTS[report.how]

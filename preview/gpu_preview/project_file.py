@@ -19,7 +19,7 @@ from . import stack_yaml
 from .json_text import as_map, as_text
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
-_LEFT_OUT = ("node_modules", "site-packages")
+_SKIPPED_FOLDERS = ("node_modules", "site-packages")
 
 
 class OutsideError(ValueError):
@@ -106,7 +106,7 @@ def defaults(stack_file: Path) -> Mapping[str, Any]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
+def why_not_comparable(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
     """Return why base and head are different projects for the engine, or "" if they are the same.
 
     `before` and `after` are the folders of the project in the checkouts below `roots`.
@@ -136,7 +136,7 @@ def _projects(root: Path) -> Iterator[Path]:
     for each in NAMES:
         for file in sorted(root.rglob(each)):
             parts = file.relative_to(root).parts
-            if not any(part in _LEFT_OUT or part.startswith(".") for part in parts):
+            if not any(part in _SKIPPED_FOLDERS or part.startswith(".") for part in parts):
                 yield file.parent
 
 

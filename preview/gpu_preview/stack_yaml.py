@@ -18,7 +18,7 @@ from yaml.constructor import SafeConstructor
 # Ten times the largest realistic stack file. PyYAML needs seconds for a megabyte.
 _LARGEST_BYTES = 256 * 1024
 # With aliases, a few lines can expand to billions of values, and code that walks the values visits each one.
-_MOST_NODES = 100_000
+_MAX_NODES = 100_000
 # The time to parse a number grows with the square of its digits, and Python rejects more than 4,300 digits.
 _LONGEST_NUMBER = 256
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -83,8 +83,8 @@ def _composed(text: str) -> yaml.Node | None:
         raise InvalidStackFileError("is not valid YAML") from None
     except RecursionError:
         raise InvalidStackFileError("is nested too deeply") from None
-    if node is not None and _size(node) > _MOST_NODES:
-        raise InvalidStackFileError(f"expands to more than {_MOST_NODES} values through aliases")
+    if node is not None and _size(node) > _MAX_NODES:
+        raise InvalidStackFileError(f"expands to more than {_MAX_NODES} values through aliases")
     for each in _scalars(node):
         if each.tag in _NUMBERS and len(each.value) > _LONGEST_NUMBER:
             raise InvalidStackFileError(
@@ -131,7 +131,7 @@ def _size(root: yaml.Node) -> int:
         if id(node) in sizes:
             continue
         if id(node) in entered:
-            return _MOST_NODES + 1
+            return _MAX_NODES + 1
         entered.add(id(node))
         left.append((node, True))
         left += [(each, False) for each in children(node)]

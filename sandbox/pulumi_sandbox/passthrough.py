@@ -18,7 +18,7 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
 
     On a terminal, Ctrl-C reaches pulumi directly, because pulumi is in our process group. A second Ctrl-C would make it
     stop at once and leave incomplete resources, so we forward no signal. Without a terminal, pulumi has its own process
-    group. Then a signal reaches it exactly once, sent to us alone or to our whole group.
+    group, and we forward each signal. So pulumi gets it exactly once, even if it was sent to our whole group.
     """
     on_terminal = owns_terminal()
     received: list[int] = []

@@ -29,6 +29,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def watch(pipe: int, group: int, grace: float) -> None:
+    """Wait for the end of the pipe. If no byte came, end the process group."""
     os.setsid()  # Leave the group, which this process may have to end.
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

@@ -27,9 +27,11 @@ class Progress:
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
     def at(self, item: str) -> None:
+        """Show an item that is not counted."""
         self._item = item
 
     def step(self, item: str) -> None:
+        """Count an item, and show it."""
         self._done += 1
         self._item = item
 

@@ -73,7 +73,7 @@ def create_if_missing(
         return
     result = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
     if result.returncode == 0:
-        say(f"made the stack {stack} in the sandbox, from {file.name}")
+        say(f"created the stack {stack} in the sandbox, from {file.name}")
     elif (
         file_without_stack(workspace, stack) is not None
     ):  # Otherwise another command created the stack in the meantime.
@@ -81,7 +81,7 @@ def create_if_missing(
         if "passphrase" in message and PASSPHRASE_VARIABLES & os.environ.keys():
             message += f"\n  hint: {OWN_STACK_KEY_NOTE}"
         problem = yaml_problem(file) if "YAML" in message else ""
-        say(f"the stack {stack} could not be made from {file.name}:\n{problem or message}")
+        say(f"the stack {stack} cannot be created from {file.name}:\n{problem or message}")
 
 
 def print_likely_cause(
@@ -99,8 +99,8 @@ def print_likely_cause(
             say(OWN_STACK_KEY_NOTE)
         if locks(workspace, stack):
             say(
-                f"the stack {stack} is locked: another command runs, or one was interrupted before it could unlock it\n"
-                f"  hint: for an interrupted one, pulumi-sandbox cancel --stack {stack} --yes"
+                f"the stack {stack} is locked: another command is running, or an interrupted command left its lock\n"
+                f"  hint: if no command is running: pulumi-sandbox cancel --stack {stack} --yes"
             )
     elif not file.is_file():
         stacks_with_file = sorted(

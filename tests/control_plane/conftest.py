@@ -37,21 +37,21 @@ class Twin(Cluster):
 
     api: Api
 
-    def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
+    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
         """Return the problems that the API server reports. The sandbox's own check is used if a preview does not know
         all values, or if the API server does not know the kind.
         """
         given = typed(token, inputs)
-        said = self.sandbox_told(token, inputs)
+        emulated = self.sandbox_problems(token, inputs)
         if any(isinstance(one, Unknown) for _, one in leaves(given)) or not self.api.knows(given):
-            return said
+            return emulated
         real = [numbered(one, given) for one in self.api.problems_of(given)]
         # If the API server names no field, use the field of the sandbox if it reports the same problem there.
-        unplaced = len(real) == len(said) == 1 and real[0].startswith(": ") and said[0].endswith(real[0])
-        return said if unplaced else real
+        unplaced = len(real) == len(emulated) == 1 and real[0].startswith(": ") and emulated[0].endswith(real[0])
+        return emulated if unplaced else real
 
-    def sandbox_told(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        return super().told(token, inputs)
+    def sandbox_problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
+        return super().problems(token, inputs)
 
     def refused(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         given = typed(token, old)
@@ -78,7 +78,7 @@ def cluster(api: Api, tmp_path: Path) -> Twin:
     cloud = Kubernetes()
     cloud.shapes = SHAPES
     twin = Twin(cloud, tmp_path)
-    twin.said, twin.api = [], api
+    twin.messages, twin.api = [], api
     twin.lifecycle = Lifecycle(cloud, cloud.context)
     return twin
 

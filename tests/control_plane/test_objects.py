@@ -75,7 +75,7 @@ def test_the_api_server_takes_every_object(
     for token, given in sorted(found, key=lambda one: one[1]["kind"] != "Namespace"):
         kept = api.apply(as_sent(given))
         assert (kept["kind"], kept["metadata"]["name"]) == (given["kind"], given["metadata"]["name"])
-        assert cluster.sandbox_told(token, given) == []
+        assert cluster.sandbox_problems(token, given) == []
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_queued_job_runs_on_a_checked_machine_which_is_deleted_after_it(stagin
     process = make_job(staging, "echo planted-$((40 + 7))", "test -d .")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
-    told = ["queued", "asked", "torch checks the GPU", "GPU        pass", "the runner registers", "deleted", "cost"]
+    told = ["queued", "requested", "torch checks the GPU", "GPU        pass", "the runner registers", "deleted", "cost"]
     places = [output.find(each) for each in told]
     assert -1 not in places, output
     assert places == sorted(places), output
@@ -85,8 +85,8 @@ def test_a_job_gets_a_machine_in_the_next_region_of_the_ladder(staging: SandboxR
     finally:
         staging.run("world", "mend", "--all")
     assert process.returncode == 0, output
-    asked = [line.rpartition(" in ")[2].partition(":")[0] for line in output.splitlines() if " asked " in line]
-    assert asked == ["us-central1-a", "us-central1-b", "us-central1-c", "us-east1-b"]
+    zones = [line.rpartition(" in ")[2].partition(":")[0] for line in output.splitlines() if " requested " in line]
+    assert zones == ["us-central1-a", "us-central1-b", "us-central1-c", "us-east1-b"]
     assert machines(staging) == []
 
 

@@ -57,7 +57,7 @@ def pull_requests(shared: Path) -> Path:
             repository.start(draft)
             draft.rename(folder)
             # An environment knows where it was made.
-            repository.lend_environment(folder)
+            repository.provide_environment(folder)
     return folder
 
 

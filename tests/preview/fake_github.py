@@ -61,10 +61,10 @@ class FakeGithub:
     resource")."""
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
-        for at, (refused, status, headers, told) in enumerate(self.refusals):
+        for at, (refused, status, headers, document) in enumerate(self.refusals):
             if refused == method:
                 del self.refusals[at]
-                return status, headers, told
+                return status, headers, document
         split = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         match method, split.path.split("/")[1:]:
@@ -114,8 +114,8 @@ def serving(github: FakeGithub) -> Iterator[FakeGithub]:
             content = self.rfile.read(int(self.headers.get("content-length", "0")))
             github.asked.append((self.command, self.path))
             github.tokens.add(self.headers.get("authorization", ""))
-            status, headers, told = github.answer(self.command, self.path, json.loads(content or b"{}"))
-            answer = json.dumps(told).encode()
+            status, headers, document = github.answer(self.command, self.path, json.loads(content or b"{}"))
+            answer = json.dumps(document).encode()
             self.send_response(status)
             for name, value in {**headers, "content-type": "application/json"}.items():
                 self.send_header(name, value)

@@ -37,17 +37,17 @@ def start(folder: Path) -> Path:
         else:
             shutil.copyfile(source, folder / part)
     (folder / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
-    lend_environment(folder)
+    provide_environment(folder)
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder
 
 
-def lend_environment(folder: Path) -> None:
+def provide_environment(folder: Path) -> None:
     """Create the environments of program and policies, with this checkout's packages and the folder's modules."""
     for name, project in ((".venv", ROOT), (".venv-policy", ROOT / "policies")):
         shutil.rmtree(folder / name, ignore_errors=True)
-        Packages(ROOT, project).lend(folder)
+        Packages(ROOT, project).provide_environment(folder)
 
 
 def commit(folder: Path, message: str) -> None:

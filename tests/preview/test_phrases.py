@@ -99,13 +99,13 @@ def test_a_base_without_an_existing_resource_gets_a_hint_about_sandbox_yaml() ->
     assert phrases.base_hint(failed) == hint
     assert "\n\nList resources that already exist in `sandbox.yaml`" in markdown.render(reports.report(failed))
     assert hint in html.render(reports.report(failed))
-    told = error.replace("list it", "its words are in")
-    for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=told)):
+    other_error = error.replace("list it", "its words are in")
+    for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=other_error)):
         assert phrases.base_hint(other) == ""
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "told"),
+    ("policies", "status", "expected"),
     [
         ("no policy pack was given", Status.PREVIEWED, ""),
         ("no policy pack was given; not run: x", Status.PREVIEWED, "no policy pack was given; not run: x"),
@@ -113,10 +113,10 @@ def test_a_base_without_an_existing_resource_gets_a_hint_about_sandbox_yaml() ->
         ("ran x", Status.FAILED, ""),
     ],
 )
-def test_the_line_on_policies_is_left_out_where_none_was_wanted(said: str, status: Status, told: str) -> None:
-    found = stack("dev", reports.LARGER_DISK, policies=said, status=status)
-    assert phrases.policies(found) == told
-    assert ("Policies: " in markdown.render(reports.report(found))) == bool(told)
+def test_the_line_on_policies_is_left_out_where_none_was_wanted(policies: str, status: Status, expected: str) -> None:
+    found = stack("dev", reports.LARGER_DISK, policies=policies, status=status)
+    assert phrases.policies(found) == expected
+    assert ("Policies: " in markdown.render(reports.report(found))) == bool(expected)
 
 
 def test_dangers_and_broken_policies_are_counted() -> None:
@@ -142,6 +142,6 @@ def test_updates_that_may_be_replacements_are_counted(counts: Counts, text: str)
 
 def test_a_danger_without_a_changed_property_is_not_reported_as_no_change() -> None:
     danger = Finding(rule="gate-removed", severity=Severity.DANGER, text="a")
-    told = stack("dev", counts=Counts(same=1), findings=(danger,))
-    assert phrases.outcome(told) == "no property changes, 1 unchanged"
+    result = stack("dev", counts=Counts(same=1), findings=(danger,))
+    assert phrases.outcome(result) == "no property changes, 1 unchanged"
     assert phrases.outcome(stack("dev", counts=Counts(same=1))) == "nothing changes, 1 unchanged"

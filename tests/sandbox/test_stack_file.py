@@ -14,7 +14,7 @@ KEPT = "pulumi-sandbox: stack rm keeps the stack's file; --preserve-config=false
 
 
 @pytest.mark.parametrize(
-    ("words", "passed", "told"),
+    ("words", "passed", "expected"),
     [
         ("stack rm dev", "stack rm --preserve-config dev", KEPT),
         ("stack -s dev rm --yes", "stack -s dev rm --preserve-config --yes", KEPT),
@@ -29,7 +29,7 @@ KEPT = "pulumi-sandbox: stack rm keeps the stack's file; --preserve-config=false
     ],
 )
 def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
-    words: str, passed: str, told: str,
+    words: str, passed: str, expected: str,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     ran: list[list[str]] = []
@@ -38,4 +38,4 @@ def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert main.run(words.split()) == 0
-    assert (ran, capsys.readouterr().err) == ([passed.split()], told)
+    assert (ran, capsys.readouterr().err) == ([passed.split()], expected)

@@ -1,4 +1,4 @@
-"""Stacks and their files: which file is a stack's, and what is said after a command on one has failed."""
+"""The file of a stack, and the messages after a command on a stack has failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Setting:
 
     def __init__(self, folder: Path, project: str = "Pulumi.yaml", settings: str = "") -> None:
         (folder / project).write_text(f"name: ci\nruntime: python\n{settings}")
-        self.folder, self.said = folder, list[str]()
+        self.folder, self.messages = folder, list[str]()
         self.workspace = Workspace(folder / "sandbox", folder)
         (folder / "engine").mkdir()
         self.engine = Engine(folder / "engine", "3.259.0", "a test")
@@ -41,12 +41,12 @@ class Setting:
         state.write_text("{}")
 
     def explain(self, stack: str) -> list[str]:
-        stacks.print_likely_cause(self.workspace, self.engine, stack, {}, self.said.append)
-        return self.said
+        stacks.print_likely_cause(self.workspace, self.engine, stack, {}, self.messages.append)
+        return self.messages
 
     def make(self, stack: str) -> list[str]:
-        stacks.create_if_missing(self.workspace, self.engine, stack, {}, self.said.append)
-        return self.said
+        stacks.create_if_missing(self.workspace, self.engine, stack, {}, self.messages.append)
+        return self.messages
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def test_a_stacks_file_is_where_the_engine_has_it(tmp_path: Path, project: str, 
 
 
 def test_in_a_project_without_stack_files_the_answer_names_the_two_ways_to_make_a_stack(setting: Setting) -> None:
-    [said] = setting.explain("dev")
-    assert said == (
+    [message] = setting.explain("dev")
+    assert message == (
         "dev: there is no Pulumi.dev.yaml and no such stack\n"
         "  hint: run pulumi-sandbox stack init dev, or create an empty Pulumi.dev.yaml"
     )
@@ -85,12 +85,12 @@ def test_in_a_project_without_stack_files_the_answer_names_the_two_ways_to_make_
 def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(setting: Setting) -> None:
     setting.file("Pulumi.staging.yaml")
     setting.file("Pulumi.prod.yaml")
-    setting.explain("prod")  # it has a file: what the engine said is enough
+    setting.explain("prod")  # it has a file, so the engine's own message is enough
     setting.explain("stagin")
     setting.explain("org/ci/zzz")
     make = "run pulumi-sandbox stack init org/ci/zzz, or create an empty Pulumi.zzz.yaml"
     begin = "there is no Pulumi.{}.yaml and no such stack\n  expected: prod, staging\n  hint: {}"
-    assert setting.said == [
+    assert setting.messages == [
         f"stagin: {begin.format('stagin', 'did you mean staging?')}",
         f"org/ci/zzz: {begin.format('zzz', make)}",
     ]
@@ -99,17 +99,17 @@ def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(setting
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_broken_file_the_engine_refused_is_told_with_its_line(setting: Setting, known: bool) -> None:
+def test_a_broken_file_that_the_engine_refused_is_reported_with_its_line(setting: Setting, known: bool) -> None:
     setting.file("Pulumi.dev.yaml", BROKEN)
     setting.answers(ENGINES_WORDS, 255)
     if known:
         setting.known("dev")
-        [said] = setting.explain("dev")
-        assert said.startswith("Pulumi.dev.yaml: line 3, column 1: expected ',' or ']'")
+        [message] = setting.explain("dev")
+        assert message.startswith("Pulumi.dev.yaml: line 3, column 1: expected ',' or ']'")
     else:
-        [said] = setting.make("dev")
-        assert said.startswith(
-            "the stack dev could not be made from Pulumi.dev.yaml:\nPulumi.dev.yaml: line 3, column 1: expected ','"
+        [message] = setting.make("dev")
+        assert message.startswith(
+            "the stack dev cannot be created from Pulumi.dev.yaml:\nPulumi.dev.yaml: line 3, column 1: expected ','"
         )
 
 
@@ -126,14 +126,14 @@ def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
     setting.file("Pulumi.dev.yaml")
     setting.answers("error: incorrect passphrase", 255)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "another")
-    said: Any = None
+    message: Any = None
     if known:
         setting.known("dev")
-        [said] = setting.explain("dev")
+        [message] = setting.explain("dev")
     else:
-        [said] = setting.make("dev")
-    assert said.endswith(stacks.OWN_STACK_KEY_NOTE)
-    assert "another" not in said
+        [message] = setting.make("dev")
+    assert message.endswith(stacks.OWN_STACK_KEY_NOTE)
+    assert "another" not in message
 
 
 def test_a_locked_stack_says_how_it_is_unlocked_in_the_sandbox(setting: Setting) -> None:
@@ -146,5 +146,5 @@ def test_a_locked_stack_says_how_it_is_unlocked_in_the_sandbox(setting: Setting)
     assert setting.explain("dev") == []
     (locks / "dev").mkdir()
     (locks / "dev" / "1.json").write_text("{}")
-    [said] = setting.explain("org/ci/dev")
-    assert said.splitlines()[1] == "  hint: for an interrupted one, pulumi-sandbox cancel --stack org/ci/dev --yes"
+    [message] = setting.explain("org/ci/dev")
+    assert message.splitlines()[1] == "  hint: if no command is running: pulumi-sandbox cancel --stack org/ci/dev --yes"

@@ -81,7 +81,7 @@ def test_a_folder_that_takes_no_more_is_one_message(root: Path, words: str, made
     assert ran.stderr.count("\n") == 2
 
 
-def test_a_write_that_names_no_file_is_told_with_the_sandboxs_folder(tmp_path: Path) -> None:
+def test_a_failed_write_without_a_file_name_is_reported_with_the_folder_of_the_sandbox(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert main.write_error_text(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
     elsewhere = OSError(errno.EACCES, "Permission denied", "/somewhere/pulumi")
@@ -103,7 +103,7 @@ def test_a_world_that_another_command_writes_to_keeps_its_own_words(
     )
 
 
-def test_what_sqlite_says_of_a_read_only_file_is_told_with_its_path(tmp_path: Path) -> None:
+def test_the_sqlite_error_of_a_read_only_file_is_reported_with_its_path(tmp_path: Path) -> None:
     file = tmp_path / "world.db"
     sqlite3.connect(file).execute("CREATE TABLE one (two)").connection.close()
     reading = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)

@@ -45,7 +45,7 @@ def test_the_environment_may_choose_another_folder(project: Path, monkeypatch: p
     assert (found.root, found.project) == (project.parent / "elsewhere", project)
 
 
-def test_a_folder_without_a_project_is_told_what_is_missing(tmp_path: Path) -> None:
+def test_a_folder_without_a_project_is_refused_with_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(NoProjectError) as caught:
         Workspace.find(tmp_path)
     problem, got, expected, hint = str(caught.value).splitlines()

@@ -58,7 +58,7 @@ def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
         "make job: another process serves this sandbox\n"
         f"  got: process {os.getpid()}\n"
         "  expected: one `make job` at a time\n"
-        "  hint: the manager of a `make job` that runs takes more jobs: .venv/bin/pulumi-sandbox job queue "
+        "  hint: queue another job for the manager of the running `make job`: .venv/bin/pulumi-sandbox job queue "
         "--repository kernels --labels self-hosted,turing --run ls\n"
     )
 
@@ -98,8 +98,8 @@ def test_the_command_that_explains_a_wait_is_printed_once_and_only_if_the_job_wa
 
 @pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
 def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world: World, name: str) -> None:
-    assert job.may_not_use(world, "acme", name, "gpu") == (
-        "the repository may not use the runner group gpu, so its job would wait for ever\n"
+    assert job.why_not_allowed(world, "acme", name, "gpu") == (
+        "the repository may not use the runner group gpu, so its job would wait forever\n"
         f"  got: {name}\n"
         "  expected: one of kernels\n"
         "  hint: gpu-ci:github.runnerGroup.repositories names them"
@@ -108,7 +108,7 @@ def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world
 
 @pytest.mark.parametrize(("name", "group"), [("kernels", "gpu"), ("acme/kernels", "gpu"), ("nosuch", "Default")])
 def test_a_repository_that_a_group_serves_is_queued(world: World, name: str, group: str) -> None:
-    assert job.may_not_use(world, "acme", name, group) == ""
+    assert job.why_not_allowed(world, "acme", name, group) == ""
 
 
 def test_each_option_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,11 +164,11 @@ def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     (tmp_path / "gpu-ci").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)
     monkeypatch.setattr(job, "_LIMIT_SEC", 3)
-    monkeypatch.setattr(job, "_REST_SEC", 1)
+    monkeypatch.setattr(job, "_IDLE_SEC", 1)
 
     def follow(status: str) -> None:
         world.insert(Record(JOB, "50001", "test", "", {}, {"id": 50001, "status": status}, "api"))
-        job.with_manager(tmp_path, world, job.Terminal(), [], 50001)
+        job.run_manager(tmp_path, world, job.Terminal(), [], 50001)
 
     return follow
 

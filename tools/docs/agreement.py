@@ -36,7 +36,10 @@ def page() -> Iterator[str]:
     yield "| | facts |"
     yield "|---|---|"
     verdicts = Counter(
-        {right: sum(count(each, one) for each, one in explained() if one.right == right) for right in RIGHT}
+        {
+            right: sum(count(each, disagreement) for each, disagreement in explained() if disagreement.right == right)
+            for right in RIGHT
+        }
     )
     for right, text in RIGHT.items():
         yield f"| {text} | {verdicts[right]} |"
@@ -81,16 +84,18 @@ def section(comparison: Comparison) -> Iterator[str]:
 
 
 def explained() -> Iterator[tuple[Comparison, Disagreement]]:
+    """Yield each disagreement with its comparison."""
     for comparison in comparisons():
         yield from ((comparison, each) for each in disagreements.explanations(comparison))
 
 
-def count(comparison: Comparison, one: Disagreement) -> int:
-    return len(list(one.differences(comparison.machines)))
+def count(comparison: Comparison, disagreement: Disagreement) -> int:
+    """Return the number of facts that a disagreement explains."""
+    return len(list(disagreement.differences(comparison.machines)))
 
 
 def families(machines: Iterable[str]) -> list[str]:
-    """Return the families of instance types, and other names unchanged."""
+    """Return the families of AWS instance types, such as `g6.*` for g6.xlarge, and other names unchanged."""
     return sorted({f"{name.split('.')[0]}.*" if "." in name else name for name in machines})
 
 

@@ -18,7 +18,7 @@ def page() -> Iterator[str]:
     yield "| rule | | when | what to do | source |"
     yield "|---|---|---|---|---|"
     for rule in RULES:
-        yield f"| `{rule.name}` | {rule.severity} | {rule.what} | {rule.hint} | {rule.source} |"
+        yield f"| `{rule.name}` | {rule.severity} | {rule.description} | {rule.hint} | {rule.source} |"
     yield ""
     yield "A resource that the engine leaves in the cloud (`retainOnDelete`) interrupts no job and loses no data."
     yield "A danger that existed before the change is not reported again."
@@ -48,5 +48,5 @@ def page() -> Iterator[str]:
             f"not if `{holds.kept_if}` is set" if holds.kept_if else "",
             "not if it is replaced: the program has it" if holds.from_program else "",
         )
-        yield f"| `{type_}` | {holds.what} | {'; '.join(filter(None, unless))} |"
+        yield f"| `{type_}` | {holds.lost_data} | {'; '.join(filter(None, unless))} |"
     yield ""

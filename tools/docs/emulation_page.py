@@ -34,7 +34,7 @@ class Enforced(Row):
     tests: Annotated[list[Text], pydantic.Field(min_length=1)]
 
 
-class Kinder(Row):
+class LessStrict(Row):
     """A behaviour that the emulation lacks, so no test fails for code that ignores it."""
 
     consequence: Text
@@ -46,7 +46,7 @@ class Area(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     enforced: list[Enforced] = []
-    kinder: list[Kinder] = []
+    less_strict: list[LessStrict] = []
 
 
 def areas() -> dict[str, Area]:
@@ -80,9 +80,9 @@ def page() -> Iterator[str]:
     yield ""
     yield "| service | behaviour | effect | source |"
     yield "|---|---|---|---|"
-    for kinder in sorted((row for area in rows for row in area.kinder), key=_order):
-        texts = (kinder.behaviour, kinder.consequence, kinder.source)
-        yield f"| {kinder.service} | {' | '.join(_cell(text) for text in texts)} |"
+    for lenient in sorted((row for area in rows for row in area.less_strict), key=_order):
+        texts = (lenient.behaviour, lenient.consequence, lenient.source)
+        yield f"| {lenient.service} | {' | '.join(_cell(text) for text in texts)} |"
     yield ""
 
 

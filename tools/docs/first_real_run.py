@@ -44,7 +44,10 @@ runs the steps marked *verify* and changes nothing. You do the other steps.
 
 
 def _link(path: re.Match[str]) -> str:
-    """Return the Markdown link to a page that a step names by its path in the repository, for a terminal."""
+    """Return the Markdown link to a page.
+
+    `gpu-ci verify` prints the same text on a terminal, so a step has the page's path in the repository and no link.
+    """
     title, _, _ = (_DOCS / path[1].partition("#")[0]).read_text(encoding="utf-8").partition("\n")
     return f"[{title.removeprefix('# ')}](../{path[1]})"
 

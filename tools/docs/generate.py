@@ -36,7 +36,7 @@ from tools.docs import (
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
-NAMES = {"cloud-build": "builds"}
+POOL_NAMES = {"cloud-build": "builds"}
 # The key of the stack file from which the program sets a field.
 SET_FROM = {
     "project": PROJECT,
@@ -100,7 +100,7 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
         yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
         yield ""
     yield "```yaml"
-    example = {"config": {"gpu-ci:pools": {NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
+    example = {"config": {"gpu-ci:pools": {POOL_NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
     yield yaml.safe_dump(example, sort_keys=False, default_flow_style=None, width=100).rstrip()
     yield "```"
     yield ""
@@ -177,14 +177,14 @@ def sentences(paragraph: str) -> list[str]:
 def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
     """Yield a row for each field. The fields of an object follow the object."""
     fields = owner.get("inputProperties") or owner["properties"]
-    needed = owner["requiredInputs"] if "requiredInputs" in owner else owner.get("required", [])
+    required = owner["requiredInputs"] if "requiredInputs" in owner else owner.get("required", [])
     for name in names:
         field = fields[name]
         field_name, inside = f"{prefix}{name}", field
         while step := next((key for key in snippets.ENTRY if key in inside), ""):
             field_name, inside = f"{field_name}{snippets.ENTRY[step]}", inside[step]
         choices = [each["$ref"] for each in inside.get("oneOf", [inside]) if "$ref" in each]
-        default = "required" if name in needed else f"`{in_yaml(field['default'])}`" if "default" in field else ""
+        default = "required" if name in required else f"`{in_yaml(field['default'])}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")
         yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
         for choice in choices:
@@ -224,15 +224,15 @@ def gpu_section() -> Iterator[str]:
     torch_needed: dict[str, str] = {}
     for each in catalog.machines(cloud="gcp", n1=False):
         gpu = each.gpu
-        key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, sold(each))
+        key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, market_text(each))
         groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
-        torch_needed |= needed(each)
+        torch_needed |= torch_version(each)
     for accelerator in catalog.attachable():
         each = catalog.attached("n1-standard-4", accelerator)
         counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
-        key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each))
+        key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, market_text(each))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
-        torch_needed |= needed(each)
+        torch_needed |= torch_version(each)
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
     yield ""
@@ -242,13 +242,13 @@ def gpu_section() -> Iterator[str]:
     yield ""
 
 
-def needed(machine: Machine) -> dict[str, str]:
+def torch_version(machine: Machine) -> dict[str, str]:
     """Return the version of torch that a machine needs instead of the default, by the name of its GPU."""
     torch = software.torch_instead(machine)
     return {f"{machine.gpu.device_name} ({machine.architecture})": torch} if torch else {}
 
 
-def sold(machine: Machine) -> str:
+def market_text(machine: Machine) -> str:
     """Return the markets of a machine. A market on which sources disagree is marked as unverified."""
     return " or ".join(
         [f"`{market}`" for market in machine.markets]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 104
 
 
-def printed_by(*command: str) -> str:
+def terminal_output(*command: str) -> str:
     """Return the output of a command that runs in a terminal."""
     chunks: list[bytes] = []
 
@@ -31,19 +31,19 @@ def printed_by(*command: str) -> str:
     return b"".join(chunks).decode()
 
 
-def on_screen(printed: str) -> list[str]:
+def screen_lines(output: str) -> list[str]:
     """Return the lines that are left on the screen. Rich redraws its live lines by cursor-up and erase-line codes."""
-    lines, at = [""], 0
-    for piece in re.split(r"(\n|\x1b\[1A|\x1b\[2K)", printed.replace("\r", "")):
+    lines, row = [""], 0
+    for piece in re.split(r"(\n|\x1b\[1A|\x1b\[2K)", output.replace("\r", "")):
         if piece == "\n":
-            at += 1
-            lines += [""] * (at == len(lines))
+            row += 1
+            lines += [""] * (row == len(lines))
         elif piece == "\x1b[1A":
-            at -= 1
+            row -= 1
         elif piece == "\x1b[2K":
-            lines[at] = ""
+            lines[row] = ""
         else:
-            lines[at] += re.sub(r"\x1b\[\?25[lh]", "", piece)
+            lines[row] += re.sub(r"\x1b\[\?25[lh]", "", piece)
     return lines
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"PULUMI_SANDBOX_DIR": folder, "COLUMNS": str(COLUMNS), "LINES": "50", "TERM": "xterm-256color"}
-        lines = on_screen(printed_by("make", "--no-print-directory", "up"))
+        lines = screen_lines(terminal_output("make", "--no-print-directory", "up"))
     console = Console(record=True, width=COLUMNS, file=Path(os.devnull).open("w"), force_terminal=True)  # noqa: SIM115
     console.print("[bold]$[/] make up")
     for line in lines:

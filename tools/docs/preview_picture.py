@@ -42,10 +42,10 @@ def main(change: str = "market-changed") -> None:
         try:
             browser.get((folder / "report.html").as_uri())
             browser.find_elements(By.CSS_SELECTOR, "g.node.replace, g.node.update")[0].click()
-            _take(browser, WIDTH, PICTURES / "preview.png", beyond=330)
+            _save_screenshot(browser, WIDTH, PICTURES / "preview.png", hidden_height=330)
             browser.set_window_size(COMMENT_WIDTH, 400)
             browser.get(comment.as_uri())
-            _take(browser, COMMENT_WIDTH, PICTURES / "comment.png", beyond=145)
+            _save_screenshot(browser, COMMENT_WIDTH, PICTURES / "comment.png", hidden_height=145)
         finally:
             browser.quit()
 
@@ -54,7 +54,7 @@ def _write_report(folder: Path, change: str) -> None:
     """Preview the pull request in a new repository, and write report.html and report.md to the folder."""
     checkout = folder / "repository"
     repository.start(checkout)
-    repository.lend_environment(checkout)
+    repository.provide_environment(checkout)
     [edit] = [each.edit for each in PULL_REQUESTS if each.name == change]
     repository.branch(checkout, change, edit)
     arguments = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", str(folder)]
@@ -80,10 +80,10 @@ def _write_comment_page(folder: Path) -> Path:
     return page
 
 
-def _take(browser: webdriver.Chrome, width: int, picture: Path, *, beyond: int) -> None:
-    """Take a picture of the whole page. `beyond` is the height of the window that shows nothing of the page."""
+def _save_screenshot(browser: webdriver.Chrome, width: int, picture: Path, *, hidden_height: int) -> None:
+    """Take a picture of the whole page. `hidden_height` is the part of the window that shows nothing of it."""
     height = browser.execute_script("return document.documentElement.scrollHeight")
-    browser.set_window_size(width, height + beyond)
+    browser.set_window_size(width, height + hidden_height)
     browser.execute_script("scrollTo(0, 0)")
     browser.save_screenshot(str(picture))
 

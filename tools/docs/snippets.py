@@ -20,19 +20,19 @@ class Secret:
 
 
 @dataclass(frozen=True)
-class MadeSecret:
-    """A text of the program that a component takes as a secret output."""
+class SecretText:
+    """A text that the program passes to a component as a secret output."""
 
     text: str
 
 
-# The two ids are no configuration: pulumi-yaml 1.25 passes a text of digits from there as a number.
-APP = {"id": MadeSecret("1234567"), "installationId": MadeSecret("7654321"), "privateKey": Secret("appKey")}
+# The two ids are not read from the configuration, because pulumi-yaml 1.25 reads a text of digits as a number there.
+APP = {"id": SecretText("1234567"), "installationId": SecretText("7654321"), "privateKey": Secret("appKey")}
 CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
 SUBNETS = {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"}
 TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1"
-# Arguments for required fields that the example of a component leaves to the program.
-WIRING: dict[str, Any] = {
+# Arguments for the required fields that the example of a component does not have.
+REQUIRED_ARGUMENTS: dict[str, Any] = {
     "app": APP,
     "appKey": "projects/acme-ci/secrets/manager-key",
     "autoscalingGroupName": "eks-gpu-1",
@@ -53,67 +53,70 @@ WIRING: dict[str, Any] = {
     "template": TEMPLATE,
     "templates": [TEMPLATE],
 }
-# Fields that the schema does not require, and the component does in this case: the runner group of an organization.
-ALSO = {"gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"}}
+# Fields that only the component requires, and not its schema. Runners of an organization need a runner group.
+ALSO_REQUIRED = {"gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"}}
 # How an entry of a list or a map is written in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
 
 
 def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
-    """Return the component's own example, with the required fields that the example lacks."""
+    """Return the component's own example, with the required fields that the example does not have."""
     cloud = component.token.split(":")[1]
-    known = {**WIRING, "region": REGIONS.get(cloud), "zones": ["us-central1-a", "us-central1-b"]}
+    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(cloud), "zones": ["us-central1-a", "us-central1-b"]}
     example: dict[str, Any] = getattr(component.load(), "EXAMPLE", {})
     needed = [name for name in resource.get("requiredInputs", []) if name not in example]
-    return {**{name: known[name] for name in needed}, **ALSO.get(component.token, {}), **example}
+    return {**{name: known[name] for name in needed}, **ALSO_REQUIRED.get(component.token, {}), **example}
 
 
 def name_of(component: ComponentInfo) -> str:
     return {"cloud-build": "builds"}.get(component.kind, "l4") if component.kind else "ci"
 
 
-def python(component: ComponentInfo, given: dict[str, Any]) -> str:
+def python(component: ComponentInfo, values: dict[str, Any]) -> str:
     names = {field.alias or name: name for name, field in component.load().ARGS.model_fields.items()}
     lines = [
-        *(["import pulumi"] if secrets_in(given) else []),
+        *(["import pulumi"] if secrets_in(values) else []),
         f"from {component.module} import {component.name}, {component.name}Args",
         "",
         f"{component.name}(",
         f'    "{name_of(component)}",',
         f"    {component.name}Args(",
-        *(f"        {names[name]}={literal(value, python_atom, '        ', quoted)}," for name, value in given.items()),
+        *(
+            f"        {names[name]}={literal(value, python_atom, '        ', quoted)},"
+            for name, value in values.items()
+        ),
         "    ),",
         ")",
     ]
     return "\n".join(lines)
 
 
-def typescript(component: ComponentInfo, given: dict[str, Any]) -> str:
+def typescript(component: ComponentInfo, values: dict[str, Any]) -> str:
     cloud = component.token.split(":")[1]
     lines = [
-        *(['import * as pulumi from "@pulumi/pulumi";'] if secrets_in(given) else []),
+        *(['import * as pulumi from "@pulumi/pulumi";'] if secrets_in(values) else []),
         'import * as gpuCi from "@pulumi/gpu-ci";',
         "",
         f'new gpuCi.{cloud}.{component.name}("{name_of(component)}", {{',
-        *(f"  {name}: {literal(value, typescript_atom, '  ', typescript_key)}," for name, value in given.items()),
+        *(f"  {name}: {literal(value, typescript_atom, '  ', typescript_key)}," for name, value in values.items()),
         "});",
     ]
     return "\n".join(lines)
 
 
-def in_yaml(component: ComponentInfo, given: dict[str, Any]) -> str:
+def in_yaml(component: ComponentInfo, values: dict[str, Any]) -> str:
     def plain(value: Any) -> Any:
         if isinstance(value, Secret):
             return f"${{{value.key}}}"
-        if isinstance(value, MadeSecret):
+        if isinstance(value, SecretText):
             return {"fn::secret": value.text}
         if isinstance(value, dict):
             return {key: plain(each) for key, each in value.items()}
         return [plain(each) for each in value] if isinstance(value, list) else value
 
-    config = {secret.key: {"type": "string", "secret": True} for secret in secrets_in(given)}
-    resource = {"type": component.token, "properties": plain(given)}
+    config = {secret.key: {"type": "string", "secret": True} for secret in secrets_in(values)}
+    resource = {"type": component.token, "properties": plain(values)}
     program = {**({"config": config} if config else {}), "resources": {name_of(component): resource}}
     return yaml.safe_dump(program, sort_keys=False, default_flow_style=None, width=110).rstrip()
 
@@ -156,7 +159,7 @@ def typescript_key(text: str) -> str:
 def python_atom(value: Any) -> str:
     if isinstance(value, Secret):
         return f'pulumi.Config().require_secret("{value.key}")'
-    if isinstance(value, MadeSecret):
+    if isinstance(value, SecretText):
         return f'pulumi.Output.secret("{value.text}")'
     return quoted(value) if isinstance(value, str) and '"' not in value else repr(value)
 
@@ -164,7 +167,7 @@ def python_atom(value: Any) -> str:
 def typescript_atom(value: Any) -> str:
     if isinstance(value, Secret):
         return f'new pulumi.Config().requireSecret("{value.key}")'
-    if isinstance(value, MadeSecret):
+    if isinstance(value, SecretText):
         return f'pulumi.secret("{value.text}")'
     return json.dumps(value)
 
@@ -178,10 +181,10 @@ LANGUAGES: dict[str, Callable[[ComponentInfo, dict[str, Any]], str]] = {
 
 def section(component: ComponentInfo, resource: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of the three programs for a page, and the fields that take outputs."""
-    given = arguments(component, resource)
+    values = arguments(component, resource)
     for language, write in LANGUAGES.items():
         yield f"```{language}"
-        yield write(component, given)
+        yield write(component, values)
         yield "```"
         yield ""
     takes = ", ".join(f"`{path}`" for path in taking_outputs(resource["inputProperties"], found["types"]))

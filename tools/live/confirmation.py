@@ -1,4 +1,4 @@
-"""The confirmation that has to be given before anything is paid for."""
+"""The confirmation that the user gives before a live test uses a GPU or a cloud account."""
 
 from __future__ import annotations
 

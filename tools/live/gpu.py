@@ -44,7 +44,7 @@ RUNS = (
     Run("standard", ("--profile", "standard"), 60),
     Run("standard-again", ("--profile", "standard"), 60),
     Run("burn", ("--profile", "burn", "--burn-sec", str(BURN_SEC)), 60 + BURN_SEC),
-    # The check can fail: no machine has this many GPUs.
+    # Proves that the check can fail: no machine has this many GPUs.
     Run("too-many-expected", ("--profile", "quick", "--expect-gpus", "64"), 15, exit_code=2),
 )
 
@@ -95,33 +95,33 @@ def same_products(receipts: Path) -> list[str]:
 
 def main(environment: Mapping[str, str] = os.environ, command: Sequence[str] = (), receipts: Path = RECEIPTS) -> int:
     """Run the check several times. Return 0 if every run is as expected, 1 if one is not, or 2 if none was started."""
-    given = environment.get("GPU_CI_GPUS", "1")
+    number = environment.get("GPU_CI_GPUS", "1")
     print(f"test-gpu: {len(RUNS)} runs of gpu-smoke, some minutes; nothing is created or paid for here")
     try:
-        if not given.isdecimal() or not int(given):
-            raise RefusedError(f"GPU_CI_GPUS is not a number of GPUs\n  got: {given}\n  expected: 1 or more")
+        if not number.isdecimal() or not int(number):
+            raise RefusedError(f"GPU_CI_GPUS is not a number of GPUs\n  got: {number}\n  expected: 1 or more")
         require("gpu", environment)
     except RefusedError as error:
         print(f"test-gpu: {error}", file=sys.stderr)
         return 2
-    gpus = int(given)
+    gpus = int(number)
     receipts.mkdir(parents=True, exist_ok=True)
     command = command or [str(ROOT / ".venv-torch" / "bin" / "python"), "-m", "gpu_smoke"]
     began = time.monotonic()
     first, *others = RUNS
-    wrong = {first.name: check(first, command, gpus, receipts, environment)}
-    if not wrong[first.name]:  # the others would fail for the same reason
-        wrong |= {run.name: check(run, command, gpus, receipts, environment) for run in others}
-    if len(wrong) == len(RUNS) and not any(wrong[name] for name in ("standard", "standard-again")):
-        wrong["same products"] = same_products(receipts)
-    for name, found in wrong.items():
+    problems_of = {first.name: check(first, command, gpus, receipts, environment)}
+    if not problems_of[first.name]:  # the others would fail for the same reason
+        problems_of |= {run.name: check(run, command, gpus, receipts, environment) for run in others}
+    if len(problems_of) == len(RUNS) and not any(problems_of[name] for name in ("standard", "standard-again")):
+        problems_of["same products"] = same_products(receipts)
+    for name, found in problems_of.items():
         for problem in found:
             print(f"test-gpu: {name}: {problem}", file=sys.stderr)
-    if wrong[first.name]:
+    if problems_of[first.name]:
         print(f"  not run: {', '.join(run.name for run in others)}", file=sys.stderr)
         print(f"  hint: find the cause with {shlex.join([*command, 'diagnose'])}", file=sys.stderr)
     print(f"test-gpu: {(time.monotonic() - began) / 60:.1f} minutes of {gpus} GPU; receipts in {receipts}")
-    return int(any(wrong.values()))
+    return int(any(problems_of.values()))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ SMALLEST = {
 
 
 class FailedError(Exception):
-    """A step failed; what it printed is above."""
+    """A step failed. Its output has been printed."""
 
 
 @dataclass
@@ -64,10 +64,10 @@ class Live:
         began = time.monotonic()
         try:
             self._pulumi("stack", "init", self.stack)
-            self._pulumi("up", "--yes", "--skip-preview", *self._names())
+            self._pulumi("up", "--yes", "--skip-preview", *self._stack_options())
             self._check_verdicts()
             print("test-live: a second up changes nothing", flush=True)
-            self._pulumi("up", "--yes", "--skip-preview", "--expect-no-changes", *self._names())
+            self._pulumi("up", "--yes", "--skip-preview", "--expect-no-changes", *self._stack_options())
         finally:
             self._destroy()
             # `stack init` writes it next to Pulumi.yaml; the stack's configuration is in the run's folder.
@@ -85,11 +85,11 @@ class Live:
     def _destroy(self) -> None:
         print("test-live: destroying everything that was created", flush=True)
         try:
-            self._pulumi("destroy", "--yes", "--skip-preview", *self._names())
+            self._pulumi("destroy", "--yes", "--skip-preview", *self._stack_options())
         except (FailedError, KeyboardInterrupt):
             # The empty passphrase belongs to this run. The passphrase of a user is in the environment, and not printed.
-            own = [] if "PULUMI_CONFIG_PASSPHRASE" in self.environment else ["PULUMI_CONFIG_PASSPHRASE=''"]
-            again = " ".join([*own, *self.pulumi, "destroy", *self._names()])
+            passphrase = [] if "PULUMI_CONFIG_PASSPHRASE" in self.environment else ["PULUMI_CONFIG_PASSPHRASE=''"]
+            again = " ".join([*passphrase, *self.pulumi, "destroy", *self._stack_options()])
             print(f"test-live: NOT DESTROYED. Its state is in {self.folder}", file=sys.stderr)
             print(f"  hint: PULUMI_BACKEND_URL='{self._backend}' {again}", file=sys.stderr, flush=True)
             raise
@@ -99,7 +99,7 @@ class Live:
         # Without attribute files: if the engine is killed while it writes one, the state can no longer be read.
         return f"file://{self.folder}?metadata=skip"
 
-    def _names(self) -> list[str]:
+    def _stack_options(self) -> list[str]:
         return ["--stack", self.stack, "--config-file", str(self.file)]
 
     def _pulumi(self, *arguments: str, capture: bool = False) -> str:
@@ -113,16 +113,16 @@ class Live:
             [*self.pulumi, *arguments], cwd=ROOT, env=environment, text=True,
             stdout=subprocess.PIPE if capture else None,
         ) as process:  # fmt: skip
-            printed, interrupted = _awaited(process)
+            output, interrupted = _wait_for(process)
         if interrupted:
             raise KeyboardInterrupt
         if process.returncode:
             raise FailedError(f"{' '.join([*self.pulumi, *arguments[:1]])} exits with {process.returncode}")
-        return printed
+        return output
 
 
-def _awaited(process: subprocess.Popen[str]) -> tuple[str, bool]:
-    """Run a program. Return its output, and True if Ctrl-C was pressed before its end.
+def _wait_for(process: subprocess.Popen[str]) -> tuple[str, bool]:
+    """Wait for the end of a program. Return its output, and True if Ctrl-C was pressed before.
 
     The terminal sends Ctrl-C to the program too. `subprocess.run` would kill the program a quarter of a second later.
     A killed `pulumi up` leaves its stack locked and its state incomplete, so the stack could not be destroyed.
@@ -135,16 +135,16 @@ def _awaited(process: subprocess.Popen[str]) -> tuple[str, bool]:
             interrupted = True
 
 
-def written(environment: Mapping[str, str], folder: Path) -> Path:
+def write_stack_file(environment: Mapping[str, str], folder: Path) -> Path:
     """Write the stack file of the run into its folder, and return it. RefusedError if no target is named."""
     copy = folder / "Pulumi.live.yaml"
     if environment.get(STACK_FILE) and environment.get(PROJECT):
         raise RefusedError(f"two targets\n  got: {PROJECT} and {STACK_FILE}\n  expected: one of them")
-    if given := environment.get(STACK_FILE):
+    if original := environment.get(STACK_FILE):
         try:
-            text = Path(given).read_text(encoding="utf-8")
+            text = Path(original).read_text(encoding="utf-8")
         except OSError as error:
-            raise RefusedError(f"{given}: cannot be read\n  got: {error.strerror}\n  hint: {STACK_FILE}") from None
+            raise RefusedError(f"{original}: cannot be read\n  got: {error.strerror}\n  hint: {STACK_FILE}") from None
     elif project := environment.get(PROJECT):
         if not re.fullmatch(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", project):
             raise RefusedError(f"{PROJECT} is not the id of a project\n  got: {project}")
@@ -190,7 +190,7 @@ def main(environment: Mapping[str, str] = os.environ, pulumi: Sequence[str] = ("
     """Return 0 if every pool passed and everything is destroyed, 1 if a step failed, or 2 if nothing was started."""
     folder = Path(tempfile.mkdtemp(prefix="gpu-ci-live-"))
     try:
-        file = written(environment, folder)
+        file = write_stack_file(environment, folder)
         print(plan(file))
         print(
             "\nEach pool with a GPU costs one VM or node for the minutes of its check, at the price above. Networks and"

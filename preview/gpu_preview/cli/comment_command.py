@@ -66,9 +66,9 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
     except (ReceivedError, CommentError) as error:
         raise ProblemsFound(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
     if as_json:
-        print_json({"done": done.what, "text": done.text})
+        print_json({"done": done.action, "text": done.text})
     else:
-        note(f"gpu-ci preview-comment: {done.what}: {done.text}")
+        note(f"gpu-ci preview-comment: {done.action}: {done.text}")
 
 
 def _key(value: str) -> str:

@@ -10,7 +10,7 @@ import click
 
 
 class ReportCommand(click.Command):
-    """A command whose exit codes 2 and above are results, so that every error, also a usage error, exits with 1."""
+    """A command that exits with 1 on every error, also on a usage error. Higher exit codes are results."""
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         with _errors_exit_with_1():

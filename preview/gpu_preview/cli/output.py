@@ -34,7 +34,7 @@ def progress(command: str) -> Callable[[str], None]:
 
 
 def without_commands(text: str) -> str:
-    """Return a message with untrusted text without escape codes and workflow commands.
+    """Remove escape codes and workflow commands from a message that contains untrusted text.
 
     The runner matches `::` at the beginning of a line, and `##[` anywhere (actions/runner,
     src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse).
@@ -63,7 +63,7 @@ def prepare(folder: Path) -> None:
         _refuse_links(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            os.close(_made(draft))
+            os.close(_create(draft))
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
@@ -85,7 +85,7 @@ def write(folder: Path, report: Report, text: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for name, content in files.items():
-                with os.fdopen(_made(drafts[name]), "w", encoding="utf-8", errors="replace") as file:
+                with os.fdopen(_create(drafts[name]), "w", encoding="utf-8", errors="replace") as file:
                     file.write(content)
             for name, draft in drafts.items():
                 draft.replace(folder / name)
@@ -96,7 +96,7 @@ def write(folder: Path, report: Report, text: str) -> None:
         raise _unwritable(folder, error) from None
 
 
-def _made(draft: Path) -> int:
+def _create(draft: Path) -> int:
     """Create a new file and return its descriptor. Fail if the file or a symbolic link exists."""
     return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
@@ -126,7 +126,7 @@ def to_json(report: Report) -> str:
 
 
 def show(text: str) -> None:
-    """Print the text. In GitHub Actions, workflow commands are disabled meanwhile, because it is untrusted."""
+    """Print untrusted text. In GitHub Actions, disable workflow commands while the text is printed."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         click.echo(text)
         return

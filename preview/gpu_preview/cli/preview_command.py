@@ -14,7 +14,7 @@ from .options import FiniteRange
 
 @click.command("preview", cls=ReportCommand)
 @click.option("--base", metavar="REF", help="The revision to compare with, such as origin/main.")
-@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; committed files only.")
+@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The revision with the change.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
 @click.option("--against-state", "states", multiple=True, metavar="STACK=FILE",
               help="Compare this stack with its exported state, not with the base; repeatable.")  # fmt: skip
@@ -32,7 +32,7 @@ from .options import FiniteRange
               help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip
 @click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
               type=click.Path(path_type=Path),
-              help="Configuration files of the policy packs, in the same order; repeatable.")  # fmt: skip
+              help="Configuration files of the packs, in the order of --policy-pack; repeatable.")  # fmt: skip
 @click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with the merge base.")
 @click.option("--install", default="", metavar="COMMAND",
               help="Install packages with this command for a revision whose lock file differs.")  # fmt: skip
@@ -47,7 +47,7 @@ from .options import FiniteRange
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Cache the deployed base here, for the next call with the same base.")  # fmt: skip
 @click.option("--max-usd-month", type=FiniteRange(0), metavar="USD",
-              help="Report a danger if the cost of the worst month grows above this.")  # fmt: skip
+              help="Report a danger if the change raises the cost of the worst month above this.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
 @click.pass_context
 def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **options: Any) -> None:
@@ -131,16 +131,17 @@ def _report(options: dict[str, Any]) -> Any:
         ) from None
 
 
-def _states(given: tuple[str, ...]) -> dict[str, Path]:
-    found = {}
-    for each in given:
-        name, equals, file = each.partition("=")
-        if not (name and equals and file) or name in found:
+def _states(arguments: tuple[str, ...]) -> dict[str, Path]:
+    """Return the files of `--against-state STACK=FILE`, by stack."""
+    files = {}
+    for argument in arguments:
+        name, equals, file = argument.partition("=")
+        if not (name and equals and file) or name in files:
             raise InputError(
-                f"gpu-ci preview: --against-state {each}: "
-                + (f"{name} has two states" if name in found else "is not STACK=FILE"),
+                f"gpu-ci preview: --against-state {argument}: "
+                + (f"{name} has two states" if name in files else "is not STACK=FILE"),
                 expected="STACK=FILE, once for each stack",
                 hint="gpu-ci preview --base origin/main --against-state prod=prod.json",
             )
-        found[name] = Path(file)
-    return found
+        files[name] = Path(file)
+    return files

@@ -16,8 +16,8 @@ from .exit_codes import ReportCommand
 def command(file: TextIO) -> None:
     """Print an exported state without its secrets, encrypted or not, for `gpu-ci preview --against-state`.
 
-    All other values stay readable, such as names of projects and networks. A secret also stays if it is not marked as
-    one and is part of a longer text.
+    All other values stay readable, such as names of projects and networks. A secret inside a longer text also stays,
+    unless Pulumi marks that text as secret.
 
     The exit code is 0, or 1 if the input is not an exported state or cannot be read.
 

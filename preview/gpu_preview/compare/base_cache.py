@@ -1,6 +1,7 @@
 """Copies the emulated cloud state of the deployed base.
 
-`CacheEntry` keeps it between calls. `Snapshot` restores it before the preview of each stack.
+A `CacheEntry` keeps a copy between two calls of `gpu-ci preview`. A `Snapshot` is the copy of one call. It is restored
+before the preview of each stack.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from ..isolation import temporary
 
 # Files of a single call: the ports of its services, their pending operations, and logs.
-_LEFT_OUT = ("ports.json", "operations", "logs")
+_NOT_COPIED = ("ports.json", "operations", "logs")
 _WORLD, _DIGESTS = "world", "digests.json"
 # Folders in which one stack can leave files that the engine and its providers read for the next stack:
 # PULUMI_SANDBOX_DIR, HOME and TMPDIR of every command.
@@ -45,14 +46,14 @@ class CacheEntry:
         """
         if cache is None:
             return cls(None)
-        whole = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows symbolic links; checked below
-        if root in (whole, *whole.parents) or Path(os.path.realpath(whole)).is_relative_to(root):
+        absolute = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows symbolic links; checked below
+        if root in (absolute, *absolute.parents) or Path(os.path.realpath(absolute)).is_relative_to(root):
             raise CacheError(
                 f"--cache {cache}: is in the checkout, where a commit can put any file\n"
                 f"  expected: a folder outside of {root}"
             )
         inputs = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
-        return cls(whole / f"{tree}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}")
+        return cls(absolute / f"{tree}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}")
 
     def restore_into(self, world: Path, say: Callable[[str], None]) -> bool:
         """Copy the entry to `world`. Return False if there is no entry. A damaged entry is removed.
@@ -78,8 +79,8 @@ class CacheEntry:
             temporary.remove(each)
         return False
 
-    def keep(self, world: Path, say: Callable[[str], None]) -> None:
-        """Save a copy atomically. A failure is only reported as progress, because the report does not depend on it."""
+    def save(self, world: Path, say: Callable[[str], None]) -> None:
+        """Save a copy atomically. A failure is only a progress message: the preview also works without a cache."""
         if self.folder is None or os.path.lexists(self.folder) or not world.is_dir():
             return
         draft = self.folder.with_name(f".{secrets.token_hex(16)}")
@@ -150,10 +151,10 @@ def copy(source: Path, target: Path) -> None:
         FileExistsError: the target exists.
     """
 
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if name in _LEFT_OUT or not _is_plain(Path(folder) / name)}
+    def ignored_names(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if name in _NOT_COPIED or not _is_plain(Path(folder) / name)}
 
-    shutil.copytree(source, target, symlinks=True, ignore=left_out)
+    shutil.copytree(source, target, symlinks=True, ignore=ignored_names)
 
 
 def _is_plain(path: Path) -> bool:
@@ -161,9 +162,9 @@ def _is_plain(path: Path) -> bool:
 
 
 def _digests(world: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file, by path. It takes 0.5 s for a stack of 100 pools (250 MB)."""
-    found = {}
+    """Return the SHA-256 of each file, by path. This takes 0.5 s for a stack of 100 pools (250 MB)."""
+    digests = {}
     for path in sorted(each for each in world.rglob("*") if each.is_file()):
         with path.open("rb") as file:
-            found[str(path.relative_to(world))] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+            digests[str(path.relative_to(world))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

@@ -41,7 +41,7 @@ class RunContext:
     scratch: Path
     """The folder that the code of both revisions may write to."""
     own: Path
-    """The folder that only this program writes to, so that no revision can replace a file by a symbolic link."""
+    """A folder that only this program writes to, so that no revision can replace a file in it by a symbolic link."""
     isolated_by: Isolation
     limits: Limits
     engine: Engine
@@ -97,10 +97,10 @@ class Checkout:
         if project := project_file.path(self.project):
             shutil.copyfile(project, own / project.name)
         for stack, file in repository.stack_files(self.project).items():
-            kept = own / file.relative_to(self.project)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, kept)
-            self.placeholders[stack] = stack_secrets.open_to_all(file)
+            copy = own / file.relative_to(self.project)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+            self.placeholders[stack] = stack_secrets.replace_secrets(file)
 
     def file(self, stack: str) -> str:
         """Return the path of a stack file, relative to the root of the repository."""
@@ -143,10 +143,10 @@ class Checkout:
         run_without_tool(self.project, packages.place(self.root))
 
     def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
-        """Use the packages of the checkout, or install others if the lock file of the revision differs.
+        """Use the packages of the checkout, or install other packages if the lock file of the revision differs.
 
-        Others come from a lock file, as wheels from the package index of `base`, or from `command`. Both use the
-        network, so they are noted in `installed_with`.
+        `command` installs the other packages. Without a command, they are installed from the lock file, as wheels from
+        the package index of `base`. Both ways use the network, so `installed_with` lists them.
 
         Raises:
             CheckoutError: the installation fails.
@@ -154,17 +154,17 @@ class Checkout:
         try:
             if not repository.is_project(self.project):
                 return
-            packages.refuse_names(self.root)
-            if not (why := packages.wants_others(self.root)):
-                packages.lend(self.root)
+            packages.check_environment_names(self.root)
+            if not (reason := packages.why_own_packages(self.root)):
+                packages.provide_environment(self.root)
                 return
-            self.context.say(f"{self.name} needs other packages: {why}")
+            self.context.say(f"{self.name} needs other packages: {reason}")
             packages.clear(self.root)
-            # A new HOME and folder: code that ran before could have put settings of an installer into known ones.
+            # HOME and the folder are new: code that ran earlier could have put an installer's settings into old ones.
             empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
             environment = packages.variables(self.root, limits.environment(empty))
             if command:
-                folder, installer = self.project, packages.chosen(command)
+                folder, installer = self.project, packages.split_command(command)
             else:
                 folder, installer = empty, packages.installation(self.root, (base or self).root, empty)
                 environment["PIP_CONFIG_FILE"] = os.devnull
@@ -182,23 +182,23 @@ class Checkout:
         self, text: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
     ) -> None:
         self.context.say(f"{self.name}: {text}")
-        done = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
-        if done.code or done.broke:
-            output = done.broke or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
+        result = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
+        if result.code or result.exceeded_limit:
+            output = result.exceeded_limit or (result.error_tail().strip() or limits.tail(result.stdout))[-2000:]
             raise PackagesError(f"its packages cannot be installed: {output}")
 
-    def open_secrets(self, stack: str) -> None:
-        """Create the stack, with a placeholder for each encrypted value."""
+    def set_placeholders(self, stack: str) -> None:
+        """Create the stack, and set a placeholder for each encrypted value. Do nothing if no value is encrypted."""
         if not (placeholders := self.placeholders[stack]):
             return
         init = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         arguments = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
-        done = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
-        if done.code or done.broke:
-            reason = done.broke or done.error_tail() or init.error_tail()
+        result = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
+        if result.code or result.exceeded_limit:
+            reason = result.exceeded_limit or result.error_tail() or init.error_tail()
             raise CheckoutError(f"its secrets cannot be replaced: {reason}")
 
-    def take_state(self, stack: str, state: ExportedState) -> None:
+    def import_state(self, stack: str, state: ExportedState) -> None:
         """Import an exported state into the stack.
 
         Raises:
@@ -209,9 +209,10 @@ class Checkout:
         with tempfile.NamedTemporaryFile("w", dir=self.context.scratch, suffix=".json", encoding="utf-8") as file:
             file.write(state.for_sandbox)
             file.flush()
-            taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
-        if taken.code or taken.broke:
-            raise CheckoutError(f"its exported state cannot be imported: {taken.broke or taken.error_tail()}")
+            result = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
+        if result.code or result.exceeded_limit:
+            reason = result.exceeded_limit or result.error_tail()
+            raise CheckoutError(f"its exported state cannot be imported: {reason}")
 
     def up(self, stack: str) -> Finished:
         """Run `pulumi up` for the stack."""

@@ -76,9 +76,9 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             policies = folder / "policies"
             if request.packs:
                 repository.export(tip, policies, request.limits.disk_gib)
-            packs = policy_packs.chosen(request.packs, request.pack_configs, repository.root, policies)
+            packs = policy_packs.selected_packs(request.packs, request.pack_configs, repository.root, policies)
             for revision, commit in (("base", tip), ("head", head)):
-                policy_packs.refuse_manipulated(packs, partial(repository.kind, commit), revision)
+                policy_packs.check_policy_files(packs, partial(repository.kind, commit), revision)
             context = run_context(
                 folder, packages, packs, request.limits, say,
                 network=request.network, require_walls=request.require_walls,
@@ -89,10 +89,10 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             read_only = [before.root, *([policies] if packs else [])]
             head_context = replace(context, isolated_by=context.isolated_by.reading_only(*read_only))
             after = checked_out("head", head, repository, head_context)
-            if why := project_file.moved(before.project, after.project, (before.root, after.root)):
+            if why := project_file.why_not_comparable(before.project, after.project, (before.root, after.root)):
                 raise CompareError(why)
-            names = chosen(request, before, after)
-            exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
+            names = selected_stacks(request, before, after)
+            exported_state.check_projects(states, {project_file.name(each.project) for each in (before, after)})
             offline = [name for name in names if name not in states]
             cache = request.cache if offline else None
             cached = base_cache.CacheEntry.of(
@@ -103,27 +103,30 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         except (CompareError, GitError, StateError, IsolationError):
             raise
         except Exception as error:  # the files of the head are untrusted and can cause an unforeseen error
-            raise CompareError(f"base and head cannot be read, {_fault(error)}") from None
-        # Deploy the whole base before any code of the head runs, which could change it.
-        own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
+            raise CompareError(f"base and head cannot be read, {_bug_text(error)}") from None
+        # Deploy the whole base first: the code of the head could change the base. The schemas that the sandbox of the
+        # checkout has cached are used only if no commit can have put them there.
+        trusts_sandbox = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
         try:
-            base_failed = _deploy_base(offline, before, cached, packages, request.install, say, own_cache=own_cache)
-            # An earlier stack of the head, or its package installation, can change what a later stack starts from.
-            is_only_run = len(names) == 1 and not packages.wants_others(after.root)
+            base_failed = _deploy_base(
+                offline, before, cached, packages, request.install, say, trusts_sandbox=trusts_sandbox
+            )
+            # An earlier stack of the head, or its package installation, can change the state that a later stack reads.
+            is_only_run = len(names) == 1 and not packages.why_own_packages(after.root)
             saved = None if is_only_run else base_cache.Snapshot.of(context.scratch, context.own / "deployed base")
         except (CacheError, PackagesError) as error:
             raise CompareError(str(error)) from None
         except CompareError:
             raise
         except Exception as error:
-            raise CompareError(f"the base cannot be deployed, {_fault(error)}") from None
+            raise CompareError(f"the base cannot be deployed, {_bug_text(error)}") from None
         head_failed = ""
         try:
             after.install(packages, request.install, before)
         except CheckoutError as error:
             head_failed = clean(str(error))
         except Exception as error:
-            head_failed = f"its packages cannot be installed, {_fault(error)}"
+            head_failed = f"its packages cannot be installed, {_bug_text(error)}"
         comparison = Comparison(
             before,
             after,
@@ -154,7 +157,7 @@ def _deploy_base(
     install: str,
     say: Callable[[str], None],
     *,
-    own_cache: bool,
+    trusts_sandbox: bool,
 ) -> dict[str, str]:
     """Deploy every stack of the base in one sandbox. Return the error messages of failed stacks, by name."""
     failed: dict[str, str] = {}
@@ -164,7 +167,7 @@ def _deploy_base(
     if cached.restore_into(world, say):
         say("the base is taken from the cache")
         return {}
-    if own_cache:
+    if trusts_sandbox:
         restore_cache(packages.project, world)
     try:
         before.install(packages, install)
@@ -174,23 +177,23 @@ def _deploy_base(
         if name not in before.files:
             continue
         try:
-            before.open_secrets(name)
+            before.set_placeholders(name)
             say(f"{name}: deploying the base, offline")
             finished = before.up(name)
-            if finished.code or finished.broke:
+            if finished.code or finished.exceeded_limit:
                 failed[name] = failure(finished, before.root)
         except CheckoutError as error:
             failed[name] = clean(str(error))
     if not failed:
-        cached.keep(world, say)
+        cached.save(world, say)
     return failed
 
 
-def _fault(error: Exception) -> str:
+def _bug_text(error: Exception) -> str:
     return clean(f"which is a bug in gpu-ci: {type(error).__name__}: {visible(str(error), 300)}")
 
 
-def chosen(request: Request, before: Checkout, after: Checkout) -> list[str]:
+def selected_stacks(request: Request, before: Checkout, after: Checkout) -> list[str]:
     """Return the names of the stacks to compare.
 
     Raises:

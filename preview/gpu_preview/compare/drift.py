@@ -24,13 +24,11 @@ from ..report.analysis import states, warnings
 # `refresh --preview-only` reads each resource and compares it with the state. It does not run the program, and changes
 # neither the state nor a resource (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
 _ARGUMENTS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
-_WAYS = (
-    "a deleted resource no longer exists, and an updated resource was changed outside of Pulumi",
-    "pulumi up --refresh restores them; pulumi refresh accepts them into the state",
-)
-_LOGIN = "  hint: run pulumi login first, or read the sandbox with --sandbox"
-# The rules for dangerous conditions, however they arose. The other rules are for planned changes.
-_LASTING = ("public", "identity", "secret-exposed")
+_DRIFT_TEXT = "a deleted resource no longer exists, and an updated resource was changed outside of Pulumi"
+_DRIFT_HINT = "pulumi up --refresh restores the resources; pulumi refresh writes their present values into the state"
+_LOGIN_HINT = "  hint: run pulumi login first, or read the sandbox with --sandbox"
+# These rules find dangerous conditions, whatever caused them. The other rules are about planned changes.
+_CONDITION_RULES = ("public", "identity", "secret-exposed")
 
 
 class DriftError(Exception):
@@ -61,11 +59,11 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     if not names:
         raise DriftError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack")
     engine = (sys.executable, "-P", "-m", "pulumi_sandbox") if sandbox else (_cli(),)
-    found = []
+    reports = []
     for name in names:
         say(f"{name}: reading what exists")
         file = files.get(name)
-        found.append(
+        reports.append(
             _stack(
                 name,
                 str(file.relative_to(project)) if file else "",
@@ -79,7 +77,7 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
         how="drift",
         base=Side(ref="the state of each stack"),
         head=Side(ref="what exists in the sandbox" if sandbox else "what exists"),
-        stacks=tuple(found),
+        stacks=tuple(reports),
     )
 
 
@@ -100,19 +98,19 @@ def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
     try:
         found = digest.read(finished.stdout)
     except DigestError:
-        return stack.model_copy(update={"status": Status.FAILED, "error": _why(finished, project)})
+        return stack.model_copy(update={"status": Status.FAILED, "error": _error_text(finished, project)})
     resources = tuple(map(_without_plans, found.resources))
     update: dict[str, object] = {"counts": Counts.of(resources), "resources": resources}
-    if finished.broke or found.errors or finished.code:
-        update |= {"status": Status.FAILED, "error": _why(finished, project, found)}
+    if finished.exceeded_limit or found.errors or finished.code:
+        update |= {"status": Status.FAILED, "error": _error_text(finished, project, found)}
     else:
         update |= {"findings": tuple(_findings(found))}
     return stack.model_copy(update=update)
 
 
-def _why(finished: Finished, project: Path, found: Digest | None = None) -> str:
+def _error_text(finished: Finished, project: Path, found: Digest | None = None) -> str:
     message = failure(finished, project, found, isolated=False) or "pulumi printed nothing"
-    return f"{message}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in message else message
+    return f"{message}\n{_LOGIN_HINT}" if "PULUMI_ACCESS_TOKEN" in message else message
 
 
 def _without_plans(resource: Resource) -> Resource:
@@ -123,12 +121,11 @@ def _without_plans(resource: Resource) -> Resource:
 
 def _findings(found: Digest) -> Iterator[Finding]:
     for each in dangers.find(*states(found), found.resources):
-        if each.rule in _LASTING:
+        if each.rule in _CONDITION_RULES:
             # The hint is for the author of a change, and drift has none.
             yield each.model_copy(update={"hint": ""})
     if found.counts.update or found.counts.replace or found.counts.delete:
-        text, hint = _WAYS
-        yield Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint)
+        yield Finding(rule="drift", severity=Severity.NOTE, text=_DRIFT_TEXT, hint=_DRIFT_HINT)
     yield from warnings(found)
 
 

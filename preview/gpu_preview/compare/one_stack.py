@@ -72,15 +72,15 @@ class Comparison:
         except CacheError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         if new is None:
-            left = digest.of_state(state.text if state else before.exported(name))
-            return stack_result(Status.REMOVED, resources=left, counts=Counts.of(left))
+            remaining = digest.of_state(state.text if state else before.exported(name))
+            return stack_result(Status.REMOVED, resources=remaining, counts=Counts.of(remaining))
         if self.head_failed:
             return stack_result(Status.FAILED, error=self.head_failed)
         try:
-            after.open_secrets(name)
+            after.set_placeholders(name)
             if state:
                 self.say(f"{name}: importing the exported state, {state.summary}")
-                after.take_state(name, state)
+                after.import_state(name, state)
         except CheckoutError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
@@ -92,15 +92,15 @@ class Comparison:
         except DigestError:
             return stack_result(Status.FAILED, error=failure(finished, after.root))
         try:
-            broken, asked = policies.violations(events)
+            violations, packs_sentence = policies.violations(events)
         except TooMuchError as error:
             return stack_result(Status.FAILED, error=clean(f"the engine's event log exceeds the size limit: {error}"))
-        # The engine fails the preview if a mandatory policy is violated, and its error has no details.
-        by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
-        if finished.broke or (not by_policy and (found.errors or finished.code)):
-            why = failure(finished, after.root, found)
-            return stack_result(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
+        # If a mandatory policy is violated, the engine fails the preview with an error that has no details.
+        by_policy = any(each.level == "mandatory" for each in violations) and found.errors in ([], [_PREVIEW_FAILED])
+        if finished.exceeded_limit or (not by_policy and (found.errors or finished.code)):
+            error_text = failure(finished, after.root, found)
+            return stack_result(Status.FAILED, error=error_text, resources=found.resources, counts=found.counts)
         files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
-        stack = stack_result(status, violations=broken, policies=self.selection.sentence(asked))
+        stack = stack_result(status, violations=violations, policies=self.selection.sentence(packs_sentence))
         return analyze(stack, found, files, events=events, max_usd_month=self.max_usd_month)

@@ -32,7 +32,7 @@ def run_context(
     network: bool,
     require_walls: bool,
 ) -> RunContext:
-    """Return the context that both checkouts share, below an empty folder.
+    """Create the folders of the context in an empty `folder`, and return the context that both checkouts share.
 
     Raises:
         CheckoutError: no engine was found.
@@ -67,22 +67,22 @@ def checked_out(name: str, commit: str, repository: Repository, context: RunCont
         checkout.read_files()
     except (CheckoutError, SecretsError) as error:
         raise CheckoutError(f"{name} ({commit[:10]}): {error}") from None
-    for file in git.misnamed(checkout.project):
+    for file in git.invalid_stack_files(checkout.project):
         shown = visible(file, 100)
         context.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
     return checkout
 
 
-def _refuse(project: Path, named: Path) -> None:
+def _refuse(project: Path, path_in_repository: Path) -> None:
     """Raise CheckoutError if the project folder is a symbolic link, or if its project file is invalid."""
     if venv_clone.resolved(project) != project:
-        raise CheckoutError(f"{named} is a symbolic link, or below one")
+        raise CheckoutError(f"{path_in_repository} is a symbolic link, or below one")
     for name in project_file.NAMES:
         if (project / name).is_file():
             try:
                 stack_yaml.loaded(project / name)
             except stack_yaml.InvalidStackFileError as error:
-                raise CheckoutError(f"{named / name} {error}") from None
+                raise CheckoutError(f"{path_in_repository / name} {error}") from None
 
 
 def restore_cache(project: Path, world: Path) -> None:

@@ -1,4 +1,7 @@
-"""Makes a report from the output of `pulumi preview --json`, which the user ran with credentials."""
+"""Makes the report of `gpu-ci preview --digest`, from the output of `pulumi preview --json`.
+
+The user ran that preview with credentials. Pulumi calls its JSON output a digest: the planned steps of one stack.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,26 @@ from ..report.analysis import Files, analyze
 from .compare import CompareError
 
 
-def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
-    """Return the report on digests given as `STACK=FILE`.
+def read(arguments: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
+    """Return the report on the digests of one or more stacks.
+
+    Args:
+        arguments: The values of `--digest`, each `STACK=FILE`.
+        folder: The folder of the project, with its stack files.
+        max_usd_month: The value of `--max-usd-month`.
 
     Raises:
-        CompareError: at least one file cannot be read; the message lists all of them.
+        CompareError: an argument or a file is not valid. The message lists all problems.
     """
     stacks, problems = [], []
-    names = [each.partition("=")[0] for each in given]
-    for at, each in enumerate(given):
+    earlier_names: set[str] = set()
+    for argument in arguments:
+        name = argument.partition("=")[0]
         try:
-            if names[at] in names[:at]:
-                raise CompareError(f"--digest {each}: {names[at]} has two digests\n  expected: one for each stack")
-            stacks.append(_stack(each, folder, max_usd_month))
+            if name in earlier_names:
+                raise CompareError(f"--digest {argument}: {name} has two digests\n  expected: one for each stack")
+            earlier_names.add(name)
+            stacks.append(_stack_report(argument, folder, max_usd_month))
         except CompareError as error:
             problems.append(str(error))
     if problems:
@@ -42,24 +52,28 @@ def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Rep
     )
 
 
-def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
-    name, equals, path = given.partition("=")
+def _stack_report(argument: str, folder: Path, max_usd_month: float | None) -> Stack:
+    """Read the digest of one `STACK=FILE`, check that it is of this stack, and return the report on the stack."""
+    name, equals, path = argument.partition("=")
     if not equals or not name:
-        raise CompareError(f"--digest {given}: is not STACK=FILE\n  hint: --digest staging=preview.json")
+        raise CompareError(f"--digest {argument}: is not STACK=FILE\n  hint: --digest staging=preview.json")
     try:
-        found = digest.read(Path(path))
+        read_digest = digest.read(Path(path))
     except OSError as error:
         raise CompareError(f"--digest {name}: {path}: {error.strerror or error}") from None
     except DigestError as error:
-        # Do not suggest the given file: the shell would truncate it, and it is some other file.
+        # The hint names a new file. `> FILE` would overwrite the user's file, which is not a digest.
         hint = f"pulumi preview --json --show-sames --stack {name} > a-new-file.json"
         raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
-    if others := sorted({each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in found.resources} - {name}):
-        shown = ", ".join(visible(each, 100) for each in others[:3])
-        raise CompareError(f"--digest {name}: {path}: belongs to another stack\n  got: {shown}\n  expected: {name}")
-    file = repository.stack_files(folder).get(name)
-    known = str(file.relative_to(folder)) if file else ""
-    if found.errors:
-        return Stack(stack=name, file=known, status=Status.FAILED, error=clean("\n\n".join(found.errors)))
-    stack = Stack(stack=name, file=known, status=Status.PREVIEWED)
-    return analyze(stack, found, Files(known, folder, "", None, file), max_usd_month=max_usd_month)
+    # A URN begins with its stack: urn:pulumi:STACK::PROJECT::TYPE::NAME.
+    stack_names = {each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in read_digest.resources}
+    if other_stacks := sorted(stack_names - {name}):
+        listed = ", ".join(visible(each, 100) for each in other_stacks[:3])
+        raise CompareError(f"--digest {name}: {path}: belongs to another stack\n  got: {listed}\n  expected: {name}")
+    stack_file = repository.stack_files(folder).get(name)
+    relative_path = str(stack_file.relative_to(folder)) if stack_file else ""
+    if read_digest.errors:
+        error_text = clean("\n\n".join(read_digest.errors))
+        return Stack(stack=name, file=relative_path, status=Status.FAILED, error=error_text)
+    stack = Stack(stack=name, file=relative_path, status=Status.PREVIEWED)
+    return analyze(stack, read_digest, Files(relative_path, folder, "", None, stack_file), max_usd_month=max_usd_month)

@@ -28,8 +28,8 @@ class Missing:
 ABSENT = Missing()
 
 
-class Hint(NamedTuple):
-    """The engine's difference at one path."""
+class EngineDiff(NamedTuple):
+    """The difference that the engine reports at one path."""
 
     kind: str
     input_diff: bool
@@ -154,9 +154,9 @@ def at(value: Any, path: str) -> Any:
 
 
 def reported(
-    old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint], most: int = 10**9
+    old: Mapping[str, Any], new: Mapping[str, Any], engine_diffs: Mapping[str, EngineDiff], most: int = 10**9
 ) -> tuple[PropertyChange, ...]:
-    """Return the changes at the paths that the engine names (`hints`), or of all inputs if it names none.
+    """Return the changes at the paths that the engine names (`engine_diffs`), or of all inputs if it names none.
 
     `old` and `new` are states of the engine's digest: maps with inputs and outputs.
     """
@@ -164,15 +164,15 @@ def reported(
     found: dict[str, PropertyChange] = {}
     # One mask for a whole property of the inputs or outputs, although the engine can name every part of it.
     masks_of: dict[tuple[str, bool], SecretMask] = {}
-    for path, hint in hints.items():
-        source = before if hint.input_diff else old.get("outputs") or before
+    for path, diff in engine_diffs.items():
+        source = before if diff.input_diff else old.get("outputs") or before
         whole = joined("", steps_of(path)[0]) if steps_of(path) else ""
         if (key := (whole, source is before)) not in masks_of:
             masks_of[key] = SecretMask.of(at(source, whole), at(after, whole))
-        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, mask=masks_of[key]))
+        changes = at_most(most, between(at(source, path), at(after, path), path, diff.replaces, mask=masks_of[key]))
         if not changes:  # A difference that the digest does not show, such as between two secrets.
             kind: Literal["add", "delete", "update"] = (
-                "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
+                "add" if diff.kind.startswith("add") else "delete" if diff.kind.startswith("delete") else "update"
             )
             old_value, new_value = at(source, path), at(after, path)
             shown_after = None if new_value is ABSENT else shown(new_value)
@@ -180,7 +180,7 @@ def reported(
                 PropertyChange(
                     path=path,
                     kind=kind,
-                    forces_replacement=hint.replaces,
+                    forces_replacement=diff.replaces,
                     before=None if old_value is ABSENT else shown(old_value),
                     after=ANOTHER_SECRET if old_value == new_value == SECRET else shown_after,
                 )
@@ -188,7 +188,7 @@ def reported(
         found |= {change.path: change for change in changes}
         if len(found) > most:
             raise TooMuchError(_TOO_MUCH)
-    if not hints:
+    if not engine_diffs:
         found = {change.path: change for change in at_most(most, between(before, after))}
     return tuple(found[path] for path in sorted(found))
 
@@ -212,13 +212,16 @@ def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange
     return found
 
 
-def hints(step: Mapping[str, Any]) -> dict[str, Hint]:
+def engine_diffs(step: Mapping[str, Any]) -> dict[str, EngineDiff]:
     """Return the paths in the engine's step: its detailed diff, or the names of top-level properties."""
     detailed = step.get("detailedDiff")
     if isinstance(detailed, Mapping) and detailed:
         return {
-            path: Hint(str(one.get("kind", "update")), bool(one.get("inputDiff"))) for path, one in detailed.items()
+            path: EngineDiff(str(one.get("kind", "update")), bool(one.get("inputDiff")))
+            for path, one in detailed.items()
         }
     reasons: Sequence[str] = step.get("diffReasons") or ()
     keys = set(step.get("replaceReasons") or ())
-    return {name: Hint("update-replace" if name in keys else "update", True) for name in [*reasons, *sorted(keys)]}
+    return {
+        name: EngineDiff("update-replace" if name in keys else "update", True) for name in [*reasons, *sorted(keys)]
+    }

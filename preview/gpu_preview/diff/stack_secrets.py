@@ -18,8 +18,8 @@ from .paths import joined
 from .placeholders import PLACEHOLDER
 
 # bubblewrap accepts 9,000 arguments (bubblewrap.c, MAX_ARGS), and Linux 2 MiB (execve(2)). A secret needs two.
-_MOST_SECRETS = 1_000
-_LONGEST_PATH_BYTES = 1_000
+_MAX_SECRETS = 1_000
+_MAX_PATH_BYTES = 1_000
 # Keys of the encryption of a stack file (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 
@@ -28,7 +28,7 @@ class SecretsError(Exception):
     """A stack file has too many secrets to replace. The text says why."""
 
 
-def open_to_all(file: Path) -> dict[str, str]:
+def replace_secrets(file: Path) -> dict[str, str]:
     """Remove the secrets and the encryption settings from a revision's copy of a stack file.
 
     From a file without secrets, only the lines with encryption settings are removed.
@@ -47,11 +47,11 @@ def open_to_all(file: Path) -> dict[str, str]:
         return {}
     config = document.get("config")
     found = dict(_secure(config)) if isinstance(config, Mapping) else {}
-    if len(found) > _MOST_SECRETS:
-        raise SecretsError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MOST_SECRETS}")
-    if (longest := max((len(path.encode()) for path in found), default=0)) > _LONGEST_PATH_BYTES:
+    if len(found) > _MAX_SECRETS:
+        raise SecretsError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MAX_SECRETS}")
+    if (longest := max((len(path.encode()) for path in found), default=0)) > _MAX_PATH_BYTES:
         raise SecretsError(
-            f"{file.name}: has a secret under a path of {longest} bytes\n  expected: at most {_LONGEST_PATH_BYTES}"
+            f"{file.name}: has a secret under a path of {longest} bytes\n  expected: at most {_MAX_PATH_BYTES}"
         )
     if found:
         document["config"] = _without(config)

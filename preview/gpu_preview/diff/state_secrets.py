@@ -17,15 +17,15 @@ from ..json_text import as_list, as_map
 STRIPPED = "[secret taken out of the state]"
 """The text in place of a secret; the sandbox accepts any secret for it (docs/how-it-works/sandbox.md)."""
 
-_LEFT_OUT = ("secrets_providers", "pending_operations")
+_REMOVED_KEYS = ("secrets_providers", "pending_operations")
 # A shorter text, such as `true` or `8080`, occurs in many places that are unrelated to the secret.
 _SHORTEST = 6
 
 
-def taken_out(deployment: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+def without_secrets(deployment: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Return the deployment without secrets, and their number. ValueError for JSON that cannot be a value."""
     found: list[Any] = []
-    given = {key: value for key, value in deployment.items() if key not in _LEFT_OUT}
+    given = {key: value for key, value in deployment.items() if key not in _REMOVED_KEYS}
     resources = [_with_named_outputs(each, found) for each in as_list(given.get("resources"))]
     marked = _without({**given, **({"resources": resources} if resources else {})}, found)
     plain = {text for each in found for text in _texts(each) if len(text) >= _SHORTEST} - {STRIPPED}

@@ -27,12 +27,18 @@ _UNKNOWN_TYPE = re.compile(r"(\S+): only its shape is checked\b")
 # The text that the language host adds to the errors of a failed program.
 _PROGRAM_FAILED = "an unhandled error occurred: program exited with non-zero exit code"
 # Steps that repeat another step, and reads of existing resources.
-_LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
+_UNREPORTED_OPERATIONS = (
+    "delete-replaced",
+    "discard",
+    "discard-replaced",
+    "remove-pending-replace",
+    "read-replacement",
+)
 # If one URN has two steps, the worse one counts.
 _WORST_LAST = (Operation.SAME, Operation.CREATE, Operation.UPDATE, Operation.REPLACE, Operation.DELETE)
 
 # The most changed properties in a digest. Each takes 1 KiB of memory; an update of 100 pools has 900.
-_MOST_CHANGES = 100_000
+_MAX_CHANGES = 100_000
 
 
 class DigestError(ValueError):
@@ -130,7 +136,7 @@ def _of(document: Mapping[str, Any], parsed: digest_form.Document) -> Digest:
     parents = {urn: str(state(step).get("parent") or "") for urn, step in states.items()}
     unclear = {found[1] for one in diagnostics if (found := _UNKNOWN_TYPE.match(one.message))}
     resources = []
-    remaining = _MOST_CHANGES
+    remaining = _MAX_CHANGES
     for urn, step in sorted(states.items()):
         if not _is_left_out(urn):
             resources.append(resource(step, urn, parents, unclear, remaining))
@@ -148,17 +154,17 @@ def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the step of each resource. DigestError for an unknown operation."""
     found: dict[str, dict[str, Any]] = {}
     for step in steps:
-        if (operation := step["op"]) in _LEFT_OUT:
+        if (operation := step["op"]) in _UNREPORTED_OPERATIONS:
             continue
         if operation not in OPERATIONS:
-            raise DigestError(f"has an operation that is not known here\n  got: {ascii(operation)[:100]}")
+            raise DigestError(f"has an unknown operation\n  got: {ascii(operation)[:100]}")
         other = found.get(step["urn"])
-        if other is None or _badness(other) <= _badness(step):
+        if other is None or _severity_rank(other) <= _severity_rank(step):
             found[step["urn"]] = step
     return found
 
 
-def _badness(step: Mapping[str, Any]) -> int:
+def _severity_rank(step: Mapping[str, Any]) -> int:
     return _WORST_LAST.index(OPERATIONS[step["op"]])
 
 

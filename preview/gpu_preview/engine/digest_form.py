@@ -15,7 +15,7 @@ _PROBLEMS = 5
 _CHARACTERS = 100
 # A problem takes 1 KiB of memory, and a model as much, so entries are counted first. A digest of 100 pools has 741
 # steps.
-_MOST = {"steps": 20_000, "diagnostics": 20_000}
+_MAX_ITEMS = {"steps": 20_000, "diagnostics": 20_000}
 
 _LARGEST_COUNT = 10**8
 
@@ -109,7 +109,7 @@ class Document(_Form):
 
 def too_many(document: Any) -> str:
     """Return what the digest has too much of, or an empty text."""
-    for part, most in _MOST.items():
+    for part, most in _MAX_ITEMS.items():
         if isinstance(document, Mapping) and isinstance(found := document.get(part), list) and len(found) > most:
             return f"{part}: got {len(found):,}\n  expected: {most:,} at most"
     return ""

@@ -77,7 +77,7 @@ def resource(
     if operation is Operation.CREATE:
         properties = differences.created(new.get("inputs") or {}, most)
     elif operation in (Operation.UPDATE, Operation.REPLACE):
-        found = differences.reported(old, new, differences.hints(step), most)
+        found = differences.reported(old, new, differences.engine_diffs(step), most)
         properties = _with_uncovered(found, old, new, most)
     else:
         properties = ()

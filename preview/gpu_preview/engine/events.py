@@ -51,7 +51,7 @@ def outputs(log: Path) -> Outputs:
 
 
 def of_kinds(
-    log: Path, kinds: Collection[str], text: str = "", most_mib: float = math.inf
+    log: Path, kinds: Collection[str], text: str = "", max_mib: float = math.inf
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the events of these kinds in the order of the log, each with its kind.
 
@@ -62,16 +62,16 @@ def of_kinds(
         log: The event log. OSError if it is missing.
         kinds: The kinds of events, which are keys of a line's JSON object.
         text: A text that a line must contain.
-        most_mib: The limit of all parsed lines together. TooMuchError for more.
+        max_mib: The limit of all parsed lines together. TooMuchError for more.
     """
     text_bytes, kind_bytes = text.encode(), [kind.encode() for kind in kinds]
-    remaining_bytes = most_mib * 1024**2
+    remaining_bytes = max_mib * 1024**2
     with log.open("rb") as file:
         for line in _lines(file):
             if text_bytes in line and any(kind in line for kind in kind_bytes):
                 remaining_bytes -= len(line)
                 if remaining_bytes < 0:
-                    raise json_text.TooMuchError(f"its events have more than {most_mib:g} MiB")
+                    raise json_text.TooMuchError(f"its events have more than {max_mib:g} MiB")
                 try:
                     event = json_text.read(line.decode(errors="replace"))
                 except ValueError:

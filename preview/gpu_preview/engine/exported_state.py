@@ -85,7 +85,7 @@ def read_all(files: Mapping[str, Path]) -> dict[str, ExportedState]:
     return found
 
 
-def of_projects(states: Mapping[str, ExportedState], projects: Collection[str]) -> None:
+def check_projects(states: Mapping[str, ExportedState], projects: Collection[str]) -> None:
     """Raise StateError for a state of another project: the engine would report all resources as new."""
     for stack, state in states.items():
         for project in sorted({str(each["urn"]).split("::")[1] for each in state.resources} - {*projects}):
@@ -102,9 +102,9 @@ def strip(text: str, stack: str = "") -> ExportedState:
         stacks = {each["urn"].split("::")[0].removeprefix("urn:pulumi:") for each in resources}
         if not isinstance(pending, list) or not all(each["urn"].count("::") >= 3 for each in resources):
             raise ValueError
-        kept, secrets = state_secrets.taken_out(deployment)
+        kept, secrets = state_secrets.without_secrets(deployment)
     except json_text.TooMuchError as error:
-        raise StateError(f"is larger than the state of anything: {error}") from None
+        raise StateError(f"is larger than any real state: {error}") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise StateError(
             "is not what `pulumi stack export` prints\n"

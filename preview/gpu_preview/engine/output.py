@@ -46,7 +46,7 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, isol
         # `up` prints its errors among its results. An incomplete digest has none.
         printed = _diagnostics(tail(finished.stdout))
         errors = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
-    message = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", errors).strip("\n"))))
+    message = "\n".join(filter(None, (finished.exceeded_limit, _INTERRUPTED.sub("", errors).strip("\n"))))
     text = clean(message.replace(f"{root}/", ""))
     if isolated and "ModuleNotFoundError: " in message:
         text += f"\n{_NO_PACKAGE}"

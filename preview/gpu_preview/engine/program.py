@@ -27,7 +27,7 @@ class Engine:
     executable: Path
     files: tuple[Path, ...]
     """The CLI and its language hosts, which are in the same folder."""
-    kept: Path
+    sandbox_clis: Path
     """The folder in which the sandbox keeps the CLIs that it installed or built itself, and notes on them."""
     notes: tuple[Path, ...] = ()
     """The files with these notes."""
@@ -48,8 +48,8 @@ class Engine:
         for line in answer.stderr.splitlines():
             say(line.removeprefix("pulumi-sandbox: "))
         files = tuple(map(Path, found["files"]))
-        kept, notes = Path(found["folder"]), tuple(map(Path, found["notes"]))
-        engine = cls(found["version"], found["way"], Path(found["executable"]), files, kept, notes)
+        sandbox_clis, notes = Path(found["folder"]), tuple(map(Path, found["notes"]))
+        engine = cls(found["version"], found["way"], Path(found["executable"]), files, sandbox_clis, notes)
         say(f"Pulumi {engine.version}, {engine.executable}")
         if found["shim"]:
             say(
@@ -69,5 +69,5 @@ class Engine:
         return {
             "PATH": os.pathsep.join([str(self.executable.parent), path]) if installed else path,
             "PULUMI_SANDBOX_ENGINE": "path" if installed else self.way,
-            "PULUMI_SANDBOX_ENGINE_DIR": str(self.kept),
+            "PULUMI_SANDBOX_ENGINE_DIR": str(self.sandbox_clis),
         }

@@ -87,7 +87,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class World:
+class StackStates:
     """All resources of a stack in base (`before`) and head (`after`), by URN, and their changes."""
 
     before: Mapping[str, State]

@@ -26,7 +26,7 @@ from .virtualenv_option import problem_of, toolchain, virtualenv
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
-_MOST_BYTES = 4 * 1024**2
+_MAX_BYTES = 4 * 1024**2
 _LARGEST_PTH_BYTES = 64 * 1024  # An installer writes one line for each folder.
 # The command that creates the environment of the checkout, by toolchain.
 _INSTALLS = {
@@ -65,7 +65,7 @@ class Packages:
             if path.is_file() and not path.is_symlink()
         }
 
-    def wants_others(self, revision: Path) -> str:
+    def why_own_packages(self, revision: Path) -> str:
         """Return why a revision cannot use the packages of the checkout, or "" if it can.
 
         With the same lock file, it cannot if a package of the lock is not installed in the checkout.
@@ -76,17 +76,17 @@ class Packages:
         if lock is None or not self.folder or not site_packages(checkout_env):
             return ""
         self._refuse_committed(checkout_env)
-        folders = [*map(str, site_packages(checkout_env)), *self.imported(checkout_env, self.root)]
-        lacks = venv_clone.lacking(folders, requirements.named(_text(lock)))
+        folders = [*map(str, site_packages(checkout_env)), *self.import_folders(checkout_env, self.root)]
+        lacks = venv_clone.missing_packages(folders, requirements.packages_of(_text(lock)))
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
-    def refuse_names(self, revision: Path) -> None:
+    def check_environment_names(self, revision: Path) -> None:
         """Raise PackagesError if the checkout or a revision names an impossible environment."""
         for project in (self.project, revision / self.project.relative_to(self.root)):
             if why := problem_of(project):
                 raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
 
-    def lend(self, revision: Path) -> None:
+    def provide_environment(self, revision: Path) -> None:
         """Give a revision an environment with the packages of the checkout, and its own editable packages.
 
         Do nothing if the checkout or the revision names no environment.
@@ -101,7 +101,7 @@ class Packages:
                 f"  hint: {_installs(self.project)}"
             )
         self._refuse_committed(checkout_env)
-        imports = [*self.imported(checkout_env, revision), *map(str, site_packages(checkout_env))]
+        imports = [*self.import_folders(checkout_env, revision), *map(str, site_packages(checkout_env))]
         try:
             venv_clone.create(checkout_env, self.place(revision), imports)
         except VenvError as error:
@@ -133,7 +133,7 @@ class Packages:
             raise PackagesError(
                 f"{environment.name}: cannot check whether this environment is part of the repository: {error}"
             ) from None
-        if committed or venv_clone.brings_python(environment, self.root):
+        if committed or venv_clone.has_python_of_checkout(environment, self.root):
             raise PackagesError(
                 f"{environment.name}: is part of the repository, so its code is not trusted\n"
                 "  got: files that git tracks, or a Python in the repository\n"
@@ -146,7 +146,7 @@ class Packages:
         project = revision / self.project.relative_to(self.root)
         return Path(os.path.normpath(project / virtualenv(project, revision)))
 
-    def imported(self, environment: Path, revision: Path) -> Iterator[str]:
+    def import_folders(self, environment: Path, revision: Path) -> Iterator[str]:
         """Yield the folders in an environment's .pth files. A folder of the checkout becomes that of the revision."""
         for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
@@ -175,9 +175,9 @@ class Packages:
             )
         base_lock = base / lock.relative_to(revision)
         text, trusted = _text(lock), _text(base_lock) if base_lock.is_file() else ""
-        _refuse(lock.relative_to(revision), requirements.refused(text, trusted))
+        _refuse(lock.relative_to(revision), requirements.rejected_lines(text, trusted))
         rewritten = folder / "requirements.txt"
-        rewritten.write_text(requirements.written(text, trusted), encoding="utf-8")
+        rewritten.write_text(requirements.installer_list(text, trusted), encoding="utf-8")
         pip = [
             str(self.place(revision) / "bin" / "python"),
             "-I",
@@ -195,7 +195,7 @@ class Packages:
         names_environment = place != revision / self.project.relative_to(self.root)
         return [sys.executable, "-I", "-m", "venv", str(place)] if names_environment else []
 
-    def chosen(self, command: str) -> list[str]:
+    def split_command(self, command: str) -> list[str]:
         """Return the arguments of the user's command. PackagesError for a command that needs a shell."""
         try:
             command_words = shlex.split(command)
@@ -238,7 +238,7 @@ class Packages:
         if self.folder and checkout_env.is_dir() and self.creation(revision):
             self._refuse_committed(checkout_env)
             try:
-                venv_clone.add(self.place(revision), list(self.imported(checkout_env, revision)))
+                venv_clone.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
             except VenvError as error:
                 raise PackagesError(str(error)) from None
 
@@ -255,8 +255,8 @@ def _digest(file: Path) -> bytes:
 
 
 def _text(file: Path) -> str:
-    if file.stat().st_size > _MOST_BYTES:
-        raise PackagesError(f"{file.name}: has more than {_MOST_BYTES // 1024**2} MiB\n  expected: a list of packages")
+    if file.stat().st_size > _MAX_BYTES:
+        raise PackagesError(f"{file.name}: has more than {_MAX_BYTES // 1024**2} MiB\n  expected: a list of packages")
     return file.read_text(encoding="utf-8", errors="replace")
 
 

@@ -57,7 +57,7 @@ class Pack:
         if not name or not venv_clone.site_packages(environment):
             return outside
         # The pack's imports from its own checkout, such as the catalog, which the pack of gpu-ci imports.
-        outside += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
+        outside += map(Path, Packages(Path("/"), self.folder).import_folders(environment, Path("/")))
         python = venv_clone.installation(environment, self.root)
         return [environment, *outside, *([python] if python else [])]
 
@@ -82,7 +82,7 @@ class Pack:
             )
         packages = Packages(self.root, self.root / in_repository)
         try:
-            packages.lend(base)
+            packages.provide_environment(base)
         except PackagesError as error:
             raise PackError(str(error)) from None
         # No code of the base has run yet, so it has created no links in the path.
@@ -131,12 +131,12 @@ class PolicySelection:
     left_out: tuple[str, ...] = ()
     """A phrase for each requested pack or settings file that only the head has."""
 
-    def sentence(self, packs: str) -> str:
-        """Return the sentence for the report: the packs that ran, and those left out."""
-        return "; ".join((packs, *self.left_out))
+    def sentence(self, packs_that_ran: str) -> str:
+        """Return the sentence for the report: the packs that ran, and the packs that were left out."""
+        return "; ".join((packs_that_ran, *self.left_out))
 
 
-def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
+def selected_packs(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
     """Return the packs, the n-th with the n-th settings file. PackError for more settings files than packs.
 
     `root` is the root of the checkout, and `base` the root of the base's files.
@@ -149,7 +149,7 @@ def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: 
     return [Pack(folder, root, base, file) for folder, file in zip_longest(folders, settings)]
 
 
-def refuse_manipulated(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
+def check_policy_files(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
     """Raise PackError if a commit has a submodule at the path of a pack, or files in the environment of a pack.
 
     The files of a submodule stay in the working tree when another commit is checked out. Files of a commit in an

@@ -27,7 +27,7 @@ _SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[\s=]
 # The limit of a line without hashes, in characters. The longest lines of poetry have a few hundred.
 _LONGEST = 2000
 # The limit of packages. A program has some hundreds of packages.
-_MOST = 5000
+_MAX_PACKAGES = 5000
 
 
 class Named(NamedTuple):
@@ -49,23 +49,23 @@ class Named(NamedTuple):
         return " ".join([f"{name}{self.requirement.specifier}", *(f"--hash={each}" for each in self.hashes)])
 
 
-def refused(text: str, trusted: str) -> list[str]:
+def rejected_lines(text: str, trusted: str) -> list[str]:
     """Return the lines of a lock that must not be installed. `trusted` is the text of the base's lock."""
     trusted_sources, lines = set(_sources(trusted)), list(_lines(text))
-    if len(lines) > _MOST:
-        return [f"{len(lines)} packages, more than {_MOST}"]
+    if len(lines) > _MAX_PACKAGES:
+        return [f"{len(lines)} packages, more than {_MAX_PACKAGES}"]
     return [line for line in lines if line not in trusted_sources and _named(line) is None]
 
 
-def named(text: str) -> list[Named]:
+def packages_of(text: str) -> list[Named]:
     """Return the packages for this interpreter. Other lines are ignored."""
     found = (_named(line) for line in _lines(text))
     return [each for each in found if each is not None and each.is_wanted]
 
 
-def written(text: str, trusted: str) -> str:
+def installer_list(text: str, trusted: str) -> str:
     """Return the list for the installer: the packages of a lock, and the base's package sources."""
-    return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in named(text))])
+    return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in packages_of(text))])
 
 
 def _sources(text: str) -> list[str]:

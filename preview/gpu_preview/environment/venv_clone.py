@@ -102,7 +102,7 @@ def installation(environment: Path, checkout: Path) -> Path | None:
     return prefix if any(prefix.glob("lib/python3*/os.py")) else None
 
 
-def brings_python(environment: Path, checkout: Path) -> bool:
+def has_python_of_checkout(environment: Path, checkout: Path) -> bool:
     """Return True if its Python is a file of the checkout outside the environment, which may be the pull request's."""
     return any(
         path.is_relative_to(checkout) and not path.is_relative_to(environment) for path in _interpreters(environment)
@@ -127,7 +127,7 @@ def resolved(path: Path) -> Path | None:
         return None
 
 
-def lacking(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
+def missing_packages(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
     """Return the packages that these folders lack, or have in another version."""
     missing = []
     for each in wanted:

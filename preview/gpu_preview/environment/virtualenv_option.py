@@ -27,7 +27,7 @@ _TOOLS = ("uv", "poetry")
 
 def virtualenv(project: Path, root: Path) -> str:
     """Return the folder relative to the project, or "" if none is named, or if it is outside of `root` or invalid."""
-    folder = _named(project)
+    folder = _environment_folder(project)
     if not folder or problem_of(project):
         return ""
     return folder if Path(os.path.normpath(project / folder)).is_relative_to(root) else ""
@@ -35,7 +35,7 @@ def virtualenv(project: Path, root: Path) -> str:
 
 def problem_of(project: Path) -> str:
     """Return why the named folder cannot be an environment, or "" if it can, or if none is named."""
-    folder = _named(project)
+    folder = _environment_folder(project)
     got = f"\n  got: {visible(folder, _SHOWN)}"
     if any(unicodedata.category(character) == "Cc" for character in folder):
         return f"Pulumi.yaml: virtualenv has a control character{got}"
@@ -68,15 +68,15 @@ def run_without_tool(project: Path, environment: Path, names: Sequence[str] = pr
         project_file.set_runtime_options(project, names, toolchain="pip", virtualenv=str(environment))
 
 
-def _named(project: Path) -> str:
+def _environment_folder(project: Path) -> str:
     """Return the option, or the default folder of uv, or of poetry with its setting `virtualenvs.in-project`."""
     folder, tool = _options(project).get("virtualenv"), toolchain(project)
-    if isinstance(folder, str) and folder and tool != "poetry":  # This toolchain ignores the option.
+    if isinstance(folder, str) and folder and tool != "poetry":  # poetry ignores the option.
         return folder
     if tool not in _TOOLS:
         return ""
-    home = _above(project, f"{tool}.lock") or _above(project, "pyproject.toml") or project
-    return os.path.relpath(home / ".venv", project)
+    tool_folder = _above(project, f"{tool}.lock") or _above(project, "pyproject.toml") or project
+    return os.path.relpath(tool_folder / ".venv", project)
 
 
 def _above(project: Path, name: str) -> Path | None:

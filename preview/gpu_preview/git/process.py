@@ -1,4 +1,4 @@
-"""Runs git near a pull request's files. None of the files can make git run a program or read another repository."""
+"""Runs git in a checkout. The files of a pull request cannot make git run a program or read another repository."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpu_common.visible import visible_lines
 
 _TIMEOUT_SEC = 300
 _MAX_MESSAGE = 2_000
-# This project's limit. git holds in memory a whole folder, and a file that is stored as a delta of another. Both can be
-# far larger than the pull request.
+# This project's limit. git loads whole folders into memory, and whole files if they are stored as a delta of another
+# file. Both can be far larger than the pull request.
 _MEMORY_BYTES = 4 * 1024**3
 # Each of these variables leads git to another repository or to other objects.
 _REMOVED_VARIABLES = (
@@ -100,9 +100,9 @@ def _options(folder: Path) -> dict[str, Any]:
 
 
 def _limit_memory() -> None:
-    allowed = [each for each in resource.getrlimit(resource.RLIMIT_DATA) if each != resource.RLIM_INFINITY]
-    least = min([_MEMORY_BYTES, *allowed])
-    resource.setrlimit(resource.RLIMIT_DATA, (least, least))
+    limits = [each for each in resource.getrlimit(resource.RLIMIT_DATA) if each != resource.RLIM_INFINITY]
+    lowest = min([_MEMORY_BYTES, *limits])
+    resource.setrlimit(resource.RLIMIT_DATA, (lowest, lowest))
 
 
 def _timed_out(command: str) -> GitError:

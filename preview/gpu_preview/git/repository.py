@@ -63,7 +63,7 @@ class Repository:
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
 
     def fork_point(self, base: str, head: str) -> str:
-        """Return the newest common commit, as GitHub does for a pull request, or the base if none is known."""
+        """Return the newest common commit, as GitHub does for a pull request, or the base if git finds none."""
         try:
             return self._output("merge-base", base, head)
         except GitError:
@@ -78,8 +78,8 @@ class Repository:
         listed = self._output("ls-tree", "-z", "--full-tree", commit, "--", str(path))
         return listed.split(" ", 2)[1] if listed else ""
 
-    def export(self, commit: str, folder: Path, most_gib: float = 10.0) -> None:
-        """Write the files of a commit into a new folder. This needs twice their disk space, at most twice `most_gib`.
+    def export(self, commit: str, folder: Path, max_gib: float = 10.0) -> None:
+        """Write the files of a commit into a new folder. This needs twice their disk space, at most twice `max_gib`.
 
         The folder has no `.git`, so the program that will run there cannot find the checkout. No filter and no hook
         runs, so no code of the commit runs yet. Pointers of Git LFS stay pointers, and submodules are left out.
@@ -92,7 +92,7 @@ class Repository:
             # Read the list while git prints it, because it can be very long.
             arguments = ("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
             with process.reading(self.root, *arguments, git_folder=self.git_folder) as listed:
-                files = tree_export.entries(listed, most_gib)
+                files = tree_export.entries(listed, max_gib)
             with tempfile.TemporaryFile(dir=folder.parent) as ids, tempfile.TemporaryFile(dir=folder.parent) as content:
                 ids.writelines(f"{each.id}\n".encode() for each in files)
                 ids.seek(0)
@@ -136,7 +136,7 @@ def stack_files(project: Path) -> dict[str, Path]:
     return {name: path for name, path in _named_as_stacks(project) if _STACK_NAME.fullmatch(name)}
 
 
-def misnamed(project: Path) -> list[str]:
+def invalid_stack_files(project: Path) -> list[str]:
     """Return files named like stack files, whose stack name the engine would refuse."""
     return [path.name for name, path in _named_as_stacks(project) if not _STACK_NAME.fullmatch(name)]
 
@@ -152,7 +152,7 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _git_folder(root: Path) -> Path:
-    """Return the target of `.git` in this folder. GitError if it is not a repository, or of another user."""
+    """Return the target of `.git` in this folder. GitError if it is not a repository, or belongs to another user."""
     expected = Path(process.output(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
     # When git searches for a repository, it also checks the owner (safe.directory). With --git-dir it does not.
     found = Path(process.output(root, "rev-parse", "--absolute-git-dir")).resolve()

@@ -19,18 +19,18 @@ _FORBIDDEN_NAMES = ("", ".", "..", ".git")
 _CHUNK_BYTES = 1024**2
 
 # The limits of a commit. They are needed because one object can be at many paths, so a dozen objects can be any number
-# of files. The last two are limits of Linux (symlink(2), and PATH_MAX in limits.h, which counts a byte that ends the
-# path). This project chose the others.
-_MOST_ENTRIES = 200_000
-_MOST_LISTED_MIB = 64
+# of files. The bytes of a path and of a link are limits of Linux (symlink(2), and PATH_MAX in limits.h, which counts a
+# byte that ends the path). This project chose the others.
+_MAX_ENTRIES = 200_000
+_MAX_LIST_MIB = 64
 _MAX_DEPTH = 200
-_MOST_PATH_BYTES = 4_095
-_MOST_LINK_BYTES = 4_095
-_MOST_SHOWN = 100
+_MAX_PATH_BYTES = 4_095
+_MAX_LINK_BYTES = 4_095
+_MAX_SHOWN = 100
 
 
 class UnsafeTreeError(Exception):
-    """A commit has files that cannot be written. The text names one, and says why."""
+    """A commit has files that cannot be written. The message names the first of these files and the reason."""
 
 
 class Entry(NamedTuple):
@@ -45,18 +45,18 @@ class Entry(NamedTuple):
         return self.mode == _LINK
 
 
-def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
+def entries(listed: IO[bytes], max_gib: float) -> list[Entry]:
     """Return the files and links in the output of `git ls-tree -r -t -l -z`, links last. Submodules are left out.
 
     Raises:
         UnsafeTreeError: a path leads out of the folder, a file has an unknown mode, git lacks the content of a file, or
-            a limit is exceeded. `most_gib` is the limit of all files together.
+            a limit is exceeded. `max_gib` is the limit of all files together.
     """
-    found, number, remaining_bytes = [], 0, most_gib * 1024**3
+    found, number, remaining_bytes = [], 0, max_gib * 1024**3
     for line in _lines(listed):
         number += 1
-        if number > _MOST_ENTRIES:
-            raise UnsafeTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
+        if number > _MAX_ENTRIES:
+            raise UnsafeTreeError(f"it has more than {_MAX_ENTRIES:,} files and folders")
         fields, _, path = line.partition(b"\t")
         mode, _, name, size = fields.decode().split()
         _check(path)
@@ -66,11 +66,11 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
             raise UnsafeTreeError(f"{_shown(path)}: has the mode {mode}, which git does not know")
         if not size.isdecimal():
             raise UnsafeTreeError(f"{_shown(path)}: git does not have its content, {name}")
-        if mode == _LINK and int(size) > _MOST_LINK_BYTES:
-            raise UnsafeTreeError(f"{_shown(path)}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
+        if mode == _LINK and int(size) > _MAX_LINK_BYTES:
+            raise UnsafeTreeError(f"{_shown(path)}: is a link to a path of more than {_MAX_LINK_BYTES:,} bytes")
         remaining_bytes -= int(size)
         if remaining_bytes < 0:
-            raise UnsafeTreeError(f"its files have more than {most_gib:g} GiB")
+            raise UnsafeTreeError(f"its files have more than {max_gib:g} GiB")
         found.append(Entry(mode, name, path))
     # Links come last, so that nothing is written through a link of the same tree.
     return sorted(found, key=lambda each: each.is_link)
@@ -80,15 +80,15 @@ def _lines(listed: IO[bytes]) -> Iterator[bytes]:
     read_bytes, incomplete = 0, b""
     while chunk := listed.read(_CHUNK_BYTES):
         read_bytes += len(chunk)
-        if read_bytes > _MOST_LISTED_MIB * 1024**2:
-            raise UnsafeTreeError(f"the list of its files has more than {_MOST_LISTED_MIB} MiB")
+        if read_bytes > _MAX_LIST_MIB * 1024**2:
+            raise UnsafeTreeError(f"the list of its files has more than {_MAX_LIST_MIB} MiB")
         *lines, incomplete = (incomplete + chunk).split(b"\0")
         yield from lines
 
 
 def _check(path: bytes) -> None:
-    if len(path) > _MOST_PATH_BYTES:
-        raise UnsafeTreeError(f"{_shown(path)}: is a path of more than {_MOST_PATH_BYTES:,} bytes")
+    if len(path) > _MAX_PATH_BYTES:
+        raise UnsafeTreeError(f"{_shown(path)}: is a path of more than {_MAX_PATH_BYTES:,} bytes")
     names = os.fsdecode(path).split("/")
     if len(names) > _MAX_DEPTH:
         raise UnsafeTreeError(f"{_shown(path)}: has more than {_MAX_DEPTH} parts")
@@ -99,7 +99,7 @@ def _check(path: bytes) -> None:
 def _shown(path: bytes) -> str:
     """Return the beginning of a path in one line, for a message."""
     text = os.fsdecode(path)
-    return f"{text[:_MOST_SHOWN]!a}" + ("..." if len(text) > _MOST_SHOWN else "")
+    return f"{text[:_MAX_SHOWN]!a}" + ("..." if len(text) > _MAX_SHOWN else "")
 
 
 def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
@@ -121,8 +121,8 @@ def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
             else:
                 _write(path, _MODES[each.mode], content)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "its path is invalid"
-            raise UnsafeTreeError(f"{_shown(each.path)}: cannot be written: {why}") from None
+            reason = error.strerror if isinstance(error, OSError) else "its path is invalid"
+            raise UnsafeTreeError(f"{_shown(each.path)}: cannot be written: {reason}") from None
         objects.read(1)  # the end of a line
 
 

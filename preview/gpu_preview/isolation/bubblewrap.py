@@ -25,7 +25,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 # Often a symbolic link into a hidden folder: on Ubuntu to /run/systemd/resolve/stub-resolv.conf, in WSL to
 # /mnt/wsl/resolv.conf. Without the file, the C library queries 127.0.0.1, where no resolver listens.
 _RESOLVER = Path("/etc/resolv.conf")
-_WITHOUT = (
+_NOT_ISOLATED = (
     "bubblewrap is not available: {}. Run the preview in a job with a read-only token and no secrets, as in the "
     "workflow of docs/guides/preview-on-github.md"
 )
@@ -72,10 +72,12 @@ class Isolation:
 
     def described(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
         """Return each kind of isolation for the report, and the installations that had network access."""
-        up = bool(self.prefix)
-        given = "it had network access (--with-network)" if self.network else ""
-        if installed_with and not given:
-            given = f"it had network access during the installation of packages: {'; '.join(installed_with)[:200]}"
+        isolated = bool(self.prefix)
+        access_text = "it had network access (--with-network)" if self.network else ""
+        if installed_with and not access_text:
+            access_text = (
+                f"it had network access during the installation of packages: {'; '.join(installed_with)[:200]}"
+            )
         return (
             Wall(name="environment", stands=True, text="it gets ten named variables and a separate home folder"),
             Wall(
@@ -86,17 +88,17 @@ class Isolation:
             ),
             Wall(
                 name="files",
-                stands=up,
+                stands=isolated,
                 text="it can write only to a separate folder, and cannot read the home folder or .git of the checkout"
-                if up
-                else _WITHOUT.format(self.reason),
+                if isolated
+                else _NOT_ISOLATED.format(self.reason),
             ),
             Wall(
                 name="network",
-                stands=up and not given,
-                text=given or ("it has no network access" if up else _SAME),
+                stands=isolated and not access_text,
+                text=access_text or ("it has no network access" if isolated else _SAME),
             ),
-            Wall(name="processes", stands=up, text="it sees only its own processes" if up else _SAME),
+            Wall(name="processes", stands=isolated, text="it sees only its own processes" if isolated else _SAME),
         )
 
 
@@ -120,7 +122,7 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
 
 
 def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:
-    hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout, *_of_runner()])
+    hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout, *_runner_paths()])
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
     # A nested user namespace would have all capabilities, which exposes much more of the kernel to attacks.
     # (`--disable-userns` requires bubblewrap 0.8.0.)
@@ -160,11 +162,11 @@ def _hide(path: Path) -> list[str]:
     return ["--ro-bind", os.devnull, str(path)] if path.exists() else []
 
 
-def _of_runner() -> list[Path]:
+def _runner_paths() -> list[Path]:
     """Return the folders of a GitHub Actions step with its event and files; in a container, they are below /__w."""
-    given = [os.environ.get(name, "") for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE")]
-    given.append(str(Path(os.environ.get("GITHUB_EVENT_PATH", "")).parent))
-    return [Path(os.path.realpath(each)) for each in given if each.strip("./")]
+    paths = [os.environ.get(name, "") for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE")]
+    paths.append(str(Path(os.environ.get("GITHUB_EVENT_PATH", "")).parent))
+    return [Path(os.path.realpath(each)) for each in paths if each.strip("./")]
 
 
 def own_paths() -> list[Path]:

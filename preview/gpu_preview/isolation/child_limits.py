@@ -30,13 +30,13 @@ def apply() -> None:
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(score, _OOM_SCORE)
         os.close(score)
-    for kind, most in ((resource.RLIMIT_NOFILE, _OPEN_FILES), (resource.RLIMIT_NPROC, _TASKS)):
+    for kind, limit in ((resource.RLIMIT_NOFILE, _OPEN_FILES), (resource.RLIMIT_NPROC, _TASKS)):
         with contextlib.suppress(OSError, ValueError):
             soft, hard = resource.getrlimit(kind)
-            resource.setrlimit(kind, (_lower(soft, most), _lower(hard, most)))
+            resource.setrlimit(kind, (_lower(soft, limit), _lower(hard, limit)))
     if _KEYCTL is not None:
         _LIBRARY.syscall(_KEYCTL, _JOIN_SESSION_KEYRING, None)
 
 
-def _lower(given: int, most: int) -> int:
-    return most if given == resource.RLIM_INFINITY else min(given, most)
+def _lower(current: int, limit: int) -> int:
+    return limit if current == resource.RLIM_INFINITY else min(current, limit)

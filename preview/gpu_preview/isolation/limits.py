@@ -19,7 +19,7 @@ _POLL_SEC = 0.2
 _GRACE_SEC = 3.0
 _TAIL_BYTES = 65_536
 # The limit of a file that is copied from the command.
-_MOST_COPIED_MIB = 512
+_MAX_COPIED_MIB = 512
 _CHUNK_BYTES = 1024**2
 
 
@@ -46,7 +46,7 @@ class Finished:
     stdout: Path
     stderr: Path
     seconds: float
-    broke: str = ""
+    exceeded_limit: str = ""
     """A sentence about the limit that the command exceeded, or an empty text."""
 
     def error_tail(self) -> str:
@@ -107,7 +107,7 @@ def run(
     space_before = _FreeSpace(_free_bytes(disk), _memory())
     children_before = processes.children()
     stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
-    started, broke = time.monotonic(), ""
+    started, exceeded_limit = time.monotonic(), ""
     with stdout.open("wb") as out, stderr.open("wb") as err:
         process = subprocess.Popen(
             list(command),
@@ -117,30 +117,30 @@ def run(
     try:
         while process.poll() is None:
             seconds = time.monotonic() - started
-            broke = _exceeded_limit(children_before, limits, seconds, (stdout, stderr)) or _exceeded_space(
+            exceeded_limit = _exceeded_limit(children_before, limits, seconds, (stdout, stderr)) or _exceeded_space(
                 disk, space_before, limits
             )
-            if broke:
+            if exceeded_limit:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SEC)
     finally:
         _end(children_before, process)
         code = process.wait()
-    return Finished(code, stdout, stderr, time.monotonic() - started, broke)
+    return Finished(code, stdout, stderr, time.monotonic() - started, exceeded_limit)
 
 
-def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_COPIED_MIB) -> tuple[Finished, Path]:
+def copied(finished: Finished, source: Path, target: Path, max_mib: float = _MAX_COPIED_MIB) -> tuple[Finished, Path]:
     """Copy a file that untrusted code wrote, and return the command's result and the copy.
 
-    The copy is empty if the source is no regular file, such as a link, or if it is larger than `most_mib`. A file that
+    The copy is empty if the source is no regular file, such as a link, or if it is larger than `max_mib`. A file that
     is too large also counts as an exceeded limit of the command. (It can be sparse, so the disk limit may not apply.)
     """
-    remaining_bytes = int(most_mib * 1024**2)
+    remaining_bytes = int(max_mib * 1024**2)
     with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.open_regular(source) as file:
         if os.fstat(file.fileno()).st_size > remaining_bytes:
-            message = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
-            return replace(finished, broke=finished.broke or message), target
+            message = f"the program left a file of more than {max_mib:g} MiB: {source.name}"
+            return replace(finished, exceeded_limit=finished.exceeded_limit or message), target
         # The file can grow while it is read, if a process of the command has outlived the command.
         while remaining_bytes > 0 and (chunk := file.read(min(remaining_bytes, _CHUNK_BYTES))):
             remaining_bytes -= copy.write(chunk)
@@ -198,14 +198,14 @@ def _end(children_before: set[int], process: subprocess.Popen[bytes]) -> None:
     processes.kill_descendants(children_before, process.pid)
 
 
-def environment(scratch: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables of a revision's processes. They are listed by name, so that no others leak."""
-    source = os.environ if given is None else given
-    kept = {name: source[name] for name in _KEPT if name in source}
+def environment(scratch: Path, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment variables of a revision's processes, with only the listed ones of this process."""
+    source = os.environ if variables is None else variables
+    kept = {name: source[name] for name in _VARIABLES if name in source}
     home, temporary = scratch / "home", scratch / "tmp"
     for folder in (home, temporary):
         folder.mkdir(parents=True, exist_ok=True)
     return {**kept, "HOME": str(home), "TMPDIR": str(temporary), "NO_COLOR": "1", "CI": "true"}
 
 
-_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")
+_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")

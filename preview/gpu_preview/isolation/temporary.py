@@ -18,11 +18,11 @@ _TIMEOUT_SEC = 60.0
 @contextmanager
 def folder(prefix: str) -> Iterator[Path]:
     """Yield an empty folder, and remove it afterwards. A file that cannot be removed stays, and raises no error."""
-    made = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    path = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
-        yield made
+        yield path
     finally:
-        remove(made)
+        remove(path)
 
 
 def remove(top: Path, timeout_sec: float = _TIMEOUT_SEC) -> None:

@@ -24,16 +24,18 @@ from .locations import StackLines
 
 @dataclass(frozen=True)
 class Files:
-    """The path of a stack's file, and copies of it that cannot change any more."""
+    """The files of one stack. The stack files at `before` and `after` are copies that the head's code cannot change."""
 
     name: str
-    """Relative to the root of the repository."""
+    """The path of the stack file, relative to the root of the repository."""
     root: Path
     """The head's files. Only their names are used."""
     project: str
     """The folder of Pulumi.yaml, relative to the root."""
     before: Path | None
+    """The stack file of the base, or None."""
     after: Path | None
+    """The stack file of the head, or None."""
     base: Path | None = None
     """The base's files, or None."""
 
@@ -49,9 +51,9 @@ def analyze(
         before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
     creates_resources = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
-    shown_changes = [
+    other_findings = [
         *stack_file.find(files.before, files.after, files.name),
-        *money.beyond_budget(cost, max_usd_month),
+        *money.check_budget(cost, max_usd_month),
         *unknown,
         *(shown for each in warnings(found) if (shown := _of_changed_prices(each, cost))),
     ]
@@ -86,7 +88,7 @@ def analyze(
             "counts": found.counts,
             "resources": found.resources,
             "outputs": outputs.differing(creates_resources=creates_resources) if outputs else (),
-            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, shown_changes)),
+            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, other_findings)),
             "violations": tuple(map(broken, violations)),
             "policies": f"{stack.policies}{more}",
             "cost": cost,
@@ -105,7 +107,7 @@ def _with_outputs(pair: Mapping[str, State], outputs: Mapping[str, Any]) -> dict
 
 
 def _finding(violation: Violation, change: Change | None) -> Finding:
-    """Return a violation in the form in which places are looked up."""
+    """Return a finding for a violation, because a place is searched for a finding."""
     component = change.resource.component if change else ""
     return Finding(
         rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
@@ -113,7 +115,7 @@ def _finding(violation: Violation, change: Change | None) -> Finding:
 
 
 def _with_removed_pool(finding: Finding, lines: StackLines | None, old: StackLines | None) -> Finding:
-    """Return a finding about a pool that is gone from the stack file with the line that the pool had there."""
+    """Return a finding. If the head's stack file lacks its pool, add the line that the pool has in the base."""
     pool = (POOLS, finding.component)
     if not finding.component or lines is None or old is None or lines.has(*pool) or not old.has(*pool):
         return finding
@@ -126,7 +128,7 @@ _PRICES_OF = re.compile(r"the prices? of (.+) (?:was|were) read on ")
 
 
 def _of_changed_prices(warning: Finding, cost: Cost | None) -> Finding | None:
-    """Return a warning without the old prices of pools whose cost did not change; None if nothing is left of it."""
+    """Remove the outdated prices of pools whose cost does not change from a warning. Return None if no text remains."""
     if cost is None:
         return warning
     changed = {each.pool for each in cost.pools}
@@ -142,7 +144,10 @@ def warnings(found: Digest) -> Iterator[Finding]:
     """Return the warnings of the program, the engine and the providers, and resources that already exist."""
     for resource in found.resources:
         if resource.imported:
-            text = f"{resource.name} exists already and is imported: the stack takes it over, and nothing is made"
+            text = (
+                f"{resource.name} exists already and is imported: the stack manages it from now on, and nothing is "
+                "created"
+            )
             yield Finding(
                 rule="imported", severity=Severity.NOTE, text=text, urn=resource.urn, component=resource.component
             )

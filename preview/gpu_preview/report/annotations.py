@@ -30,7 +30,10 @@ class _Annotation(NamedTuple):
 
 
 def render(report: Report) -> list[str]:
-    """Return one line for each command: errors first, and annotations with a place first. The last counts the rest."""
+    """Return one line for each command: errors first, and in each level, annotations with a place first.
+
+    If there are too many, the last line counts the annotations that are left out.
+    """
     everything = sorted(
         (each for stack in report.stacks for each in _of(stack, report.how)),
         key=lambda each: (["error", "warning", "notice"].index(each.level), each.place is None),
@@ -51,12 +54,12 @@ def render(report: Report) -> list[str]:
     return [_command(each) for each in shown]
 
 
-def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
+def _of(stack: Stack, comparison: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
-        # The log of a base that failed is not about this change.
+        # If the base fails, its log is not about this change, so only its first error is shown.
         error = _without_calls(stack.error) if stack.status is Status.FAILED else _first_error(stack.error)
-        yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)
+        yield _Annotation("error", stack.stack, f"{outcome(stack, comparison)}\n{error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"
         yield _Annotation(level, f"{stack.stack}: {violation.policy}", violation.text, violation.place)

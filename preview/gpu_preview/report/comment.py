@@ -18,13 +18,13 @@ from .untrusted_report import plain
 from .workflow_change import CHANGED, warning
 
 # GitHub's limit: "body is too long (maximum is 65536 characters)".
-MOST_CHARACTERS = 65_536
+MAX_CHARACTERS = 65_536
 # The account that writes comments with the token of a GitHub job.
 AUTHOR = "github-actions[bot]"
 _TIMEOUT_SEC = 30
 _TRIES = 5
 # Longer than most secondary rate limits last, and shorter than the time limit of a job.
-_MOST_WAIT_SEC = 300
+_MAX_WAIT_SEC = 300
 
 
 class CommentError(Exception):
@@ -33,9 +33,9 @@ class CommentError(Exception):
 
 @dataclass(frozen=True)
 class Done:
-    """The result for the comment."""
+    """The result of posting the comment."""
 
-    what: str
+    action: str
     """`created`, `updated`, or `left`."""
     text: str
 
@@ -62,8 +62,8 @@ def post(report: Report | None, head: Head, account: Account, render: Callable[[
     """
     if head.event != "pull_request":
         return Done("left", f"the run was started by {plain(head.event)}, which has no pull request")
-    # `written` raises an error for a text that is too long. CHANGED is the longest line that a comment can get later.
-    # So the longest text is checked here, before any request to GitHub.
+    # `written` raises an error for a text that is too long. This first call checks the longest possible text before any
+    # request to GitHub: CHANGED is the longest line about the workflow.
     body = _without_report(head, account) if report is None else written(report, head, account, render, CHANGED)
     try:
         with _client(account) as github:
@@ -110,10 +110,10 @@ def written(
     """
     note = f"\n<sub>This report comes from {_run(head)}. The code of the pull request could have changed it.</sub>\n"
     first = f"{marker(account.key)}\n" + (f"{workflow}\n\n" if workflow else "")
-    rest = render(report, MOST_CHARACTERS - len(note) - len(first) + len(MARKER) + 1).removeprefix(f"{MARKER}\n")
+    rest = render(report, MAX_CHARACTERS - len(note) - len(first) + len(MARKER) + 1).removeprefix(f"{MARKER}\n")
     body = first + rest + note
-    if len(body) > MOST_CHARACTERS:
-        raise CommentError(f"the comment has {len(body):,} characters\n  expected: at most {MOST_CHARACTERS:,}")
+    if len(body) > MAX_CHARACTERS:
+        raise CommentError(f"the comment has {len(body):,} characters\n  expected: at most {MAX_CHARACTERS:,}")
     return body
 
 
@@ -135,7 +135,7 @@ def _client(account: Account) -> Github:
         status_forcelist=[429],
         allowed_methods={"GET", "POST", "PATCH"},
         backoff_factor=1,
-        max_rate_limit_wait=_MOST_WAIT_SEC,
+        max_rate_limit_wait=_MAX_WAIT_SEC,
     )
     return Github(
         auth=Auth.Token(account.token),

@@ -49,7 +49,7 @@ def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Fin
     return Cost(before=_total(old), after=_total(new), pools=tuple(changed)), []
 
 
-def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[Finding]:
+def check_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[Finding]:
     """Return a finding if the cost of the worst month grows above a ceiling, or if that is unknown."""
     if found is None or found.after is None or ceiling_usd_month is None:
         return []

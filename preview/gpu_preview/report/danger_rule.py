@@ -1,4 +1,4 @@
-"""The table of rules. docs/reference/preview-dangers.md is generated from it, and each danger names one of them."""
+"""The table of danger rules. Each danger names one rule. docs/reference/preview-dangers.md is generated from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Rule:
 
     name: str
     severity: Severity
-    what: str
+    description: str
     """A sentence on what the rule finds."""
     hint: str
     """The advice for the reviewer."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..engine.states import STACK, Change, State, World
+from ..engine.states import STACK, Change, StackStates, State
 from ..model import Finding, Operation, Resource
 from .danger_rule import RULES
 from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
 
-_CHECKS: tuple[Callable[[Change, World], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Change, StackStates], Iterator[Finding]], ...] = (
     jobs.check,
     secrecy.check,
     exposure.check,
@@ -28,12 +28,12 @@ def find(before: Mapping[str, State], after: Mapping[str, State], resources: Seq
     """
     changes = [Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in resources]
     changes += _stacks(before, after, {each.urn for each in resources})
-    world = World(before, after, tuple(changes))
-    found = [*gates.check(world), *renames.check(world)]
+    stack_states = StackStates(before, after, tuple(changes))
+    found = [*gates.check(stack_states), *renames.check(stack_states)]
     for change in changes:
         changes_something = change.resource.operation != Operation.SAME or change.type == STACK or _unguarded(change)
         checks = _CHECKS if changes_something else (secrecy.exposed,)
-        found += [finding for check in checks for finding in check(change, world)]
+        found += [finding for check in checks for finding in check(change, stack_states)]
     return sorted(dict.fromkeys(found), key=lambda each: (_ORDER[each.rule], each.urn, each.text))
 
 

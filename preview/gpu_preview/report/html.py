@@ -18,7 +18,7 @@ from gpu_common.visible import visible, visible_lines
 from ..model import Report, Stack
 from ..phrases import (
     NOT_IN_COSTS,
-    SECRETS_TAKEN,
+    SECRETS_UNCHANGED,
     base_hint,
     change,
     concerns,
@@ -83,7 +83,7 @@ def _texts(report: Report) -> dict[str, Any]:
         "asked": question(report),
         "signs": signs(map(worst_month, report.stacks)),
         "stacks": stacks,
-        "secretsTaken": SECRETS_TAKEN,
+        "secretsTaken": SECRETS_UNCHANGED,
     }
 
 

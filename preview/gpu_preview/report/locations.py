@@ -108,14 +108,16 @@ def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Plac
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files that locate a finding."""
+    """The files that locate a finding: the stack files of both revisions, and the files of the program."""
 
     root: Path
     """The root of the head's files."""
     project: str = ""
     """The folder of Pulumi.yaml, relative to the root."""
     lines: StackLines | None = None
+    """The stack file of the head."""
     before: StackLines | None = None
+    """The stack file of the base."""
     base: Path | None = None
     """The root of the base's files, or None."""
 
@@ -143,8 +145,8 @@ def of_pool_or_source(finding: Finding, change: Change | None, compared: SourceF
 def of_change(finding: Finding, change: Change | None, compared: SourceFiles) -> Place | None:
     """Return the place of the change that affects a resource.
 
-    If the stack file is the same in base and head, the place is in the program. If the program's files for the resource
-    are the same, the place is the one key of the stack file that differs.
+    The place is in the program if the stack file is the same in base and head. It is the one key of the stack file that
+    differs if the program's files for the resource are the same.
     """
     calls = _calls(change, compared)
     changed = [
@@ -172,7 +174,7 @@ def _calls(change: Change | None, compared: SourceFiles) -> list[Place]:
 
 
 def _last_line(value: yaml.Node) -> int:
-    """Return the last line with content of a node. YAML ends a block where the next one begins.
+    """Return the last line with content of a node. The end that YAML reports is where the next node begins.
 
     A block of text keeps the blank lines below it. An alias has the line of its anchor, which is always further up.
     """
@@ -190,9 +192,10 @@ def _last_line(value: yaml.Node) -> int:
 
 
 def _changed(before: yaml.Node | None, after: yaml.Node | None) -> Iterator[tuple[Step, ...]]:
-    """Yield the keys of a map that are new or differ, as deep as only one value in them differs.
+    """Yield the paths of the keys of a map that are new or differ.
 
-    A removed key has no line, so the map itself is returned for it.
+    A path leads deeper as long as only one value below a key differs. A removed key has no line, so its path is empty:
+    that is the map itself.
     """
     if not isinstance(before, yaml.MappingNode) or not isinstance(after, yaml.MappingNode):
         return

@@ -10,10 +10,10 @@ from gpu_common.visible import visible as _line
 
 from ..model import Cost, Counts, Finding, Operation, Place, PropertyChange, Resource, Severity, Stack, Violation
 from ..phrases import (
-    DONE,
     KEEPS_JOBS,
     NOT_IN_COSTS,
-    SECRETS_TAKEN,
+    OPERATION_TEXTS,
+    SECRETS_UNCHANGED,
     base_hint,
     causes_first,
     change,
@@ -52,15 +52,15 @@ class Detail(NamedTuple):
     stacks: int
 
 
-def heading(stack: Stack, how: str) -> str:
+def heading(stack: Stack, comparison: str) -> str:
     """Return the heading: the result, then the number of dangers and policy violations."""
-    worries = concerns(stack)
-    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, how)}{f'; **{worries}**' if worries else ''}"
+    counts = concerns(stack)
+    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, comparison)}{f'; **{counts}**' if counts else ''}"
 
 
-def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
+def lines(stack: Stack, detail: Detail, comparison: str) -> Iterator[str]:
     """Yield the lines of a stack, with the heading first; an empty line separates paragraphs."""
-    yield heading(stack, how)
+    yield heading(stack, comparison)
     if stack.error:
         yield ""
         yield from block(stack.error, detail.text_chars * 4, "text")
@@ -71,8 +71,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     yield from _dangers(of_severity(stack, Severity.DANGER), detail)
     yield from _violations(stack.violations, detail)
     for operation, consequence in ((Operation.REPLACE, "a new one takes its place"), (Operation.DELETE, "")):
-        yield from _lost(stack, operation, consequence, detail)
-    yield from _kept(stack, detail)
+        yield from _replaced_or_deleted(stack, operation, consequence, detail)
+    yield from _keeps_jobs(stack, detail)
     if stack.cost:
         yield from _cost(stack.cost, detail)
     if detail.resources:
@@ -85,7 +85,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
     yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
     if stack.state:
-        yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
+        yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_UNCHANGED}.")
     if cells := policies(stack):
         yield from ("", f"Policies: {prose(cells, detail.text_chars)}")
 
@@ -113,7 +113,7 @@ def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
         yield from (f"- {rest}" for rest in _rest(found, detail.items))
 
 
-def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) -> Iterator[str]:
+def _replaced_or_deleted(stack: Stack, operation: Operation, consequence: str, detail: Detail) -> Iterator[str]:
     found = causes_first([each for each in stack.resources if each.operation == operation])
     if not found:
         return
@@ -123,7 +123,7 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
             continue  # a deleted user is not affected
         for used in other.depends_on:
             users.setdefault(used, []).append(other.name)
-    yield from ("", f"**{DONE[operation].capitalize()}**{f' ({consequence})' if consequence else ''}", "")
+    yield from ("", f"**{OPERATION_TEXTS[operation].capitalize()}**{f' ({consequence})' if consequence else ''}", "")
     for each in found[: detail.listed]:
         line = f"- {code(each.name, _NAME_CHARS)}, {code(each.type, _NAME_CHARS)}"
         if each.replaced_for:
@@ -135,8 +135,8 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
     yield from (f"- {rest}" for rest in _rest(found, detail.listed))
 
 
-def _kept(stack: Stack, detail: Detail) -> Iterator[str]:
-    """Yield the changes that interrupt no job, which a reviewer needs as much as those that do."""
+def _keeps_jobs(stack: Stack, detail: Detail) -> Iterator[str]:
+    """Yield the changes that interrupt no job: a reviewer wants to know that jobs continue."""
     found = [each for each in stack.findings if each.rule == KEEPS_JOBS]
     if found:
         yield ""
@@ -171,24 +171,24 @@ def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
 
 
 def _is_listed(each: Resource, stack: Stack, detail: Detail) -> bool:
-    """Return True if the list of deleted resources already has all that is known of a resource."""
+    """Return True if the list of deleted resources already shows everything about a resource."""
     deleted = sum(other.operation == Operation.DELETE for other in stack.resources)
     return each.operation == Operation.DELETE and not each.properties and deleted <= detail.listed
 
 
 def _resource(each: Resource, detail: Detail) -> Iterator[str]:
     unclear = ", may be a replacement" if each.may_replace else ""
-    yield f"@@ {_happens(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}){unclear} @@"
+    yield f"@@ {_consequence(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}){unclear} @@"
     if each.moved_from:
         yield f"! {_line(_name_in(each.moved_from), _NAME_CHARS)} → {_line(each.name, _NAME_CHARS)}"
     for changed in each.properties[: detail.properties]:
         yield from _difference(changed, detail)
 
 
-def _happens(each: Resource) -> str:
+def _consequence(each: Resource) -> str:
     if each.moved_from:
-        return "moved" if each.operation == Operation.SAME else f"moved and {DONE[each.operation]}"
-    return DONE[each.operation]
+        return "moved" if each.operation == Operation.SAME else f"moved and {OPERATION_TEXTS[each.operation]}"
+    return OPERATION_TEXTS[each.operation]
 
 
 def _difference(changed: PropertyChange, detail: Detail) -> Iterator[str]:

@@ -13,12 +13,12 @@ from ..phrases import NO_PACK
 
 _LOADED, _VIOLATION = "policyLoadEvent", "policyEvent"
 NONE_RAN = "policy packs were requested, but none ran"
-# The engine writes one such event for each resource, or for the stack, with the names of the rules that checked it. A
-# pack without a rule for the resource is in the event too, with name and version.
+# The engine writes one of these events for each resource and each pack, or for the stack. The event has the name and
+# version of the pack, and the names of the rules that checked the resource. A pack without a rule for it has none.
 SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
 # Measured: a pack of 40 rules writes 2 KiB for each resource, and a violation takes 1 KiB of memory.
 _MAX_EVENTS_MIB = 32.0
-_MOST_VIOLATIONS = 10_000
+_MAX_VIOLATIONS = 10_000
 
 
 def violations(event_log: Path) -> tuple[list[Violation], str]:
@@ -31,12 +31,12 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
     found: list[Violation] = []
     packs: dict[str, set[str]] = {}
     loaded = False
-    for kind, event in events.of_kinds(event_log, (_LOADED, _VIOLATION, *SUMMARIES), most_mib=_MAX_EVENTS_MIB):
+    for kind, event in events.of_kinds(event_log, (_LOADED, _VIOLATION, *SUMMARIES), max_mib=_MAX_EVENTS_MIB):
         loaded = loaded or kind == _LOADED
         if kind == _VIOLATION:
             found.append(violation(event))
-            if len(found) > _MOST_VIOLATIONS:
-                raise TooMuchError(f"it has more than {_MOST_VIOLATIONS:,} policy violations")
+            if len(found) > _MAX_VIOLATIONS:
+                raise TooMuchError(f"it has more than {_MAX_VIOLATIONS:,} policy violations")
         elif kind in SUMMARIES:
             rules = packs.setdefault(pack(event), set())
             rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(event.get(key)))

@@ -17,7 +17,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class EventError(Exception):
-    """The file has no such event."""
+    """The file has no event of `workflow_run`."""
 
 
 class _Owner(BaseModel):
@@ -120,8 +120,8 @@ def find(repository: Repository, head: Head, base: str | None) -> Search:
     """Return the open pull request whose newest commit is that of the run.
 
     The event's list of pull requests is empty for forks (github.com/actions/runner/issues/3444), so the search uses the
-    branch and its repository. One branch can have several pull requests, and a pull request can get another base. Then
-    the base in the report decides. It cannot lead to another commit.
+    branch and its repository. One branch can have several pull requests, each with its own base. Then the base in the
+    report selects the pull request. An untrusted report cannot select a pull request with another commit.
 
     Args:
         repository: The repository with the pull request.

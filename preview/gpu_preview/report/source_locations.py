@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from ..isolation import safe_open
 from ..model import Place
 
-# The engine's form, with a column where the language tells one: project:///infra/pools.py#55 or …#55,12.
+# The engine's form. Some languages add a column: project:///infra/pools.py#55 or …#55,12.
 _POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")
 # Python's form (docs.python.org/3/library/traceback.html), the innermost call last.
 _CALL = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>[0-9]{1,9})\b', re.MULTILINE)

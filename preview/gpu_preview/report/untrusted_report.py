@@ -15,7 +15,7 @@ from ..isolation import safe_open
 from ..model import Report
 
 # A report on 1,000 resources, each with ten properties that differ, is about 4 MiB.
-MOST_BYTES = 16 * 1024**2
+MAX_BYTES = 16 * 1024**2
 _MADE_BY = re.compile(r"gpu-ci \d[0-9A-Za-z.+-]{0,60}")
 _PROBLEMS = 5
 _CHARACTERS = 200
@@ -29,7 +29,7 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     """Return the report.
 
     Args:
-        path: The folder of the artifact.
+        path: The report file, such as report.json in the folder of the artifact.
         commit: The commit of the run. A report of another commit or without a commit is refused. Reports of drift and
             of previews with credentials have no commit.
 
@@ -59,15 +59,15 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
 def _bytes(path: Path) -> bytes:
     try:
         with safe_open.open_regular(path) as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise
     except safe_open.NotRegularFileError:
         raise ReceivedError(f"{path}: is no plain file") from None
     except OSError as error:
         raise ReceivedError(f"{path}: cannot be read: {error.strerror}\n  expected: a plain file") from None
-    if len(content) > MOST_BYTES:
-        raise ReceivedError(f"{path}: is larger than {MOST_BYTES // 1024**2} MiB")
+    if len(content) > MAX_BYTES:
+        raise ReceivedError(f"{path}: is larger than {MAX_BYTES // 1024**2} MiB")
     return content
 
 

@@ -1,7 +1,7 @@
-"""Compares the workflow of a report in the pull request and in the common commit with its base.
+"""Checks if a pull request changes the workflow that made its report. Such a report is not trustworthy.
 
-A pull request can change the workflow of its report. A run of `on: pull_request` uses the workflow in the merge commit
-of the pull request and its base
+The check compares the workflow file in the pull request with the file in the merge base. A run of `on: pull_request`
+uses the workflow in the merge commit of the pull request and its base
 (docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request: GITHUB_SHA).
 The merge is a three-way merge: a file that the pull request did not change comes from the base.
 """

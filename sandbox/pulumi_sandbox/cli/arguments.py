@@ -104,6 +104,7 @@ class CommandLine:
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:
+    """Parse the arguments of a Pulumi command. Flags that the sandbox does not need are skipped."""
     name, name_index, subcommand_index, stack, cwd, wants_help = "", -1, -1, None, None, False
     operands: list[str] = []
     policy_packs: list[str] = []
@@ -139,7 +140,7 @@ def parse(arguments: Sequence[str]) -> CommandLine:
                 operands.append(word)
             else:
                 name, name_index = ALIASES.get(word, word), index - 1
-    # The engine reads these too: every flag has a variable of that form.
+    # The engine also reads these variables: every flag has a variable PULUMI_OPTION_<FLAG>.
     selected_stack = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
     run_program = any(word in (RUN_PROGRAM_FLAG, f"{RUN_PROGRAM_FLAG}=true") for word in arguments)
     return CommandLine(

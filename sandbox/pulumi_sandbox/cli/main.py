@@ -125,7 +125,7 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
 
 
 def build_language_tools(workspace: Workspace, command: arguments.CommandLine) -> None:
-    """Build what the command needs and a built CLI lacks. An official CLI has it."""
+    """Build the language tools that the command needs. A CLI from Go modules lacks them; an official CLI has them."""
     from pulumi_sandbox.engine import language_tools
     from pulumi_sandbox.stacks import project_settings
 

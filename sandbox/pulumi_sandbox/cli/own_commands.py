@@ -90,7 +90,9 @@ SHELL_SYNTAX: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] 
 @commands.command(name="engine")
 @click.option("--quiet", is_flag=True, help="Only install it; print nothing if it is installed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("--languages", is_flag=True, help="Also build what a CLI from Go modules lacks for TypeScript and YAML.")
+@click.option(
+    "--languages", is_flag=True, help="Also build the tools for TypeScript and YAML that a CLI from Go modules lacks."
+)
 def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
     """Install the Pulumi CLI if it is missing, and print its source."""
     printed: list[str] = []
@@ -127,7 +129,7 @@ def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
 
 
 def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
-    """Run one of these commands. `pulumi` runs the Pulumi command that `world adopt` and others end with."""
+    """Run one of these commands. `pulumi` runs a Pulumi command, such as the import of `world adopt --run`."""
     for argument in arguments:  # An argument can hold any bytes. Only valid text can be stored and printed.
         if (escaped := argument.encode("utf-8", "backslashreplace").decode()) != argument:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")

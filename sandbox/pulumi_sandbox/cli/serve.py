@@ -36,9 +36,13 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @click.command(name="serve")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Of the Compute Engine API; any free port unless given.")
-@click.option("--exec", "executes", is_flag=True, help="Run COMMAND with the environment, and end with it.")
-@click.option("--webhook", metavar="URL", help="Deliver an event of GitHub's for each change of a job to this address.")
+@click.option(
+    "--port", type=click.IntRange(1024, 65535), help="The port of the Compute Engine API; default: any free port."
+)
+@click.option("--exec", "executes", is_flag=True, help="Run COMMAND with that environment, and stop when it ends.")
+@click.option(
+    "--webhook", metavar="URL", help="Send a webhook event of GitHub to this address for each change of a job."
+)
 @click.option("--webhook-secret", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="The webhook's secret.")  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -90,7 +94,7 @@ def serve_lock_held(workspace: Workspace) -> Iterator[None]:
             raise click.ClickException(
                 f"serve: this sandbox is served already\n  got: process {lock_holder(file)} holds {file.name}\n"
                 f"  expected: one server for a sandbox\n"
-                f"  hint: use its environment, {workspace.root / ENVIRONMENT_FILE}, or end it first"
+                f"  hint: use the environment of that server, {workspace.root / ENVIRONMENT_FILE}, or stop that server"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -105,7 +109,7 @@ def lock_holder(file: TextIO) -> str:
 
 @contextlib.contextmanager
 def serving(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
-    """Serve the sandbox; gives the environment of its clients. All VMs are off when the block ends."""
+    """Serve the sandbox, and yield the environment of its clients. All VMs are off when the block ends."""
     world = World(workspace.world)
     cloud = Gcp()
     # google.auth asks the metadata server for the project.

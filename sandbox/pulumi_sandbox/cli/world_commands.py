@@ -42,7 +42,7 @@ def world() -> None:
     \b
     pulumi-sandbox world list                              all resources
     pulumi-sandbox world show l4-group                     one resource with all its properties
-    pulumi-sandbox world edit l4-account displayName=mine  makes drift, which `pulumi-sandbox refresh` finds
+    pulumi-sandbox world edit l4-account displayName=mine  creates drift, which `pulumi-sandbox refresh` finds
     pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
     pulumi-sandbox world orphans                           resources that no stack has, and what to do
     """
@@ -96,7 +96,7 @@ def show(resource: str, wants_json: bool) -> None:
         return
     print_table(
         ["", ""],
-        [["type", row.type], ["name", row.name], ["id", row.id], ["urn", row.urn or "(made through the API)"],
+        [["type", row.type], ["name", row.name], ["id", row.id], ["urn", row.urn or "(created through the API)"],
          ["created", row.created], *([["cluster", row.cluster]] if row.cluster else [])],
     )  # fmt: skip
     for title, values in (("inputs", row.inputs), ("outputs", row.outputs)):
@@ -154,7 +154,7 @@ def remove(resources: tuple[str, ...]) -> None:
         for row in [*rows, *(owned for owner in rows for owned in owned_objects(store, owner))]:
             store.delete(row.type, row.id, "removed by hand", row.cluster)
     for name in already_deleted:
-        click.echo(f"gone already: {name}")
+        click.echo(f"already deleted: {name}")
     for row in rows:
         click.echo(f"removed {row.path}")
 
@@ -250,7 +250,7 @@ def reset(yes: bool) -> None:
         store.clear_faults()
     store.close()
     shutil.rmtree(workspace.disks, ignore_errors=True)
-    click.echo(f"the world is empty; {len(deleted)} resources are gone")
+    click.echo(f"the world is empty; {len(deleted)} resources deleted")
 
 
 for command in (break_command, faults_command, mend_command):

@@ -18,14 +18,14 @@ from pulumi_sandbox.world.store import Record, World, WorldError
 if TYPE_CHECKING:
     from rich.console import Console
 
-MOST_SUGGESTIONS = 5
+MAX_SUGGESTIONS = 5
 # Without a terminal, no cell is shortened to fit a width.
 WIDTH_WITHOUT_TERMINAL = 400
 
 
 @contextmanager
 def open_world() -> Iterator[World]:
-    """Return the emulated cloud state of this project."""
+    """Yield the emulated cloud state of this project."""
     try:
         world = World(Workspace.find().world)
     except WorldError as error:
@@ -61,10 +61,8 @@ def find_one(world: World, name: str) -> Record:
 
 def suggestion(name: str, rows: Sequence[Record]) -> str:
     row_of = {text: row for row in rows for text in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
-    similar = [form for form in row_of if name in form] or difflib.get_close_matches(
-        name, row_of, MOST_SUGGESTIONS, 0.6
-    )
-    paths = list(dict.fromkeys(row_of[form].path for form in similar if form))[:MOST_SUGGESTIONS]
+    similar = [form for form in row_of if name in form] or difflib.get_close_matches(name, row_of, MAX_SUGGESTIONS, 0.6)
+    paths = list(dict.fromkeys(row_of[form].path for form in similar if form))[:MAX_SUGGESTIONS]
     if len(paths) == 1:
         return f"\n  hint: did you mean {paths[0]}?"
     if paths:

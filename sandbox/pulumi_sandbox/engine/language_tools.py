@@ -1,6 +1,7 @@
-"""Build what a built CLI lacks for other languages: the generator of SDKs, and the YAML language host.
+"""Build the tools for other languages that a CLI from Go modules lacks: the SDK generator, and the YAML language host.
 
-An official CLI has both in its folder. Each is built when a command first needs it, and again when its pins change.
+An official CLI has both tools in its folder. Each tool is built when a command first needs it, and again when its
+pinned versions change.
 """
 
 from __future__ import annotations

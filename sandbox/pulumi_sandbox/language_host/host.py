@@ -1,4 +1,4 @@
-"""What the language hosts share: the commands they start, and the SDKs they generate with sdkgen."""
+"""The base class of the language hosts. It starts and stops commands, and generates SDKs with sdkgen."""
 
 from __future__ import annotations
 
@@ -99,10 +99,13 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
 
     @contextlib.contextmanager
     def _started(
-        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **how: Any
+        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **options: Any
     ) -> Iterator[Guarded]:
-        """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails."""
-        guarded = Guarded(command, cwd=cwd, environment=environment, **how)
+        """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails.
+
+        `options` are those of Guarded.
+        """
+        guarded = Guarded(command, cwd=cwd, environment=environment, **options)
         with self._lock:
             self._running.add(guarded)
         try:

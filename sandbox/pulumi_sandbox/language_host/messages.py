@@ -34,7 +34,7 @@ def dependency(described: object) -> plugin_pb2.PackageDependency | None:
 
 
 def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
-    """Return the arguments of pulumi-language-python-exec. Empty values are left out: it would use them as values."""
+    """Return the arguments of pulumi-language-python-exec, without empty ones: the program would use them as values."""
     values = {
         "monitor": request.monitor_address,
         "engine": engine_address,

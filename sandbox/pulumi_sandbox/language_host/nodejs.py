@@ -170,7 +170,7 @@ def installed_packages(folder: Path) -> list[dict[str, Any]]:
 
 
 def sdk(package: dict[str, Any]) -> plugin_pb2.PackageDependency | None:
-    """Return the plugin that a package of npm is the SDK of, or None."""
+    """Return the Pulumi plugin that belongs to an npm package, or None if the package is not a Pulumi SDK."""
     described = package.get("pulumi")
     if not isinstance(described, dict):
         return None
@@ -188,7 +188,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
-    """Return the arguments of the SDK's cmd/run. Empty values are left out: it would use them as values."""
+    """Return the arguments of the SDK's cmd/run, without empty ones: cmd/run would use them as values."""
     named = {
         "monitor": request.monitor_address,
         "engine": engine_address,

@@ -1,7 +1,7 @@
 """The Python language host: a process through which the engine runs Python programs and plugins.
 
-The engine calls it over Pulumi's gRPC protocol. Pulumi's own ("official") host is part of the official CLI. A CLI that
-the sandbox built has none, and uses this one.
+The engine calls the host over Pulumi's gRPC protocol. Pulumi's own ("official") host is part of the official CLI. A
+CLI that the sandbox built has no host of its own, and uses this host.
 """
 
 from __future__ import annotations

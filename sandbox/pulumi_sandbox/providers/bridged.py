@@ -51,7 +51,7 @@ def autoname(res: Resource, shape: Shape, naming: Naming | None = None) -> None:
 
 
 def replaces(table: Mapping[str, Collection[str]], token: str, path: str) -> bool | None:
-    """Return True if a change at a path replaces by the table of patterns, or None for a type not in the table."""
+    """Return True if a table of patterns says that a change at a path replaces, or None for a type not in the table."""
     patterns = table.get(token)
     if patterns is None:
         return None

@@ -43,7 +43,7 @@ class Cloud:
     # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert between texts, numbers and
     # booleans, record default values under `__defaults`, and treat an empty list or map as missing.
     coerces_scalars: ClassVar[bool] = True
-    # Inputs whose change replaces a resource of any type without a table.
+    # Inputs whose change replaces a resource, for all types without a table of replacing changes.
     always_new: ClassVar[Collection[str]] = ()
     # Functions that this class answers itself: token -> function(arguments, context) -> result.
     invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
@@ -85,7 +85,10 @@ class Cloud:
     # -- Diff ----------------------------------------
 
     def replaces(self, token: str, path: str) -> bool | None:
-        """Return True if a change at `path` (`disks[0].sourceImage`) replaces the resource; None without a table."""
+        """Return True if a change at `path` (`disks[0].sourceImage`) replaces the resource.
+
+        Return None if the cloud has no table of replacing changes for the type.
+        """
         return None
 
     def replaces_by_documentation(self, token: str, path: str) -> bool | None:

@@ -48,6 +48,7 @@ class Comparison:
     empty_is_missing: bool = False
 
     def changes(self, old: Any, new: Any, path: Path) -> Iterator[Change]:
+        """Yield the changes from an old to a new value, each of which may be missing or unknown."""
         if new is UNKNOWN:
             yield Change(path, ADD if self._missing(old) else UPDATE, old, new)
         elif self._missing(old) or self._missing(new):
@@ -57,6 +58,7 @@ class Comparison:
             yield from self.within(old, new, path)
 
     def within(self, old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
+        """Yield the changes from an old to a new value that both exist: by key, by list item, or of the whole value."""
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             # A default value that the bridge recorded in the state is not in the program, and would be set again.
             defaults = {name for name in old.get("__defaults") or () if new.get(name) is None}

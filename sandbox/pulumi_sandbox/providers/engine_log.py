@@ -1,4 +1,4 @@
-"""Send a provider's messages for the user to the engine, and write those for developers to a file."""
+"""Send a provider's messages for the user to the engine, and write its log for developers to a file."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Lookups:
         lines = ["lookups:", f'  "{token}":', f"    - match: {json.dumps(match)}", "      result:"]
         lines += [f"        {name}: {_example(shape.outputs[name].kind)}" for name in keys[:SHOWN_KEYS] if shape]
         if keys[SHOWN_KEYS:]:
-            lines.append(f"        # add those of the other {len(keys) - SHOWN_KEYS} properties that the program reads")
+            lines.append(f"        # {len(keys) - SHOWN_KEYS} more properties: add the ones that the program reads")
         if not keys:
             lines[-1] += " {}"
         or_similar = f" (or did you mean {similar}?)" if similar else ""

@@ -36,6 +36,7 @@ class Fault:
     id: int = 0
 
     def applies_to(self, type: str, name: str, attributes: dict[str, str]) -> bool:  # noqa: A002 - Pulumi's own word
+        """Return True if the fault's glob and zone match a resource."""
         if self.zone and attributes.get("zone", self.zone) != self.zone:
             return False
         wanted = self.on.lower()

@@ -99,6 +99,7 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Set the modes of the connection, and create the tables in a new file. WorldError for another version."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:  # SQLite does not apply its busy timeout while it changes the journal mode

@@ -138,7 +138,7 @@ def test_outside_of_such_a_job_it_says_what_is_missing(
 def test_another_event_is_refused(github: FakeGithub, capsys: pytest.CaptureFixture[str], content: Any) -> None:
     event(content)
     assert run(["preview-comment", "report.json"]) == 2
-    told = capsys.readouterr().err
-    assert "event.json: is not the event of a workflow_run" in told
-    assert "hint: this belongs in a workflow that begins with on: workflow_run" in told
+    error = capsys.readouterr().err
+    assert "event.json: is not the event of a workflow_run" in error
+    assert "hint: this belongs in a workflow that begins with on: workflow_run" in error
     assert github.asked == []

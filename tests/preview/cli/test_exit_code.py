@@ -10,7 +10,7 @@ from tests.preview.reports import report, stack
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("worst", "code"),
     [
         (stack("dev"), 0),
         (stack("dev", counts=Counts(same=3)), 0),
@@ -26,6 +26,6 @@ from tests.preview.reports import report, stack
         (stack("dev", findings=(reports.JOBS_END,)), 0),
     ],
 )
-def test_the_worst_of_a_stack_is_the_code(told: Stack, code: int) -> None:
-    assert report(told).exit_code == code
-    assert report(told, stack("other")).exit_code == code
+def test_the_worst_of_a_stack_is_the_code(worst: Stack, code: int) -> None:
+    assert report(worst).exit_code == code
+    assert report(worst, stack("other")).exit_code == code

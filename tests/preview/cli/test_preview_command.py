@@ -60,9 +60,9 @@ def test_every_mistake_ends_with_one_because_two_is_an_answer(
     words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(words) == 1
-    said = capsys.readouterr()
-    assert problem in said.err
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert problem in printed.err
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("words", [["preview", "--base", "HEAD"], ["preview", "--digest", "dev=dev.json"], ["drift"]])
@@ -102,9 +102,9 @@ def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
 def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.CaptureFixture[str]) -> None:
     Path("failed.json").write_text('{"diagnostics": [{"severity": "error", "message": "no quota"}]}')
     assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
-    said = capsys.readouterr()
-    assert not any(line.startswith("::") for line in said.out.splitlines())
-    assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in said.err
+    output = capsys.readouterr()
+    assert not any(line.startswith("::") for line in output.out.splitlines())
+    assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in output.err
 
 
 def test_without_a_required_isolation_no_file_is_written(
@@ -163,9 +163,9 @@ def test_nothing_of_an_error_is_obeyed(monkeypatch: pytest.MonkeyPatch, capsys: 
 
     monkeypatch.setattr("gpu_preview.compare.compare.compare", refused)
     assert run(["preview", "--base", "main", "--json"]) == 1
-    said = capsys.readouterr()
-    assert said.err.endswith("gpu-ci preview: what\n: :error::INJECTED # #[error]INJECTED\n")
-    assert "##[" not in said.out
+    output = capsys.readouterr()
+    assert output.err.endswith("gpu-ci preview: what\n: :error::INJECTED # #[error]INJECTED\n")
+    assert "##[" not in output.out
 
 
 def test_a_report_as_json_has_nothing_that_is_obeyed_and_says_the_same() -> None:

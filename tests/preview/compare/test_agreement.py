@@ -13,7 +13,7 @@ from gpu_preview.model import Report, Status
 
 from tests.preview import small
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
-from tests.preview.repository import lend_environment
+from tests.preview.repository import provide_environment
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine, pytest.mark.timeout(600)]
@@ -51,7 +51,7 @@ def test_a_plain_preview_in_a_checkout_says_the_same(
         pytest.skip("there is nothing to compare: the head cannot be previewed, or has no such stack")
     repository, checkout = Repository.find(pull_requests), tmp_path / "a checkout"
     repository.export(repository.commit(change.name), checkout)
-    lend_environment(checkout)
+    provide_environment(checkout)
     if report.stacks[0].status == Status.PREVIEWED:  # a new stack has nothing to begin with
         [world] = (pull_requests.parent / "worlds").glob(f"{repository.tree(repository.commit('main'))}-*")
         shutil.copytree(world / "world", tmp_path / "a sandbox")
@@ -82,7 +82,7 @@ def test_a_program_that_knows_nothing_of_ours_is_previewed_alike(tmp_path: Path)
     checkout = tmp_path / "a checkout"
     repository = Repository.find(folder)
     repository.export(repository.commit("change"), checkout)
-    lend_environment(checkout)
+    provide_environment(checkout)
     [world] = (tmp_path / "worlds").iterdir()
     shutil.copytree(world / "world", tmp_path / "a sandbox")
     assert plain(checkout, tmp_path / "a sandbox", "dev") == reported(report)

@@ -40,7 +40,7 @@ def with_policies(repository: Path) -> None:
     (repository / "policies" / "__main__.py").write_text(PACK)
     (repository / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
     commit(repository, "policies")
-    Packages(ROOT, ROOT / "policies").lend(repository)
+    Packages(ROOT, ROOT / "policies").provide_environment(repository)
 
 
 def ask(repository: Path, *packs: Path) -> Report:
@@ -102,7 +102,7 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
 
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("Pulumi.yaml", b'name: "\\ud800"', "Pulumi.yaml has a NUL character or an unpaired surrogate"),
         ("Pulumi.yaml", b"name: [", "Pulumi.yaml is not valid YAML"),
@@ -119,13 +119,13 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
     ],
 )
 def test_a_head_with_unreadable_files_is_refused_with_a_message(
-    repository: Path, name: str, text: bytes, told: str
+    repository: Path, name: str, text: bytes, expected: str
 ) -> None:
     git(repository, "checkout", "-q", "-b", "change")
     (repository / name).write_bytes(text)
     commit(repository, "change")
     git(repository, "checkout", "-q", "-f", "main")
-    with pytest.raises((CompareError, GitError), match=told):
+    with pytest.raises((CompareError, GitError), match=expected):
         ask(repository)
 
 
@@ -150,7 +150,7 @@ def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkey
     def breaks(*_: object) -> str:
         raise RecursionError("too deep\x1b[2J")
 
-    monkeypatch.setattr("gpu_preview.project_file.moved", breaks)
-    told = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
-    with pytest.raises(CompareError, match=told):
+    monkeypatch.setattr("gpu_preview.project_file.why_not_comparable", breaks)
+    pattern = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
+    with pytest.raises(CompareError, match=pattern):
         ask(repository)

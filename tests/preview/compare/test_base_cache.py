@@ -30,7 +30,7 @@ def everything(folder: Path) -> list[str]:
 def test_a_cache_entry_has_no_files_of_a_single_call(tmp_path: Path) -> None:
     kept = cached(tmp_path)
     assert not kept.restore_into(tmp_path / "new", print)
-    kept.keep(world(tmp_path / "world"), print)
+    kept.save(world(tmp_path / "world"), print)
     assert kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
 
@@ -43,7 +43,7 @@ def test_a_link_is_neither_cached_nor_restored(tmp_path: Path) -> None:
     (made / "leak").symlink_to(tmp_path / "secrets")
     (made / "backend" / "key").symlink_to(tmp_path / "secrets" / "key")
     kept = cached(tmp_path)
-    kept.keep(made, print)
+    kept.save(made, print)
     assert kept.folder is not None
     assert everything(kept.folder / "world") == ["backend", "backend/state.json"]
     (kept.folder / "world" / "leak").symlink_to(tmp_path / "secrets")
@@ -53,7 +53,7 @@ def test_a_link_is_neither_cached_nor_restored(tmp_path: Path) -> None:
 
 def test_nothing_is_written_into_what_is_there_already(tmp_path: Path) -> None:
     kept = cached(tmp_path)
-    kept.keep(world(tmp_path / "world"), print)
+    kept.save(world(tmp_path / "world"), print)
     (tmp_path / "new").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileExistsError):
         kept.restore_into(tmp_path / "new", print)
@@ -82,7 +82,7 @@ def test_each_base_stacks_and_versions_have_a_world_of_their_own(
 
 def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
     kept = CacheEntry.of(None, "tree", ["dev"], tmp_path, "3.259.0")
-    kept.keep(world(tmp_path / "world"), print)
+    kept.save(world(tmp_path / "world"), print)
     assert not kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path) == ["world", *(f"world/{one}" for one in everything(tmp_path / "world"))]
 
@@ -99,21 +99,21 @@ def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_cache_entry_is_removed_and_reported(tmp_path: Path, damage: Callable[[Path], object]) -> None:
-    kept, said = cached(tmp_path), list[str]()
+    kept, messages = cached(tmp_path), list[str]()
     made = world(tmp_path / "world")
-    kept.keep(made, print)
+    kept.save(made, print)
     assert kept.folder is not None
     damage(kept.folder)
-    assert not kept.restore_into(tmp_path / "new", said.append)
-    assert said == ["the cache is damaged, so the base is deployed again"]
+    assert not kept.restore_into(tmp_path / "new", messages.append)
+    assert messages == ["the cache is damaged, so the base is deployed again"]
     assert not (tmp_path / "new").exists()
-    kept.keep(made, print)
+    kept.save(made, print)
     assert kept.restore_into(tmp_path / "new", print)
 
 
 def test_a_link_at_the_path_of_a_cache_entry_is_refused(tmp_path: Path) -> None:
     kept = cached(tmp_path)
-    kept.keep(world(tmp_path / "world"), print)
+    kept.save(world(tmp_path / "world"), print)
     assert kept.folder is not None
     kept.folder.rename(tmp_path / "elsewhere")
     kept.folder.symlink_to(tmp_path / "elsewhere")
@@ -133,11 +133,11 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
 
 def test_a_cache_that_cannot_be_written_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said: list[str] = []
-    CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
-        world(tmp_path / "world"), said.append
+    messages: list[str] = []
+    CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").save(
+        world(tmp_path / "world"), messages.append
     )
-    assert said == ["the base cannot be saved in the cache: Not a directory"]
+    assert messages == ["the base cannot be saved in the cache: Not a directory"]
 
 
 def saved(tmp_path: Path) -> Snapshot:

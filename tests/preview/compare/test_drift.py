@@ -90,7 +90,11 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
         ("location", '"EU"', '"US"')
     ]
     assert [(one["rule"], one["severity"], one["hint"]) for one in stack["findings"]] == [
-        ("drift", "note", "pulumi up --refresh restores them; pulumi refresh accepts them into the state")
+        (
+            "drift",
+            "note",
+            "pulumi up --refresh restores the resources; pulumi refresh writes their present values into the state",
+        )
     ]
 
 
@@ -110,8 +114,8 @@ def test_a_firewall_that_was_opened_by_hand_is_a_danger(project: Path, capsys: p
 
 def test_drift_has_no_findings_about_planned_changes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     details = {"location": {"kind": "update-replace", "inputDiff": True}}
-    told = [{"severity": "warning", "message": f"{STATE['type']}: only its shape is checked"}]
-    answer({**CHANGED, "detailedDiff": details, "replaceReasons": ["location"]}, diagnostics=told)
+    diagnostics = [{"severity": "warning", "message": f"{STATE['type']}: only its shape is checked"}]
+    answer({**CHANGED, "detailedDiff": details, "replaceReasons": ["location"]}, diagnostics=diagnostics)
     drift()
     [stack] = reported(capsys)["stacks"]
     [resource] = stack["resources"]
@@ -122,11 +126,11 @@ def test_drift_has_no_findings_about_planned_changes(project: Path, capsys: pyte
 
 def test_without_a_login_it_says_how_to_log_in(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("answer.json").write_text("")
-    said = "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions"
-    Path("error.txt").write_text(f"{said}\n")
+    engine_error = "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions"
+    Path("error.txt").write_text(f"{engine_error}\n")
     assert drift() == 1
     [stack] = reported(capsys)["stacks"]
-    assert stack["error"] == f"{said}\n  hint: run pulumi login first, or read the sandbox with --sandbox"
+    assert stack["error"] == f"{engine_error}\n  hint: run pulumi login first, or read the sandbox with --sandbox"
 
 
 def test_a_network_that_is_missing_is_no_matter_of_walls(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +145,8 @@ def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys
     answer(CHANGED)
     run(["drift"])
     assert (
-        "*pulumi up `--refresh` restores them; pulumi refresh accepts them into the state*" in capsys.readouterr().out
+        "*pulumi up `--refresh` restores the resources; pulumi refresh writes their present values into the state*"
+        in capsys.readouterr().out
     )
 
 

@@ -168,7 +168,7 @@ def test_one_that_brings_an_environment_of_its_own_has_it_replaced(place: Path, 
     git(place, "add", "-f", ".venv")
     commit(place, "an environment")
     git(place, "checkout", "-q", "-f", "main")
-    Packages(ROOT, ROOT).lend(place)
+    Packages(ROOT, ROOT).provide_environment(place)
     before = (place / ".git" / "config").read_text()
     [stack] = small.ask(place).stacks
     assert (stack.status, stack.counts.same) == (Status.PREVIEWED, 1)

@@ -25,7 +25,7 @@ def test_a_fault_of_ours_is_reported_in_the_report_and_the_next_stack_is_compare
     def breaks(name: str) -> None:
         raise RecursionError(f"too deep in {name}\x1b[2J")
 
-    head = side(tmp_path, ["dev", "prod"], open_secrets=breaks)
+    head = side(tmp_path, ["dev", "prod"], set_placeholders=breaks)
     comparison = Comparison(side(tmp_path, ["dev"]), head, [], cast(Any, print), {"prod": "the base is broken"})
     found = [comparison.stack(name) for name in ("dev", "prod")]
     assert [(each.status, each.error) for each in found] == [
@@ -54,8 +54,8 @@ def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None)
         tmp_path,
         ["dev"],
         project=tmp_path,
-        open_secrets=lambda _: None,
-        take_state=lambda *_: None,
+        set_placeholders=lambda _: None,
+        import_state=lambda *_: None,
         preview=lambda *_: (Finished(code, out, error, 1.0), events),
     )
     selection = SimpleNamespace(options=(), sentence=lambda asked: asked)

@@ -43,7 +43,7 @@ def test_secrets_that_are_plain_with_the_same_value_and_an_update_that_may_repla
     [stack] = report.stacks
     assert report.exit_code == 2
     assert (stack.counts.update, stack.counts.may_replace, stack.counts.same) == (2, 1, 0)
-    replaced = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
+    replaced = "is updated or replaced: the sandbox does not know which of its properties force a replacement"
     assert [(each.rule, each.text) for each in stack.findings if each.severity == "danger"] == [
         ("secret-exposed", "Bucket logs: labels.k was secret and is plain now"),
         ("secret-exposed", "Stack outputs: key was secret and is plain now"),

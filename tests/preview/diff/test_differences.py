@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_common import pulumi_wire
-from gpu_preview.diff.differences import ABSENT, at, between, created, hints, reported
+from gpu_preview.diff.differences import ABSENT, at, between, created, engine_diffs, reported
 from gpu_preview.diff.values import as_json
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,8 +30,8 @@ def opened(value: Any) -> Any:
         return {key: opened(part) for key, part in value.items()}
     if isinstance(value, list):
         return [opened(part) for part in value]
-    said = as_json(value)
-    return value if said is None else {"a text of JSON": opened(said)}
+    written = as_json(value)
+    return value if written is None else {"a text of JSON": opened(written)}
 
 
 def written(value: Any) -> str:
@@ -99,7 +99,7 @@ def test_the_engines_paths_are_shown_with_what_they_force() -> None:
             "size": {"kind": "update", "inputDiff": False},
         }
     }
-    assert [tuple(each.model_dump().values()) for each in reported(old, new, hints(step))] == [
+    assert [tuple(each.model_dump().values()) for each in reported(old, new, engine_diffs(step))] == [
         ("machineType", "update", True, '"n1-standard-4"', '"n1-standard-8"'),
         ("size", "update", False, "3", "4"),
     ]
@@ -108,23 +108,23 @@ def test_the_engines_paths_are_shown_with_what_they_force() -> None:
 def test_two_secrets_differ_by_the_engines_word_alone() -> None:
     step = {"detailedDiff": {"token": {"kind": "update", "inputDiff": True}}}
     state = {"inputs": {"token": "[secret]"}}
-    [change] = reported(state, state, hints(step))
+    [change] = reported(state, state, engine_diffs(step))
     assert (change.path, change.before, change.after) == ("token", "[secret]", "[another secret]")
 
 
 def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inputs() -> None:
     old, new = {"inputs": {"a": 1, "b": 1}}, {"inputs": {"a": 2, "b": 2}}
-    by_reason = reported(old, new, hints({"diffReasons": ["a"], "replaceReasons": ["a"]}))
+    by_reason = reported(old, new, engine_diffs({"diffReasons": ["a"], "replaceReasons": ["a"]}))
     assert [(each.path, each.forces_replacement) for each in by_reason] == [("a", True)]
-    assert [each.path for each in reported(old, new, hints({}))] == ["a", "b"]
-    assert hints({"replaceReasons": ["id"]}) == {"id": ("update-replace", True)}
+    assert [each.path for each in reported(old, new, engine_diffs({}))] == ["a", "b"]
+    assert engine_diffs({"replaceReasons": ["id"]}) == {"id": ("update-replace", True)}
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"), [("add", "add"), ("add-replace", "add"), ("delete", "delete"), ("update", "update")]
 )
 def test_a_difference_at_a_path_without_values_has_the_engines_kind(kind: str, expected: str) -> None:
-    [change] = reported({}, {}, hints({"detailedDiff": {"x": {"kind": kind}}}))
+    [change] = reported({}, {}, engine_diffs({"detailedDiff": {"x": {"kind": kind}}}))
     assert (change.path, change.kind, change.before, change.after) == ("x", expected, None, None)
 
 
@@ -149,7 +149,7 @@ def test_texts_in_texts_in_texts_are_compared_as_deep_as_any_value_goes() -> Non
 def test_a_part_of_a_secret_that_the_engine_says_differs_is_another_secret() -> None:
     step = {"detailedDiff": {"stringData.t": {"kind": "update-replace", "inputDiff": True}}}
     state = {"inputs": {"stringData": "[secret]"}}
-    [change] = reported(state, state, hints(step))
+    [change] = reported(state, state, engine_diffs(step))
     assert (change.path, change.before, change.after) == ("stringData.t", "[secret]", "[another secret]")
 
 

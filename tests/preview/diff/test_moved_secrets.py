@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_preview.diff.differences import between, hints, reported
+from gpu_preview.diff.differences import between, engine_diffs, reported
 from gpu_preview.diff.moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask, exposes_secret
 from gpu_preview.model import Severity
 
@@ -46,7 +46,7 @@ def test_a_plain_value_that_becomes_secret_at_another_path_is_not_shown(before: 
 def test_the_engine_names_places_and_the_values_there_are_hidden_too() -> None:
     before, after = MOVED["a named part behind a new first one"]
     named = {"detailedDiff": {"env[0].value": {"inputDiff": True}, "env[1].value": {"inputDiff": True}}}
-    changes = reported({"inputs": {"env": before}}, {"inputs": {"env": after}}, hints(named))
+    changes = reported({"inputs": {"env": before}}, {"inputs": {"env": after}}, engine_diffs(named))
     assert [(each.path, each.before, each.after) for each in changes] == [
         ("env[0].value", SECRET, "[was secret, not shown]"),
         ("env[1].value", '"info"', MAYBE_SECRET),
@@ -112,5 +112,5 @@ def test_a_property_gets_one_mask_for_all_parts_that_the_engine_names(monkeypatc
     monkeypatch.setattr(SecretMask, "of", lambda *sides: made.append(sides) or of(*sides))
     before, after = ([f"{side}{at}" for at in range(50)] for side in "ab")
     named = {"detailedDiff": {f"list[{at}]": {"inputDiff": True} for at in range(50)}}
-    assert len(reported({"inputs": {"list": before}}, {"inputs": {"list": after}}, hints(named))) == 50
+    assert len(reported({"inputs": {"list": before}}, {"inputs": {"list": after}}, engine_diffs(named))) == 50
     assert made == [(before, after)]

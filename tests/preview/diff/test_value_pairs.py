@@ -12,7 +12,7 @@ from gpu_preview.diff.value_pairs import decoded, leaves, pairs, plain
 UNKNOWN = pulumi_wire.UNKNOWN_STRING
 
 
-def told(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+def pairs_of(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
     """Return the pairs without parts."""
     return [
         (pair.text, pair.before, pair.after) for pair in pairs(before, after) if not isinstance(pair.after, dict | list)
@@ -22,19 +22,19 @@ def told(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
 def test_every_part_has_the_path_the_engine_would_write() -> None:
     before = {"a": {"b": [1, {"c-d": 2}]}}
     after = {"a": {"b": [1, {"c-d": 3}]}, "e": None}
-    assert told(before, after) == [("a.b[0]", 1, 1), ('a.b[1]["c-d"]', 2, 3), ("e", None, None)]
+    assert pairs_of(before, after) == [("a.b[0]", 1, 1), ('a.b[1]["c-d"]', 2, 3), ("e", None, None)]
 
 
 def test_the_parts_of_a_json_text_stand_behind_a_sign() -> None:
-    assert told({"m": {"x-y": '{"torch": "2.9"}'}}, {"m": {"x-y": '{"torch": "2.8"}'}}) == [
+    assert pairs_of({"m": {"x-y": '{"torch": "2.9"}'}}, {"m": {"x-y": '{"torch": "2.8"}'}}) == [
         ('m["x-y"]', '{"torch": "2.9"}', '{"torch": "2.8"}'),
         ('m["x-y"]#torch', "2.9", "2.8"),
     ]
 
 
 def test_a_text_that_only_begins_like_json_is_a_text() -> None:
-    assert told({}, {"a": "{nothing"}) == [("a", None, "{nothing")]
-    assert told({}, {"a": "[" * 5000}) == [("a", None, "[" * 5000)]
+    assert pairs_of({}, {"a": "{nothing"}) == [("a", None, "{nothing")]
+    assert pairs_of({}, {"a": "[" * 5000}) == [("a", None, "[" * 5000)]
 
 
 def test_a_text_longer_than_any_policy_is_a_text_and_no_json() -> None:
@@ -45,7 +45,7 @@ def test_a_text_longer_than_any_policy_is_a_text_and_no_json() -> None:
 
 def test_below_what_is_gone_secret_or_unknown_there_is_nothing() -> None:
     before = {"a": {"b": 1}, "c": {"d": 2}, "e": {"f": 3}}
-    assert told(before, {"c": SECRET, "e": UNKNOWN}) == [
+    assert pairs_of(before, {"c": SECRET, "e": UNKNOWN}) == [
         ("c", {"d": 2}, SECRET),
         ("e", {"f": 3}, UNKNOWN),
         ("a", {"b": 1}, None),
@@ -55,7 +55,7 @@ def test_below_what_is_gone_secret_or_unknown_there_is_nothing() -> None:
 def test_maps_of_a_list_are_the_same_by_their_names() -> None:
     before = [{"name": "a", "v": 1}, {"name": "b", "v": 2}]
     after = [{"name": "b", "v": 3}, {"name": "c", "v": 4}]
-    assert told({"l": before}, {"l": after}) == [
+    assert pairs_of({"l": before}, {"l": after}) == [
         ("l[0].name", "b", "b"),
         ("l[0].v", 2, 3),
         ("l[1].name", None, "c"),
@@ -64,9 +64,9 @@ def test_maps_of_a_list_are_the_same_by_their_names() -> None:
 
 
 def test_plain_parts_of_a_list_are_the_same_by_their_values_and_the_rest_in_order() -> None:
-    assert told({"l": ["s", "a"]}, {"l": ["a", "t"]}) == [("l[0]", "a", "a"), ("l[1]", "s", "t")]
-    assert told({"l": [{"v": 1}, {"v": 2}]}, {"l": [{"v": 3}]}) == [("l[0].v", 1, 3)]
-    assert told({"l": [1]}, {"l": [True]}) == [("l[0]", 1, True)]
+    assert pairs_of({"l": ["s", "a"]}, {"l": ["a", "t"]}) == [("l[0]", "a", "a"), ("l[1]", "s", "t")]
+    assert pairs_of({"l": [{"v": 1}, {"v": 2}]}, {"l": [{"v": 3}]}) == [("l[0].v", 1, 3)]
+    assert pairs_of({"l": [1]}, {"l": [True]}) == [("l[0]", 1, True)]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
     return found
 
 
-def told(folder: Path, text: str) -> str:
+def error_of(folder: Path, text: str) -> str:
     """Return all forms of the report, or the error."""
     file = folder / "digest.json"
     file.write_text(text, encoding="utf-8")
@@ -103,7 +103,7 @@ def told(folder: Path, text: str) -> str:
 def test_any_value_at_any_path_of_a_digest_leads_to_a_report_or_an_error(
     tmp_path: Path, place: tuple[str | int, ...], value: Any
 ) -> None:
-    assert told(tmp_path, json.dumps(put(DIGEST, place, value)))
+    assert error_of(tmp_path, json.dumps(put(DIGEST, place, value)))
 
 
 @ANY_EXAMPLE
@@ -164,7 +164,7 @@ DEEP = '{"steps":' + "[" * 400 + "]" * 400 + "}"
     ids=map(str, range(11)),
 )
 def test_any_other_text_than_a_digest_gives_an_error_message(tmp_path: Path, text: str, problem: str) -> None:
-    assert problem in told(tmp_path, text)
+    assert problem in error_of(tmp_path, text)
 
 
 def test_only_the_first_problems_are_reported_and_without_values() -> None:

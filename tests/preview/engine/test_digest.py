@@ -87,8 +87,8 @@ def test_a_resource_belongs_to_the_topmost_component_above_it() -> None:
         step("same", inner, None, {"parent": middle}),
         step("same", BUCKET, None, {"parent": ROOT}),
     )
-    told = {each.name: (each.component, each.parent, each.depends_on) for each in found.resources}
-    assert told == {
+    relations = {each.name: (each.component, each.parent, each.depends_on) for each in found.resources}
+    assert relations == {
         "l4": ("l4", "", ()),
         "l4-group": ("l4", POOL, (BUCKET,)),
         "middle": ("l4", POOL, ()),
@@ -196,8 +196,8 @@ def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") 
 
 def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_replacement() -> None:
     """The message is the sandbox's own (providers/lifecycle.py), once for each type. Tags force no replacement."""
-    told = "aws:rds/instance:Instance: only its shape is checked; a change replaces it only if its SDK says so"
-    assert told.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
+    note = "aws:rds/instance:Instance: only its shape is checked; a change replaces it only if its SDK says so"
+    assert note.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
     document = {
         "steps": [
             of_type("update", "engine"),
@@ -207,7 +207,7 @@ def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_
             of_type("replace", "zone"),
             of_type("update", "known", "aws:ec2/vpc:Vpc"),
         ],
-        "diagnostics": [{"severity": "info", "message": told, "urn": "any"}],
+        "diagnostics": [{"severity": "info", "message": note, "urn": "any"}],
     }
     found = parse(json.dumps(document))
     assert [each.name for each in found.resources if each.may_replace] == ["engine", "size"]

@@ -20,8 +20,8 @@ VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
 def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
     """Return the resource of a step whose type the sandbox knows only by its shape."""
     kind = urn.split("::")[2]
-    said = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
-    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[said]).resources
+    diagnostic = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
+    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[diagnostic]).resources
     return found
 
 
@@ -66,7 +66,7 @@ def test_an_imported_resource_is_reported_as_existing() -> None:
     found = read(step("import", BUCKET, None, {"inputs": {}}))
     assert (found.resources[0].operation, found.resources[0].imported) == (Operation.CREATE, True)
     assert [(each.rule, each.text) for each in warnings(found)] == [
-        ("imported", "logs exists already and is imported: the stack takes it over, and nothing is made")
+        ("imported", "logs exists already and is imported: the stack manages it from now on, and nothing is created")
     ]
     assert not read(step("create", BUCKET, None, {"inputs": {}})).resources[0].imported
 
@@ -85,7 +85,7 @@ def refused(document: dict[str, Any]) -> str:
 
 def test_an_unknown_operation_is_refused() -> None:
     assert refused({"steps": [step("frobnicate\n", BUCKET, {}, {})]}) == (
-        "has an operation that is not known here\n  got: 'frobnicate\\n'"
+        "has an unknown operation\n  got: 'frobnicate\\n'"
     )
 
 

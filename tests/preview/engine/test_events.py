@@ -44,10 +44,10 @@ def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
 ) -> None:
     monkeypatch.setattr(events, "LONGEST_LINE_BYTES", 400)
     log = tmp_path / "events"
-    told, long = event({"max": 4}, {"max": 12}), event({"max": 4}, {"max": "x" * 2_000})
-    log.write_text(f"{told}\n{long}\n")
+    short, long = event({"max": 4}, {"max": 12}), event({"max": 4}, {"max": "x" * 2_000})
+    log.write_text(f"{short}\n{long}\n")
     assert [(each.path, each.after) for each in outputs(log).differing(creates_resources=True)] == [("max", "12")]
-    log.write_text(f"{long}\n{told}\n{'x' * 399}\n{'x' * 400}")
+    log.write_text(f"{long}\n{short}\n{'x' * 399}\n{'x' * 400}")
     assert [(each.path, each.after) for each in outputs(log).differing(creates_resources=True)] == [("max", "12")]
 
 

@@ -61,10 +61,10 @@ def outputs_of(given: dict[str, Any], **more: Any) -> Any:
 
 def test_a_secret_in_a_json_text_goes_and_the_rest_of_the_text_stays() -> None:
     inner = [{"a": 1, "key": {**SECRET, "ciphertext": "v1:AAAA"}}, {**SECRET, "plaintext": '"hunter2"'}]
-    told = outputs_of({"text": json.dumps(inner), "twice": json.dumps([json.dumps(inner)]), "other": '{"a": 1}'})
-    assert json.loads(told["text"]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
-    assert json.loads(json.loads(told["twice"])[0]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
-    assert told["other"] == '{"a": 1}'
+    outputs = outputs_of({"text": json.dumps(inner), "twice": json.dumps([json.dumps(inner)]), "other": '{"a": 1}'})
+    assert json.loads(outputs["text"]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
+    assert json.loads(json.loads(outputs["twice"])[0]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
+    assert outputs["other"] == '{"a": 1}'
 
 
 def test_a_text_with_a_secret_in_it_that_is_no_json_goes_as_a_whole() -> None:
@@ -73,8 +73,8 @@ def test_a_text_with_a_secret_in_it_that_is_no_json_goes_as_a_whole() -> None:
 
 def test_an_output_that_its_resource_names_as_secret_goes_though_nothing_marks_it() -> None:
     given = {"password": "hunter2", "user": "admin", "marked": {**SECRET, "ciphertext": "v1:AAAA"}, "url": "hunter2"}
-    told = outputs_of(given, additionalSecretOutputs=["password", "marked", "missing"])
-    assert told == {"password": STRIPPED, "user": "admin", "marked": STRIPPED, "url": STRIPPED}
+    outputs = outputs_of(given, additionalSecretOutputs=["password", "marked", "missing"])
+    assert outputs == {"password": STRIPPED, "user": "admin", "marked": STRIPPED, "url": STRIPPED}
 
 
 def test_a_text_that_is_a_secret_elsewhere_goes_too_where_it_is_long_enough_to_be_no_accident() -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:
 
 def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_text, "MAX_VALUES", 10)
-    with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 elements"):
+    with pytest.raises(StateError, match="is larger than any real state: it has more than 10 elements"):
         strip(state(*map(resource, "abc")))
 
 
@@ -162,9 +162,9 @@ def test_the_state_of_another_stack_is_refused() -> None:
 
 def test_a_state_is_of_the_project_that_its_urns_name() -> None:
     states = {"prod": strip(state(resource()))}
-    exported_state.of_projects(states, {"web", "other"})
+    exported_state.check_projects(states, {"web", "other"})
     with pytest.raises(StateError) as caught:
-        exported_state.of_projects(states, {"other"})
+        exported_state.check_projects(states, {"other"})
     assert str(caught.value) == "the state of prod is of another project\n  got: web\n  expected: other"
 
 

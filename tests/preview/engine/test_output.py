@@ -10,14 +10,14 @@ from gpu_preview.engine.output import clean, failure
 from gpu_preview.isolation.limits import Finished
 
 
-def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Finished:
+def finished(folder: Path, out: str = "", err: str = "", exceeded_limit: str = "") -> Finished:
     (folder / "out").write_text(out)
     (folder / "err").write_text(err)
-    return Finished(1, folder / "out", folder / "err", 1.0, broke)
+    return Finished(1, folder / "out", folder / "err", 1.0, exceeded_limit)
 
 
 @pytest.mark.parametrize(
-    ("out", "err", "broke", "said"),
+    ("out", "err", "exceeded_limit", "expected"),
     [
         ("", "error: no", "", "error: no"),
         ("Diagnostics: why", "made the stack", "", "Diagnostics: why\nmade the stack"),
@@ -25,8 +25,10 @@ def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Fin
         ("", "", "it printed more than 1 MiB", "it printed more than 1 MiB"),
     ],
 )
-def test_it_is_the_limit_and_what_was_printed(tmp_path: Path, out: str, err: str, broke: str, said: str) -> None:
-    assert failure(finished(tmp_path, out, err, broke), tmp_path) == said
+def test_it_is_the_limit_and_what_was_printed(
+    tmp_path: Path, out: str, err: str, exceeded_limit: str, expected: str
+) -> None:
+    assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == expected
 
 
 def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path: Path) -> None:
@@ -57,12 +59,12 @@ def test_the_steps_before_the_errors_of_an_up_are_left_out(tmp_path: Path, after
 
 
 @pytest.mark.parametrize(
-    "said", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
+    "network_error", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
 )
-def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, said: str) -> None:
-    text = f"OSError: [Errno -3] {said}"
-    told = failure(finished(tmp_path, err=text), tmp_path)
-    assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"
+def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, network_error: str) -> None:
+    text = f"OSError: [Errno -3] {network_error}"
+    message = failure(finished(tmp_path, err=text), tmp_path)
+    assert message == f"{text}\n  hint: the program has no network here; --with-network gives it one"
     assert failure(finished(tmp_path, err=text), tmp_path, isolated=False) == text
 
 
@@ -102,8 +104,8 @@ Diagnostics:
 
 def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
     """Pulumi's language host interrupts the program after a resource has failed, and Python prints a traceback."""
-    said = failure(finished(tmp_path, INTERRUPTED), tmp_path)
-    assert [line for line in said.splitlines() if line] == [
+    message = failure(finished(tmp_path, INTERRUPTED), tmp_path)
+    assert [line for line in message.splitlines() if line] == [
         "pulumi:pulumi:Stack (p-dev):",
         "  error: update failed",
         "a:b:C (c):",
@@ -117,5 +119,5 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_missing_package_gets_a_hint_about_the_environment(tmp_path: Path, isolated: bool) -> None:
-    said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
-    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is isolated
+    message = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
+    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in message) is isolated

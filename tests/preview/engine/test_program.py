@@ -17,9 +17,9 @@ SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 IN_US = small.BUCKET.replace("EU", "US")
 
 
-def found(way: str, folder: Path, kept: Path) -> Engine:
+def found(way: str, folder: Path, sandbox_clis: Path) -> Engine:
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
-    return Engine("3.259.0", way, folder / "pulumi", tuple(folder / name for name in names), kept)
+    return Engine("3.259.0", way, folder / "pulumi", tuple(folder / name for name in names), sandbox_clis)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monk
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{SYSTEM}")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
-    said: list[str] = []
-    made = Engine.find(said.append)
+    messages: list[str] = []
+    made = Engine.find(messages.append)
     assert (made.version, made.way, made.executable) == ("3.259.0", "path", tmp_path / "pulumi")
-    assert said[1:] == [
+    assert messages[1:] == [
         f"Pulumi 3.259.0, {tmp_path}/pulumi",
         (
             "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of that "

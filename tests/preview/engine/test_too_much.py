@@ -33,9 +33,9 @@ def test_a_file_is_measured_as_memory_holds_it(
 ) -> None:
     text = json.dumps(sign + "a" * 1000, ensure_ascii=False)
     (tmp_path / "file").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(json_text, "MOST_MIB", len(text.encode()) * width / 1024**2)
+    monkeypatch.setattr(json_text, "MAX_MIB", len(text.encode()) * width / 1024**2)
     assert json_text.read_file(tmp_path / "file") == sign + "a" * 1000
-    monkeypatch.setattr(json_text, "MOST_MIB", (len(text.encode()) * width - 1) / 1024**2)
+    monkeypatch.setattr(json_text, "MAX_MIB", (len(text.encode()) * width - 1) / 1024**2)
     with pytest.raises(TooMuchError, match=r"its text takes more than .* MiB of memory"):
         json_text.read_file(tmp_path / "file")
 
@@ -65,9 +65,9 @@ def test_a_digest_of_more_steps_or_words_than_anybodys_is_refused(part: str) -> 
 def test_no_more_properties_than_a_report_holds_are_reported(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(step, dict)
     one, two = ({**step, "urn": f"urn:pulumi:s::p::a:b:C::{name}"} for name in ("one", "two"))
-    monkeypatch.setattr(digest, "_MOST_CHANGES", 14)
+    monkeypatch.setattr(digest, "_MAX_CHANGES", 14)
     assert sum(len(each.properties) for each in digest.parse(json.dumps({"steps": [one, two]})).resources) == 14
-    monkeypatch.setattr(digest, "_MOST_CHANGES", 13)
+    monkeypatch.setattr(digest, "_MAX_CHANGES", 13)
     with pytest.raises(DigestTooLargeError, match=f"{LARGER}more properties differ than a report holds"):
         digest.parse(json.dumps({"steps": [one, two]}))
 
@@ -94,9 +94,9 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
 ) -> None:
     log = tmp_path / "events"
     log.write_text('{"policyEvent": {}}\n' * 5)
-    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 5)
+    monkeypatch.setattr(policies, "_MAX_VIOLATIONS", 5)
     assert len(policies.violations(log)[0]) == 5
-    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 4)
+    monkeypatch.setattr(policies, "_MAX_VIOLATIONS", 4)
     with pytest.raises(TooMuchError, match="it has more than 4 policy violations"):
         policies.violations(log)
     monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)

@@ -59,8 +59,8 @@ def ask(folder: Path, line: str) -> str:
 
 def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
-    assert not packages.wants_others(folder)
-    packages.lend(folder)
+    assert not packages.why_own_packages(folder)
+    packages.provide_environment(folder)
     assert ask(folder, "import mine, installed, other; print(mine.SIDE)") == "side"
     assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
 
@@ -68,19 +68,19 @@ def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -
 def test_an_environment_can_be_created_twice(checkout: Path) -> None:
     """The revision can be another checkout, as in the tests of whole pull requests."""
     folder = side(checkout)
-    Packages(checkout, checkout).lend(folder)
+    Packages(checkout, checkout).provide_environment(folder)
     git(folder, "init", "-q")
     third = checkout.parent / "third"
     (third / "src" / "mine").mkdir(parents=True)
     (third / "src" / "mine" / "__init__.py").write_text("SIDE = 'third'\n")
     (third / "Pulumi.yaml").write_text(PROJECT)
-    Packages(folder, folder).lend(third)
+    Packages(folder, folder).provide_environment(third)
     assert ask(third, "import mine, installed, other; print(mine.SIDE)") == "third"
 
 
 def test_another_lock_wants_other_packages(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
-    wanted = packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
+    wanted = packages.why_own_packages(side(checkout, requirements_txt="pulumi==3.273.0\n"))
     assert wanted == "its lock differs from the checkout's"
 
 
@@ -100,7 +100,7 @@ def test_a_lock_that_is_checked_out_but_was_not_installed_wants_other_packages(
     installed(checkout.parent / "elsewhere", "other_package", "1.0rc1")
     (checkout.parent / "elsewhere" / "half-1.dist-info").mkdir()
     (checkout / "requirements.txt").write_text(lock)
-    wanted = Packages(checkout, checkout).wants_others(side(checkout, requirements_txt=lock))
+    wanted = Packages(checkout, checkout).why_own_packages(side(checkout, requirements_txt=lock))
     assert wanted == (f"the checkout's environment lacks {lacks}" if lacks else "")
 
 
@@ -147,7 +147,7 @@ def test_a_lock_of_more_than_any_size_is_refused(checkout: Path, tmp_path: Path)
 
 def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
-    assert packages.chosen("pip install -r 'a file.txt'") == ["pip", "install", "-r", "a file.txt"]
+    assert packages.split_command("pip install -r 'a file.txt'") == ["pip", "install", "-r", "a file.txt"]
     assert packages.variables(folder, {"PATH": "/usr/bin", "SSL_CERT_FILE": "/ca.pem"}) == {
         "PATH": f"{folder / '.venv' / 'bin'}:/usr/bin",
         "SSL_CERT_FILE": "/ca.pem",
@@ -164,7 +164,7 @@ def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> N
 @pytest.mark.parametrize("command", ["pip freeze | pip install -r /dev/stdin", "a && b", " ", "pip install 'x"])
 def test_a_command_with_shell_syntax_is_refused(checkout: Path, command: str) -> None:
     with pytest.raises(PackagesError, match=r"^--install: (is not a command|no closing quotation)\n  got: "):
-        Packages(checkout, checkout).chosen(command)
+        Packages(checkout, checkout).split_command(command)
 
 
 def test_committed_files_at_the_path_of_the_environment_are_removed(checkout: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None
 def test_a_missing_environment_is_an_error(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
     with pytest.raises(PackagesError, match=r"env: no virtual environment\n  expected: .*\n  hint: install them first"):
-        Packages(checkout, checkout).lend(side(checkout))
+        Packages(checkout, checkout).provide_environment(side(checkout))
 
 
 def test_the_policies_environment_is_installed_in_another_way(checkout: Path) -> None:
@@ -198,14 +198,14 @@ def test_the_policies_environment_is_installed_in_another_way(checkout: Path) ->
         (each / "policies").mkdir()
         (each / "policies" / "PulumiPolicy.yaml").write_text("runtime: {options: {virtualenv: .venv}}\n")
     with pytest.raises(PackagesError, match=r"  hint: make policy for the policies of gpu-ci; else pulumi install"):
-        Packages(checkout, checkout / "policies").lend(folder)
+        Packages(checkout, checkout / "policies").provide_environment(folder)
 
 
 def theirs(checkout: Path, folder: Path) -> str:
     """Return the reason why the checkout's environment is refused. It is not readable either."""
     packages = Packages(checkout, checkout)
     with pytest.raises(PackagesError) as caught:
-        packages.lend(folder)
+        packages.provide_environment(folder)
     assert packages.readable() == []
     return str(caught.value)
 
@@ -266,7 +266,7 @@ def test_an_environment_with_a_python_of_the_repository_is_not_used(checkout: Pa
         file.write_text("")
     (checkout / ".venv" / "pyvenv.cfg").write_text(f"home = {home.format(checkout=checkout)}\n")
     if home == "/usr/bin":
-        packages.lend(folder)
+        packages.provide_environment(folder)
         (checkout / ".venv" / "bin" / "python").unlink()
         (checkout / ".venv" / "bin" / "python").symlink_to("../../bin/python")
     assert theirs(checkout, folder) == NOT_OURS
@@ -287,7 +287,7 @@ def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str
         PROJECT.replace(".venv", '"a\\x01b"')
     )
     with pytest.raises(PackagesError) as caught:
-        Packages(checkout, checkout).refuse_names(folder)
+        Packages(checkout, checkout).check_environment_names(folder)
     assert str(caught.value) == (
         "Pulumi.yaml: virtualenv has a control character\n  got: a\\u0001b\n"
         "  expected: a folder in the repository, such as .venv"
@@ -297,7 +297,7 @@ def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str
 def test_a_side_that_names_no_environment_stays_as_it_is(checkout: Path) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
     (folder / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
-    packages.lend(folder)
+    packages.provide_environment(folder)
     packages.finish(folder)
     assert sorted(each.name for each in folder.iterdir()) == ["Pulumi.yaml", "requirements.txt", "src"]
 
@@ -310,4 +310,4 @@ def test_a_place_where_no_folder_can_be_is_refused(checkout: Path, name: str) ->
     with pytest.raises(
         PackagesError, match=r"^\.venv: (its path goes through a symbolic link|cannot be written: Not a directory)$"
     ):
-        Packages(checkout, checkout).lend(folder)
+        Packages(checkout, checkout).provide_environment(folder)

@@ -17,14 +17,14 @@ OURS = r"^\.venv: is part of the repository, so its code is not trusted"
 def test_an_environment_is_checked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
     run_git(checkout, "add", ".venv/pyvenv.cfg")
     with pytest.raises(PackagesError, match=OURS):
-        Packages(checkout, checkout).wants_others(side(checkout))
+        Packages(checkout, checkout).why_own_packages(side(checkout))
 
 
 def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811
     """The outer repository does not track the files of a submodule."""
     (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
     with pytest.raises(PackagesError, match=OURS):
-        Packages(checkout, checkout).lend(side(checkout))
+        Packages(checkout, checkout).provide_environment(side(checkout))
 
 
 def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path) -> None:  # noqa: F811
@@ -33,5 +33,5 @@ def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path)
     (packages / "endless.pth").symlink_to("/dev/zero")
     os.mkfifo(packages / "pipe.pth")
     (packages / "large.pth").write_text("/large\n" * 10_000)
-    found = list(Packages(checkout, checkout).imported(checkout / ".venv", side(checkout)))
+    found = list(Packages(checkout, checkout).import_folders(checkout / ".venv", side(checkout)))
     assert [Path(each).name for each in found] == ["src", "elsewhere"]

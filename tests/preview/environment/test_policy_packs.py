@@ -9,9 +9,9 @@ from gpu_preview.environment.policy_packs import (
     Pack,
     PackError,
     PolicySelection,
-    chosen,
+    check_policy_files,
     inside,
-    refuse_manipulated,
+    selected_packs,
     selection,
     within,
 )
@@ -53,7 +53,7 @@ def options(*words: object) -> tuple[str, ...]:
 
 
 def ask(root: Path, base: Path, folder: str = "policies", *settings: Path) -> PolicySelection:
-    return selection(chosen([root / folder], settings, root, base))
+    return selection(selected_packs([root / folder], settings, root, base))
 
 
 def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Path) -> None:
@@ -93,8 +93,8 @@ def test_settings_that_the_base_lacks_are_left_out_and_reported(root: Path, base
 
 def test_a_pack_that_the_base_lacks_is_left_out_with_its_settings(root: Path, base: Path) -> None:
     pack(root, "more")
-    told = "not run: the base has no more/PulumiPolicy.yaml"
-    assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (told,))
+    reason = "not run: the base has no more/PulumiPolicy.yaml"
+    assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (reason,))
 
 
 def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, base: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, b
     own = tmp_path / "own.json"
     own.write_text("{}")
     pack(root, "more")
-    packs = chosen([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root, base)
+    packs = selected_packs([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root, base)
     assert selection(packs).options == options(
         "--policy-pack", elsewhere, "--policy-pack-config", own,
         "--policy-pack", base / "policies", "--policy-pack-config", "/dev/null",
@@ -119,7 +119,7 @@ def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_rea
     (packages / "own.pth").write_text(f"{catalog}\n")
     own = tmp_path / "own.json"
     own.write_text("{}")
-    [asked] = chosen([folder], [own], root, base)
+    [asked] = selected_packs([folder], [own], root, base)
     assert (asked.at(), asked.settings_at()) == (folder, own)
     assert asked.needed[:4] == [environment, own, folder, catalog]
 
@@ -157,26 +157,26 @@ def test_a_pack_of_the_base_is_used_even_if_the_head_has_a_submodule_there(root:
 def test_a_submodule_at_the_path_of_a_pack_its_settings_or_packages_is_refused(
     root: Path, base: Path, place: str
 ) -> None:
-    packs = chosen([root / "policies"], [root / "pol.json"], root, base)
-    refuse_manipulated(packs, lambda path: "tree" if path == Path("policies") else "", "base")
+    packs = selected_packs([root / "policies"], [root / "pol.json"], root, base)
+    check_policy_files(packs, lambda path: "tree" if path == Path("policies") else "", "base")
     with pytest.raises(
         PackError,
         match=rf"^{place}: these policies are not files of the repository\n  got: a submodule at {place} in the head\n",
     ):
-        refuse_manipulated(packs, lambda path: "commit" if path == Path(place) else "", "head")
+        check_policy_files(packs, lambda path: "commit" if path == Path(place) else "", "head")
 
 
 def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
-    packs = chosen([root / "a" / "policies"], [], root, base)
+    packs = selected_packs([root / "a" / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^a/policies: .*\n  got: a submodule at a in the head\n"):
-        refuse_manipulated(packs, lambda path: "commit" if path == Path("a") else "", "head")
+        check_policy_files(packs, lambda path: "commit" if path == Path("a") else "", "head")
 
 
 def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
     """A file of the head in the environment would be imported before a rule runs."""
-    packs = chosen([root / "policies"], [], root, base)
+    packs = selected_packs([root / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^\.venv-policy: the policies' environment is a part of the head's commit\n"):
-        refuse_manipulated(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
+        check_policy_files(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
 
 
 def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root: Path, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: st
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{\n  one: 1\n}", ", line 2: is no JSON\n  got: Expecting property name"),
         ("", ", line 1: is no JSON\n"),
@@ -222,12 +222,12 @@ def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: st
     ],
 )
 def test_settings_that_are_no_json_object_are_refused_before_the_head_is_blamed(
-    root: Path, base: Path, tmp_path: Path, text: str, told: str
+    root: Path, base: Path, tmp_path: Path, text: str, expected: str
 ) -> None:
     (base / "pol.json").write_text(text)
     with pytest.raises(PackError) as refused:
         ask(root, base, "policies", root / "pol.json")
-    assert str(refused.value).startswith(f"pol.json of the base{told}")
+    assert str(refused.value).startswith(f"pol.json of the base{expected}")
     assert str(refused.value).endswith(
         "\n  expected: the settings of a policy pack, as a JSON object of its policies by name"
     )
@@ -239,4 +239,4 @@ def test_settings_that_are_no_json_object_are_refused_before_the_head_is_blamed(
 
 def test_more_settings_than_packs_are_an_error(root: Path) -> None:
     with pytest.raises(PackError, match=r"settings without a policy pack\n  got: 2 .*\n  expected: at most 1"):
-        chosen([root / "policies"], [root / "pol.json", root / "b.json"], root, root)
+        selected_packs([root / "policies"], [root / "pol.json", root / "b.json"], root, root)

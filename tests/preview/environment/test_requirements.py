@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.environment.requirements import refused, written
+from gpu_preview.environment.requirements import installer_list, rejected_lines
 
 FINE = """# a lock
 pulumi==3.272.0 \\
@@ -16,7 +16,7 @@ grpcio
 
 
 def test_names_with_versions_markers_and_hashes_are_fine() -> None:
-    assert refused(FINE, "") == []
+    assert rejected_lines(FINE, "") == []
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
     ],
 )
 def test_lines_that_run_code_or_name_other_sources_are_refused(line: str) -> None:
-    assert refused(FINE + line + "\n", "") == [line]
+    assert rejected_lines(FINE + line + "\n", "") == [line]
 
 
 def test_a_line_that_is_continued_is_one_line() -> None:
-    assert refused("pulumi==3.272.0 \\\n  --no-binary=x\n", "") == ["pulumi==3.272.0 --no-binary=x"]
+    assert rejected_lines("pulumi==3.272.0 \\\n  --no-binary=x\n", "") == ["pulumi==3.272.0 --no-binary=x"]
 
 
 def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
     base = "--extra-index-url https://example.com/torch\n-r others.txt\n./mine\n--no-binary :all:\n-f ./wheels\n"
-    assert refused(base, base) == ["-r others.txt", "./mine", "--no-binary :all:", "-f ./wheels"]
-    assert refused("--extra-index-url https://example.com/other\n", base) == [
+    assert rejected_lines(base, base) == ["-r others.txt", "./mine", "--no-binary :all:", "-f ./wheels"]
+    assert rejected_lines("--extra-index-url https://example.com/other\n", base) == [
         "--extra-index-url https://example.com/other"
     ]
 
@@ -72,18 +72,18 @@ def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
 @pytest.mark.parametrize("line", ["-e .", "./evil"])
 def test_a_comment_does_not_go_on_in_the_next_line(line: str) -> None:
     """pip and uv take `\\` at the end of a comment for a part of it."""
-    assert refused(f"# a comment \\\n{line}\nsix==1.17.0\n", "") == [line]
-    assert refused(f"six==1.17.0 # a comment \\\n{line}\n", "") == [line]
+    assert rejected_lines(f"# a comment \\\n{line}\nsix==1.17.0\n", "") == [line]
+    assert rejected_lines(f"six==1.17.0 # a comment \\\n{line}\n", "") == [line]
 
 
 def test_the_installer_gets_a_rewritten_list() -> None:
     base = "--index-url https://example.com/simple\n--pre\n"
     lock = "Six [b,a] (>= 1.16, <2); os_name == 'posix' \\\n  --hash=sha256:00ab --hash=sha512:11 # why\n"
     lock += "x==1; os_name == 'nt'\n"
-    assert written(lock, base) == (
+    assert installer_list(lock, base) == (
         "--index-url https://example.com/simple\n--pre\nSix[a,b]<2,>=1.16 --hash=sha256:00ab --hash=sha512:11\n"
     )
 
 
 def test_a_list_without_an_end_is_refused() -> None:
-    assert refused("six\n" * 5001, "") == ["5001 packages, more than 5000"]
+    assert rejected_lines("six\n" * 5001, "") == ["5001 packages, more than 5000"]

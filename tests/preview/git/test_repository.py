@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.git.repository import GitError, Repository, misnamed, stack_files, tracks
+from gpu_preview.git.repository import GitError, Repository, invalid_stack_files, stack_files, tracks
 
 from tests.preview import checkouts
 from tests.preview.repository import git
@@ -61,7 +61,7 @@ def test_a_stack_has_a_name_that_the_engine_takes(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     assert set(stack_files(tmp_path)) == {"dev", "a.b_c-9", "x" * 100}
-    assert set(misnamed(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
+    assert set(invalid_stack_files(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
 
 
 def test_a_link_is_no_stack_file(checkout: Path) -> None:

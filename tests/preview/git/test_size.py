@@ -17,11 +17,11 @@ def checkout(tmp_path: Path) -> Path:
     return checkouts.start(tmp_path / "a repository")
 
 
-def refusal(checkout: Path, commit: str, most_gib: float = 10.0) -> str:
+def refusal(checkout: Path, commit: str, max_gib: float = 10.0) -> str:
     """Return the reason why a commit is not exported. No file is written before."""
     folder = checkout.parent / "sides" / "head"
     with pytest.raises(GitError) as refused:
-        Repository.find(checkout / "infra").export(commit, folder, most_gib)
+        Repository.find(checkout / "infra").export(commit, folder, max_gib)
     assert list(folder.parent.rglob("*")) == [folder]
     return str(refused.value).removeprefix(f"{commit[:10]}: ")
 
@@ -38,13 +38,13 @@ def test_a_dozen_trees_that_stand_for_any_number_of_folders_are_refused_at_once(
     checkout: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One tree has a file in each folder, and the other has no files."""
-    monkeypatch.setattr(tree_export, "_MOST_ENTRIES", 2_000)
+    monkeypatch.setattr(tree_export, "_MAX_ENTRIES", 2_000)
     inner = tree(checkout, *(entry("100644", name, blob(checkout, b"")) for name in names))
     assert refusal(checkout, nested(checkout, inner, 10, "0123456789")) == "it has more than 2,000 files and folders"
 
 
 def test_folders_count_as_files_do(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_export, "_MOST_ENTRIES", 200)
+    monkeypatch.setattr(tree_export, "_MAX_ENTRIES", 200)
     empty = blob(checkout, b"")
     some = tree(checkout, *(entry("100644", f"{each}", empty) for each in range(9)))
     folders = [entry("40000", f"{each:02}", some) for each in range(20)]
@@ -57,15 +57,15 @@ def test_folders_count_as_files_do(checkout: Path, tmp_path: Path, monkeypatch: 
 def test_files_are_counted_as_often_as_they_are_written(checkout: Path, tmp_path: Path) -> None:
     mebibyte = blob(checkout, bytes(1024**2))
     commit = tree(checkout, *(entry("100644", f"z{each}", mebibyte) for each in range(4)))
-    assert refusal(checkout, commit, most_gib=3.999 / 1024) == "its files have more than 0.00390527 GiB"
+    assert refusal(checkout, commit, max_gib=3.999 / 1024) == "its files have more than 0.00390527 GiB"
     Repository.find(checkout / "infra").export(commit, tmp_path / "fits", 4 / 1024)
     assert (tmp_path / "fits" / "z3").stat().st_size == 1024**2
 
 
 def test_a_link_leads_no_further_than_a_path_can(checkout: Path) -> None:
     link = blob(checkout, b"x" * 4_096)
-    told = refusal(checkout, tree(checkout, entry("120000", "link", link)))
-    assert told == "'link': is a link to a path of more than 4,095 bytes"
+    error = refusal(checkout, tree(checkout, entry("120000", "link", link)))
+    assert error == "'link': is a link to a path of more than 4,095 bytes"
 
 
 def test_folders_in_folders_have_an_end(checkout: Path, tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_folders_in_folders_have_an_end(checkout: Path, tmp_path: Path) -> None:
 
 def test_a_path_has_an_end(checkout: Path) -> None:
     file = blob(checkout, b"")
-    told = refusal(checkout, tree(checkout, entry("100644", "x" * 5_000, file)))
-    assert told == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
+    error = refusal(checkout, tree(checkout, entry("100644", "x" * 5_000, file)))
+    assert error == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
 
 
 def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
 
 
 def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_export, "_MOST_LISTED_MIB", 1)
+    monkeypatch.setattr(tree_export, "_MAX_LIST_MIB", 1)
     commit = tree(checkout, entry("100644", "x" * 1_100_000, blob(checkout, b"")))
     assert refusal(checkout, commit) == "the list of its files has more than 1 MiB"
 

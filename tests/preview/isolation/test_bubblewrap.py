@@ -189,18 +189,18 @@ def test_it_sees_no_process_of_others(built: bubblewrap.Isolation) -> None:
 
 
 def test_the_report_lists_each_kind_of_isolation(built: bubblewrap.Isolation) -> None:
-    told = {each.name: each.stands for each in built.described(Limits())}
-    assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
+    stands = {each.name: each.stands for each in built.described(Limits())}
+    assert stands == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
 
 def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     without = bubblewrap.build(tmp_path, tmp_path, [])
     assert without.wrap(["true"]) == ["true"]
-    told = {each.name: each for each in without.described(Limits())}
-    assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
-    assert "it is not installed (package bubblewrap)" in told["files"].text
-    assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
+    parts = {each.name: each for each in without.described(Limits())}
+    assert [name for name, each in parts.items() if not each.stands] == ["files", "network", "processes"]
+    assert "it is not installed (package bubblewrap)" in parts["files"].text
+    assert [parts[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
 
 
 def test_required_isolation_is_active_or_nothing_runs(built: bubblewrap.Isolation) -> None:
@@ -223,5 +223,5 @@ def test_a_bubblewrap_that_does_not_run_counts_as_missing(tmp_path: Path, monkey
 
 
 def test_the_network_that_was_asked_for_is_no_wall(tmp_path: Path) -> None:
-    told = {each.name: each for each in bubblewrap.Isolation(("bwrap",), network=True).described(Limits())}
-    assert (told["network"].stands, told["network"].text) == (False, "it had network access (--with-network)")
+    parts = {each.name: each for each in bubblewrap.Isolation(("bwrap",), network=True).described(Limits())}
+    assert (parts["network"].stands, parts["network"].text) == (False, "it had network access (--with-network)")

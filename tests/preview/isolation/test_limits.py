@@ -30,12 +30,12 @@ def python(folder: Path, program: str, within: Limits | None = None) -> Finished
 
 def test_its_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys; print('out'); sys.stderr.write('err'); sys.exit(3)")
-    assert (done.code, done.stdout.read_text(), done.error_tail(), done.broke) == (3, "out\n", "err", "")
+    assert (done.code, done.stdout.read_text(), done.error_tail(), done.exceeded_limit) == (3, "out\n", "err", "")
 
 
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     done = python(tmp_path, "import time; time.sleep(600)", Limits(timeout_sec=0.5))
-    assert done.broke == "the program took longer than 0.5 s (--timeout-sec)"
+    assert done.exceeded_limit == "the program took longer than 0.5 s (--timeout-sec)"
     assert done.code != 0
 
 
@@ -47,7 +47,7 @@ def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
 def test_one_that_eats_memory_is_ended(tmp_path: Path) -> None:
     program = "import time; kept = [bytearray(20_000_000) for _ in range(20)]; time.sleep(600)"
     done = python(tmp_path, program, Limits(memory_gib=0.2))
-    assert done.broke == "the program took more than 0.2 GiB of memory (--memory-gib)"
+    assert done.exceeded_limit == "the program took more than 0.2 GiB of memory (--memory-gib)"
 
 
 def test_one_that_starts_too_many_processes_is_ended(tmp_path: Path) -> None:
@@ -55,13 +55,13 @@ def test_one_that_starts_too_many_processes_is_ended(tmp_path: Path) -> None:
         "import os, time\nfor _ in range(30):\n    if not os.fork(): time.sleep(600); os._exit(0)\ntime.sleep(600)"
     )
     done = python(tmp_path, program, Limits(processes=10))
-    assert done.broke == "the program had more than 10 processes"
+    assert done.exceeded_limit == "the program had more than 10 processes"
     assert ours(tmp_path) == []
 
 
 def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     done = python(tmp_path, "while True: print('x' * 10_000)", Limits(output_mib=1))
-    assert done.broke == "the program printed more than 1 MiB"
+    assert done.exceeded_limit == "the program printed more than 1 MiB"
 
 
 def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_a_file_that_is_too_large_is_not_copied_and_exceeds_a_limit(tmp_path: Pa
     with (tmp_path / "events").open("wb") as file:
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
-    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
-    assert (found.broke, copy.stat().st_size) == ("the program left a file of more than 2 MiB: events", 0)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", max_mib=2)
+    assert (found.exceeded_limit, copy.stat().st_size) == ("the program left a file of more than 2 MiB: events", 0)
     (tmp_path / "events").write_bytes(b"x" * 2 * 1024**2)
-    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", max_mib=2)
     assert (found, copy.stat().st_size) == (done, 2 * 1024**2)
 
 
@@ -165,7 +165,7 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
         folder=tmp_path, environment=environment(tmp_path), scratch=tmp_path, name="it", limits=Limits(),
         writes_to=tmp_path / "work",
     )  # fmt: skip
-    assert done.broke == "the disk lost more than 10 GiB of free space while the program ran (--disk-gib)"
+    assert done.exceeded_limit == "the disk lost more than 10 GiB of free space while the program ran (--disk-gib)"
     assert asked == [tmp_path / "work"] * 3
 
 
@@ -176,7 +176,7 @@ def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Pa
         "for _ in range(60): os.write(file, bytes(5_000_000))\ntime.sleep(600)"
     )
     done = python(tmp_path, program, Limits(memory_gib=0.2, timeout_sec=60))
-    assert done.broke == "files in memory grew by more than 0.2 GiB while the program ran (--memory-gib)"
+    assert done.exceeded_limit == "files in memory grew by more than 0.2 GiB while the program ran (--memory-gib)"
 
 
 def test_memory_of_other_processes_counts_only_above_twice_the_limit(
@@ -186,7 +186,9 @@ def test_memory_of_other_processes_counts_only_above_twice_the_limit(
     left = iter([20 * 1024**3, 8 * 1024**3, 8 * 1024**3 - 1])
     monkeypatch.setattr(limits, "_memory", lambda: limits._Memory(next(left), 0))
     done = python(tmp_path, "import time; time.sleep(600)", Limits(memory_gib=6, timeout_sec=60))
-    assert done.broke == "the machine lost more than 12 GiB of memory while the program ran (twice --memory-gib)"
+    assert (
+        done.exceeded_limit == "the machine lost more than 12 GiB of memory while the program ran (twice --memory-gib)"
+    )
     assert list(left) == []
 
 
@@ -219,7 +221,7 @@ def test_the_callers_keys_are_not_its_own(tmp_path: Path) -> None:
 
 def test_its_standard_error_is_limited_too(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys\nwhile True: sys.stderr.write('x' * 10_000)", Limits(output_mib=1))
-    assert done.broke == "the program printed more than 1 MiB"
+    assert done.exceeded_limit == "the program printed more than 1 MiB"
 
 
 def test_without_memory_the_system_ends_it_first(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
         step("same", MOVED, {"a": 1}, {"a": 1}, was=f"{MOVED}-once"),
         step("update", UPDATED, {"a": 1}, {"a": 2}),
     ]
-    metadata = {"type": "pulumi:pulumi:Stack", **{side: {"outputs": told} for side, told in outputs.items()}}
+    metadata = {"type": "pulumi:pulumi:Stack", **{side: {"outputs": values} for side, values in outputs.items()}}
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     given = stack("dev", violations=violations, policies="ran x")

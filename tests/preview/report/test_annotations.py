@@ -57,14 +57,14 @@ def test_a_base_that_does_not_deploy_is_reported_with_its_first_error() -> None:
 
 def test_the_last_line_of_a_traceback_is_reported_with_the_text_around_it() -> None:
     calls = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    b()\n'
-    told = {
+    expected = {
         f"error: it failed:\n{calls}ValueError: no\n  hint: c": "error: it failed:%0AValueError: no%0A  hint: c",
         f"{calls}KeyError: 1\n\nDuring it:\n\n{calls}\nValueError: no": "ValueError: no",
         "  Traceback (most recent call last):\n    b()\n  no": "  no",
         "Traceback (most recent call last):\n  b()": "",
         "a\n  b": "a%0A  b",
     }
-    for error, shown in told.items():
+    for error, shown in expected.items():
         failed = stack("dev", status=Status.FAILED, error=error)
         [line] = annotations.render(report(failed))
         assert line.partition("merge%0A")[2] == shown

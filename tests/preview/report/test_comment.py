@@ -81,20 +81,20 @@ def test_the_next_report_replaces_the_text_of_that_comment(github: FakeGithub) -
 def test_a_comment_behind_a_hundred_others_is_found(github: FakeGithub) -> None:
     github.page = 2
     github.comments = [*(comment(number, "a-person", "Nice.") for number in range(4)), comment(6, BOT, MARKER)]
-    assert written(github).what == "updated"
+    assert written(github).action == "updated"
     assert github.comments[-1]["body"] == TEXT
 
 
 @pytest.mark.parametrize("author", ["somebody", "github-actions", "another-app[bot]", None])
 def test_a_comment_of_another_account_with_the_marker_is_not_changed(github: FakeGithub, author: str | None) -> None:
     github.comments = [comment(6, author, f"{MARKER}\nnothing changes, merge it")]
-    assert written(github).what == "created"
+    assert written(github).action == "created"
     assert github.comments[0]["body"] == f"{MARKER}\nnothing changes, merge it"
 
 
 def test_another_comment_of_the_same_account_is_left_alone(github: FakeGithub) -> None:
     github.comments = [comment(6, BOT, f"a quotation of {MARKER}")]
-    assert written(github).what == "created"
+    assert written(github).action == "created"
     assert github.comments[0]["body"] == f"a quotation of {MARKER}"
 
 
@@ -147,7 +147,7 @@ def test_a_limit_on_requests_is_waited_for_as_long_as_github_says(
     github.comments = [comment(6, BOT, MARKER)] if method == "PATCH" else []
     limited = {"message": "You have exceeded a secondary rate limit."}
     github.refusals = [(method, status, {"Retry-After": "7"}, limited)]
-    assert written(github).what == ("updated" if method == "PATCH" else "created")
+    assert written(github).action == ("updated" if method == "PATCH" else "created")
     assert 7 in slept
     assert [one["body"] for one in github.comments] == [TEXT]
 
@@ -260,7 +260,7 @@ def test_a_run_whose_workflow_github_does_not_name_leaves_it_unknown(github: Fak
 
 def test_a_run_without_a_report_replaces_an_earlier_comment(github: FakeGithub) -> None:
     github.comments = [comment(6, BOT, f"{MARKER}\nnothing changes, at an older commit")]
-    assert ended_without(github).what == "updated"
+    assert ended_without(github).action == "updated"
     assert github.comments[0]["body"] == (
         f"{MARKER}\nThe run for `1f1f1f1f1f` ended without a report: [the pull request's own run]({RUN}).\n"
     )
@@ -292,7 +292,7 @@ def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github:
 
 @pytest.mark.parametrize("base", [OTHER_COMMIT, "v1.2.0"])
 def test_a_base_that_is_no_branch_leaves_the_one_pull_request_there_is(github: FakeGithub, base: str) -> None:
-    assert written(github, base=base).what == "created"
+    assert written(github, base=base).action == "created"
     github.pulls.append(pull(8, base="v1"))
     assert (
         written(github, base=base).text
@@ -310,4 +310,4 @@ def test_each_key_has_a_comment_of_its_own(github: FakeGithub) -> None:
         written(github, key=key)
     first = [one["body"].partition("\n")[0] for one in github.comments]
     assert first == [MARKER, "<!-- gpu-ci-preview network -->"]
-    assert ended_without(github, key="other").what == "left"
+    assert ended_without(github, key="other").action == "left"

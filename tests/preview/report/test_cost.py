@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.model import Amount, Cost, PoolCost, Severity
-from gpu_preview.report.cost import beyond_budget, cost
+from gpu_preview.report.cost import check_budget, cost
 
 L4 = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: %d}"
 BUILDS = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"
@@ -124,7 +124,7 @@ def test_aliases_that_stand_for_more_than_memory_holds_are_refused_at_once(tmp_p
 
 
 def budget(after: Amount, before: Amount | None = None) -> list[tuple[str, str]]:
-    found = beyond_budget(Cost(before=before, after=after), 1000.0)
+    found = check_budget(Cost(before=before, after=after), 1000.0)
     assert {each.rule for each in found} <= {"beyond-budget"}
     return [(each.severity.value, each.text) for each in found]
 
@@ -154,5 +154,5 @@ def test_unknown_prices_are_reported_as_unknown() -> None:
 
 def test_without_a_ceiling_or_a_cost_there_is_no_finding() -> None:
     found = Cost(before=None, after=amount(2, 1460))
-    assert beyond_budget(found, None) == beyond_budget(None, 1.0) == []
-    assert beyond_budget(Cost(before=amount(2, 1460), after=None), 1.0) == []
+    assert check_budget(found, None) == check_budget(None, 1.0) == []
+    assert check_budget(Cost(before=amount(2, 1460), after=None), 1.0) == []

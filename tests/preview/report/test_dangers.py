@@ -136,8 +136,8 @@ def test_nothing_is_found_where_nothing_changes() -> None:
 def test_the_outputs_of_a_stack_that_the_report_has_too_are_reported_once() -> None:
     sides = [State(urn(STACK, "x"), STACK, outputs={"key": each}) for each in (SECRET, "plain")]
     before, after = ({each.urn: each} for each in sides)
-    told = find(before, after, [resource(STACK, SAME)])
-    assert [each.text for each in told] == ["Stack x: key was secret and is plain now"]
+    dangers = find(before, after, [resource(STACK, SAME)])
+    assert [each.text for each in dangers] == ["Stack x: key was secret and is plain now"]
     assert len(find(before, after, [])) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_resource_without_its_state_is_no_danger(operation: Operation) -> None
 
 def test_every_rule_has_a_name_of_its_own_and_says_all() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) == 13
-    assert all(rule.what.endswith(".") and rule.hint and rule.source for rule in RULES)
+    assert all(rule.description.endswith(".") and rule.hint and rule.source for rule in RULES)
 
 
 def test_every_type_of_the_tables_exists() -> None:

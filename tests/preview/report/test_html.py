@@ -92,7 +92,7 @@ def test_a_finding_ends_with_a_full_stop_where_a_hint_follows() -> None:
 
 
 def test_the_line_on_policies_is_that_of_the_comment() -> None:
-    stacks = [stack(policies=said) for said in ("no policy pack was given", "asked:\nx")]
+    stacks = [stack(policies=policies_text) for policies_text in ("no policy pack was given", "asked:\nx")]
     assert [each["policies"] for each in data(html.render(report(*stacks)))["words"]["stacks"]] == ["", "asked:\\nx"]
 
 

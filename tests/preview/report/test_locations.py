@@ -108,7 +108,7 @@ def test_a_pool_that_is_new_or_gone(tmp_path: Path) -> None:
     assert without.of_pool("t4", lines(tmp_path)) == place(3)
 
 
-def test_a_file_whose_lines_cannot_be_told_stands_at_its_first(tmp_path: Path) -> None:
+def test_a_file_with_unknown_lines_is_annotated_at_its_first_line(tmp_path: Path) -> None:
     for text in ("", "a: [", "[1, 2]", "config: 1"):
         assert lines(tmp_path, text).of_pool("l4") == place(1)
     assert StackLines.read(tmp_path / "none", FILE).at(("a",)) == place(1)

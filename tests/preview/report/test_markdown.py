@@ -100,7 +100,7 @@ def test_several_stacks_in_which_nothing_changes_take_one_line() -> None:
         stack("staging", reports.POOL_T4, outputs=(reports.changed("pools", "1", "2"),)),
     ],
 )
-def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_does(quiet: Stack) -> None:
+def test_the_comment_is_longer_than_one_line_if_only_something_other_than_resources_changes(quiet: Stack) -> None:
     assert len(markdown.render(report(quiet)).splitlines()) > 5
 
 
@@ -135,10 +135,10 @@ def test_a_pool_that_comes_and_one_at_an_unknown_price_are_reported_apart() -> N
 def test_the_table_of_several_stacks_explains_its_signs_too() -> None:
     least = reports.usd(1).model_copy(update={"at_least": True})
     known, unknown = (stack(name, cost=Cost(before=each, after=each)) for name, each in (("a", None), ("b", least)))
-    told = "`≥`: a minimum, without items that are billed by use or have no known price.\n"
+    legend = "`≥`: a minimum, without items that are billed by use or have no known price.\n"
     changed = stack("c", reports.LARGER_DISK)
-    assert told in markdown.render(report(known, unknown, changed))
-    assert told not in markdown.render(report(known, changed))
+    assert legend in markdown.render(report(known, unknown, changed))
+    assert legend not in markdown.render(report(known, changed))
 
 
 def test_deleted_resources_are_listed_causes_first_without_deleted_users() -> None:
@@ -174,8 +174,8 @@ def test_the_purpose_and_the_fix_of_a_rule_are_printed_once() -> None:
         broken("d", "It is c."),
     ]
     text = markdown.render(report(stack(violations=tuple(found))))
-    told = [line for line in text.splitlines() if line.startswith("- ")]
-    assert told == [
+    items = [line for line in text.splitlines() if line.startswith("- ")]
+    assert items == [
         "- `labels` (mandatory): Title of labels. It is a. To fix it: mend it. (`a`)",
         "- `labels` (mandatory): It is c. (`c`)",
         "- `labels` (mandatory): It is c. (`d`)",
@@ -187,9 +187,9 @@ def test_no_line_is_counted_as_left_out_if_all_are_shown() -> None:
     detail = Detail(properties=1, value_chars=1, resources=0, listed=2, items=2, text_chars=100, stacks=1)
     deleted = [reports.resource("a:b:C", name, Operation.DELETE) for name in "xyz"]
     dangers = (reports.JOBS_END,) * 3
-    for count, told in ((2, []), (3, ["> - and 1 more", "- and 1 more"])):
+    for count, expected in ((2, []), (3, ["> - and 1 more", "- and 1 more"])):
         shown = lines(stack("dev", *deleted[:count], findings=dangers[:count]), detail, "base")
-        assert [line for line in shown if " more" in line] == told
+        assert [line for line in shown if " more" in line] == expected
 
 
 def test_a_change_that_interrupts_no_job_is_listed_and_is_no_warning() -> None:

@@ -28,7 +28,7 @@ def of_stack(**given: Any) -> dict[str, Any]:
 
 
 def broken(level: str = "mandatory", policy: str = "required-labels", urn: str = URN) -> dict[str, Any]:
-    told = {
+    expected = {
         "resourceUrn": urn,
         "message": "Labels are there.\nlabels has no team\n",
         "color": "never",
@@ -37,17 +37,17 @@ def broken(level: str = "mandatory", policy: str = "required-labels", urn: str =
         "policyPackVersion": "0.1.0",
         "enforcementLevel": level,
     }
-    return {"policyEvent": {key: value for key, value in told.items() if value}}
+    return {"policyEvent": {key: value for key, value in expected.items() if value}}
 
 
-def told(folder: Path, *events: dict[str, Any], end: str = "") -> tuple[list[Violation], str]:
+def read_events(folder: Path, *events: dict[str, Any], end: str = "") -> tuple[list[Violation], str]:
     log = folder / "events.json"
     log.write_text("".join(f"{json.dumps(event)}\n" for event in events) + end)
     return violations(log)
 
 
 def test_a_violation_has_its_rule_its_pack_and_the_whole_text(tmp_path: Path) -> None:
-    found, _ = told(tmp_path, LOADING, broken(), of_resource(failed=["required-labels"]))
+    found, _ = read_events(tmp_path, LOADING, broken(), of_resource(failed=["required-labels"]))
     assert found == [
         Violation(
             policy="required-labels",
@@ -61,7 +61,7 @@ def test_a_violation_has_its_rule_its_pack_and_the_whole_text(tmp_path: Path) ->
 
 def test_violations_are_sorted_by_urn(tmp_path: Path) -> None:
     rows = [("b", "x"), ("a", "y"), ("", "z"), ("a", "x")]
-    found, _ = told(tmp_path, *(broken(urn=urn, policy=policy) for urn, policy in rows))
+    found, _ = read_events(tmp_path, *(broken(urn=urn, policy=policy) for urn, policy in rows))
     assert [(each.urn, each.policy) for each in found] == [("", "z"), ("a", "x"), ("a", "y"), ("b", "x")]
 
 
@@ -70,12 +70,12 @@ def test_violations_are_sorted_by_urn(tmp_path: Path) -> None:
     [("mandatory", "mandatory"), ("remediate", "mandatory"), ("advisory", "advisory"), ("warning", "advisory")],
 )
 def test_a_violation_that_fails_a_preview_is_mandatory(tmp_path: Path, engines: str, ours: str) -> None:
-    [found], _ = told(tmp_path, broken(engines))
+    [found], _ = read_events(tmp_path, broken(engines))
     assert found.level == ours
 
 
 def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_looked(tmp_path: Path) -> None:
-    _, text = told(
+    _, text = read_events(
         tmp_path,
         LOADING,
         of_resource(passed=["a", "b"]),
@@ -96,11 +96,11 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
     ],
 )
 def test_the_report_says_why_no_rule_ran(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
-    assert told(tmp_path, *events) == ([], text)
+    assert read_events(tmp_path, *events) == ([], text)
 
 
 def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
-    found, text = told(tmp_path, of_resource(failed=["a"]), broken(), end='{"policyEvent": {"resour')
+    found, text = read_events(tmp_path, of_resource(failed=["a"]), broken(), end='{"policyEvent": {"resour')
     assert (len(found), text) == (1, "ran gpu-ci 0.1.0 (1 rule)")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.model import Report, Side
-from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, load_untrusted
+from gpu_preview.report.untrusted_report import MAX_BYTES, ReceivedError, load_untrusted
 
 COMMIT = "1f" * 20
 
@@ -135,7 +135,7 @@ def test_a_report_of_another_program_is_refused(path: Path, made_by: str) -> Non
 
 
 def test_a_report_that_is_too_large_is_not_parsed(path: Path) -> None:
-    assert refused(path, b" " * (MOST_BYTES + 1)) == "report.json: is larger than 16 MiB"
+    assert refused(path, b" " * (MAX_BYTES + 1)) == "report.json: is larger than 16 MiB"
 
 
 def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:

@@ -111,11 +111,11 @@ def test_a_missing_engine_is_an_error_without_a_traceback(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "printed"),
     [("up", 0, True), ("up", 255, True), ("destroy -y", 137, True), ("preview", 0, False), ("up --help", 0, False)],
 )
-def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_change(
-    words: str, code: int, told: bool,
+def test_differences_between_the_world_and_the_stacks_are_reported_after_every_change(
+    words: str, code: int, printed: bool,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     (tmp_path / "world.db").touch()
@@ -130,13 +130,13 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
         "each line has the command that resolves it\n"
         "  half made\n    hint: adopt it\n"
     )
-    assert capsys.readouterr().err == (notice if told else "")
+    assert capsys.readouterr().err == (notice if printed else "")
 
 
-@pytest.mark.parametrize(("code", "planted", "told"), [(1, True, True), (0, True, False), (1, False, False)])
-def test_faults_that_are_still_planted_are_told_after_a_failure(
+@pytest.mark.parametrize(("code", "planted", "printed"), [(1, True, True), (0, True, False), (1, False, False)])
+def test_faults_that_are_still_planted_are_reported_after_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    code: int, planted: bool, told: bool,
+    code: int, planted: bool, printed: bool,
 ) -> None:  # fmt: skip
     (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
     monkeypatch.chdir(tmp_path)
@@ -150,7 +150,7 @@ def test_faults_that_are_still_planted_are_told_after_a_failure(
         world.add_fault(Fault("stockout"))
     world.close()
     assert main.run(["up"]) == code
-    assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is told
+    assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is printed
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_a_stack_that_has_a_file_is_made_once_and_its_config_and_secrets_reach_t
     file.write_text(salted)
     shutil.rmtree(runner.folder)  # as after a fresh clone
     first = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "pulumi-sandbox: made the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
+    assert "pulumi-sandbox: created the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
     assert "hush" not in first.output
-    assert "made the stack" not in runner.run("preview", "--stack", "dev").output
+    assert "created the stack" not in runner.run("preview", "--stack", "dev").output
     outputs = runner.json("stack", "output", "--stack", "dev", "--json", "--show-secrets")
     assert outputs == {"greeting": "world", "pw": "hush"}
     assert file.read_text() == salted

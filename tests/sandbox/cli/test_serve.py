@@ -103,7 +103,7 @@ def process_of(project: Path) -> int:
     return int(machine.outputs["sandboxGuest"]["pid"])
 
 
-def test_a_machine_inserted_at_the_server_runs_until_the_server_is_told_to_end(project: Path) -> None:
+def test_a_machine_inserted_at_the_server_runs_until_the_server_is_ended(project: Path) -> None:
     with serving(project) as (server, environment):
         insert(environment)
         pid = process_of(project)
@@ -135,8 +135,8 @@ def test_a_second_server_of_one_sandbox_is_refused_until_the_first_is_gone_howev
 
 def test_a_command_runs_with_the_environment_of_clients_and_decides_the_exit_code(project: Path) -> None:
     with start(project, "--exec", "--", "sh", "-c", "echo $GOOGLE_COMPUTE_CUSTOM_ENDPOINT; exit 7") as server:
-        said, _ = server.communicate(timeout=WAIT_SEC)
-    assert (server.returncode, said.startswith("http://127.0.0.1:")) == (7, True)
+        output, _ = server.communicate(timeout=WAIT_SEC)
+    assert (server.returncode, output.startswith("http://127.0.0.1:")) == (7, True)
 
 
 @pytest.mark.slow

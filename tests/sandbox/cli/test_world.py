@@ -83,7 +83,7 @@ def test_a_name_nothing_has_is_answered_with_what_was_meant(world: World) -> Non
     assert "hint: the world is empty" in run("show", "zzz", code=1).output
 
 
-def test_a_name_that_several_have_must_be_told_apart(world: World) -> None:
+def test_a_name_of_several_resources_is_refused_as_ambiguous(world: World) -> None:
     world.insert(Record(VM, "zones/b/check", "check"))
     output = run("remove", "check", code=1).output
     assert f"{VM}/zones/a/check" in output
@@ -164,7 +164,7 @@ def test_what_the_api_made_is_edited_as_it_is(world: World) -> None:
 def test_removing_what_somebody_else_has_removed_meanwhile_is_no_mistake(world: World) -> None:
     wanted = f"{VM}/zones/a/check"
     world.delete(VM, "zones/a/check")
-    assert run("remove", wanted).output == f"gone already: {wanted}\n"
+    assert run("remove", wanted).output == f"already deleted: {wanted}\n"
     assert "no such resource" in run("remove", f"{VM}/zones/a/never", code=1).output
 
 
@@ -276,7 +276,7 @@ def test_reset_asks_and_then_empties_the_world(world: World) -> None:
     run("reset", code=1, answer="n\n")
     assert "no answer to the question; --yes skips the question" in run("reset", code=2, answer="").output
     assert (len(world.find()), disk.exists()) == (2, True)
-    assert run("reset", "--yes").output == "the world is empty; 2 resources are gone\n"
+    assert run("reset", "--yes").output == "the world is empty; 2 resources deleted\n"
     assert (world.find(), world.faults(), disk.exists()) == ([], [], False)
 
 

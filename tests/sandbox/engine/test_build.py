@@ -43,15 +43,15 @@ def test_the_build_leaves_a_whole_engine_behind(
 ) -> None:
     go_that(tmp_path, f"echo a/b >&2; echo c/d >&2; {CLI}")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-    said: list[str] = []
-    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
+    messages: list[str] = []
+    assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "build")
     assert sorted(path.name for path in own_folder.iterdir()) == [
         "engine.json", "lock", "pulumi", "pulumi-language-nodejs", "pulumi-language-python",
         "pulumi-language-python-exec", "pulumi-resource-pulumi-python",
     ]  # fmt: skip
-    assert said[0].startswith("no installed Pulumi CLI can be used; building one takes minutes")
-    assert said[1] == "building the Pulumi CLI"
-    assert said[-1].startswith("building the Pulumi CLI: done after")
+    assert messages[0].startswith("no installed Pulumi CLI can be used; building one takes minutes")
+    assert messages[1] == "building the Pulumi CLI"
+    assert messages[-1].startswith("building the Pulumi CLI: done after")
 
 
 @pytest.mark.parametrize(

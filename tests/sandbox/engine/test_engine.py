@@ -122,18 +122,18 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
     fake_cli(tmp_path / "bin", "3.258.0")
     fake_cli(own_folder)
     locate.record_engine(Engine(own_folder, VERSION, "official"))
-    said: list[str] = []
+    messages: list[str] = []
     for _ in range(2):
-        assert locate.ensure(said.append).source == "official"
-    assert [text.splitlines()[0] for text in said] == [
+        assert locate.ensure(messages.append).source == "official"
+    assert [text.splitlines()[0] for text in messages] == [
         f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0"
     ]
     # Where nothing else may be used, the error has it, and nothing says it before.
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     fake_cli(tmp_path / "bin", "3.257.0")
     with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
-        locate.ensure(said.append)
-    assert len(said) == 1
+        locate.ensure(messages.append)
+    assert len(messages) == 1
 
 
 def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_remembered(
@@ -166,16 +166,16 @@ def test_only_a_cli_that_was_built_here_runs_programs_with_our_language_host(
     assert printed.endswith(f"\nwarning: {found.warning}\n")
 
 
-def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
+def test_a_message_of_the_search_for_the_cli_is_not_printed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cli(tmp_path / "bin", "3.300.0 ")
     assert main.run(["engine"]) == 0
-    said = capsys.readouterr()
-    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (0, 1)
+    output = capsys.readouterr()
+    assert (output.out.count("is newer than"), output.err.count("is newer than")) == (0, 1)
     assert main.run(["engine"]) == 0
-    said = capsys.readouterr()
-    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (1, 0)
+    output = capsys.readouterr()
+    assert (output.out.count("is newer than"), output.err.count("is newer than")) == (1, 0)
 
 
 def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
@@ -303,14 +303,14 @@ def test_a_cli_that_another_program_stands_in_for_is_taken_where_it_is(tmp_path:
 )
 def test_a_version_newer_than_the_tested_one_gets_one_warning(tmp_path: Path, version: str, warned: bool) -> None:
     main = fake_cli(tmp_path / "bin", version)
-    said: list[str] = []
+    messages: list[str] = []
     for _ in range(2):
-        assert locate.ensure(said.append).version == version
+        assert locate.ensure(messages.append).version == version
     warning = (
         f"Pulumi {version} ({main}) is newer than 3.259.0, the version the sandbox is tested with\n"
         "  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
     )
-    assert said == ([warning] if warned else [])
+    assert messages == ([warning] if warned else [])
 
 
 def test_a_cli_that_is_too_old_is_named_before_another_one_is_installed(
@@ -323,10 +323,10 @@ def test_a_cli_that_is_too_old_is_named_before_another_one_is_installed(
         return Engine(home, VERSION, "official")
 
     monkeypatch.setattr(download, "install", official)
-    said: list[str] = []
-    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "official")
-    [told] = said
-    assert told == (
+    messages: list[str] = []
+    assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "official")
+    [message] = messages
+    assert message == (
         f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0\n"
         "  hint: upgrade it to 3.259.0 or newer"
     )
@@ -345,11 +345,11 @@ def test_where_only_an_installed_cli_may_be_used_nothing_is_written(
 def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folder: Path) -> None:
     fake_cli(tmp_path / "bin", "3.300.0 ")
     own_folder.write_text("a file, where the folder of engines should be")
-    said: list[str] = []
+    messages: list[str] = []
     for _ in range(2):
-        assert locate.ensure(said.append).version == "3.300.0"
+        assert locate.ensure(messages.append).version == "3.300.0"
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 @pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
@@ -382,11 +382,11 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
 
     monkeypatch.setattr(download, "install", official)
     monkeypatch.setattr(engine_build, "build", build)
-    said: list[str] = []
-    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
+    messages: list[str] = []
+    assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "build")
     assert tried == ["official", "build"]
-    assert said == ["the official installer: no way out"]
-    assert locate.ensure(said.append).source == "build"
+    assert messages == ["the official installer: no way out"]
+    assert locate.ensure(messages.append).source == "build"
     assert tried == ["official", "build"]
 
 

@@ -37,16 +37,16 @@ def test_a_tool_is_built_once_and_again_when_its_pins_change(
     own_folder: Path, tools: Path, tmp_path: Path, tool: language_tools.Tool
 ) -> None:
     go_that(tmp_path, WRITES)
-    said: list[str] = []
-    assert language_tools.ensure(tool, said.append) == own_folder / tool.name
-    assert said[0].startswith(f"building {tool.title}; the first build takes minutes")
+    messages: list[str] = []
+    assert language_tools.ensure(tool, messages.append) == own_folder / tool.name
+    assert messages[0].startswith(f"building {tool.title}; the first build takes minutes")
     assert builds(tmp_path) == 1
-    said.clear()
-    language_tools.ensure(tool, said.append)
-    assert (builds(tmp_path), said) == (1, [])
+    messages.clear()
+    language_tools.ensure(tool, messages.append)
+    assert (builds(tmp_path), messages) == (1, [])
     with (tools / tool.folder / "go.sum").open("a") as pins:
         pins.write("another pin\n")
-    language_tools.ensure(tool, said.append)
+    language_tools.ensure(tool, messages.append)
     assert builds(tmp_path) == 2
 
 

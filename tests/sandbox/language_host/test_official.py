@@ -235,8 +235,8 @@ def test_an_active_environment_without_pip_is_named_by_its_python(
     project = with_options(tmp_path / "a project", "{}")
     python = by_uv_venv(tmp_path / "active") / "bin" / "python"
     monkeypatch.setenv("PULUMI_PYTHON_CMD", str(python))
-    told = official_host.prepare(Workspace(project / ".sandbox", project), os.environ)
-    assert told.startswith(f"Pulumi.yaml: {python}: has no pip\n")
+    problem = official_host.prepare(Workspace(project / ".sandbox", project), os.environ)
+    assert problem.startswith(f"Pulumi.yaml: {python}: has no pip\n")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_the_official_host_reports_itself_is_left_to_it(tmp_path: Path, tex
 @pytest.mark.parametrize(
     "words", [["--policy-pack", "rules"], pytest.param(["--policy-pack=rules"], marks=pytest.mark.slow)]
 )
-def test_a_policy_pack_without_its_environment_is_said_and_not_waited_for(
+def test_a_policy_pack_without_its_environment_is_reported_at_once(
     project: Project, installed: Path, words: list[str]
 ) -> None:
     """With the official host the engine would wait for ever."""

@@ -24,9 +24,9 @@ def test_what_a_program_prints_is_shown_while_it_still_runs(project: Project, tm
     shown: list[str] = []
     for line in process.stdout:
         shown.append(line)
-        if any("in code" in said for said in shown) and any("problem" in said for said in shown):
+        if any("in code" in text for text in shown) and any("problem" in text for text in shown):
             break
-    assert not any("released" in said for said in shown)
+    assert not any("released" in text for text in shown)
     (tmp_path / "seen").touch()
     rest = process.communicate(timeout=60)[0]
     assert process.returncode == 0

@@ -136,7 +136,7 @@ def test_a_plugins_output_and_exit_code_are_streamed(host: Stub, program: Path) 
     assert answers[-1].exitcode == 7
 
 
-def test_a_policy_pack_is_run_by_the_sdk_which_is_told_the_engine_and_then_the_pack() -> None:
+def test_a_policy_pack_is_run_by_the_sdk_with_the_engine_and_the_pack_as_arguments() -> None:
     request = lp.RunPluginRequest(args=["127.0.0.1:1", "--tracing", "x"], info=info(Path("/pack")), kind="analyzer")
     assert plugin_arguments(request) == ["-m", "pulumi.policy", "127.0.0.1:1", "/pack", "--tracing", "x"]
     request.kind = "resource"
@@ -144,7 +144,7 @@ def test_a_policy_pack_is_run_by_the_sdk_which_is_told_the_engine_and_then_the_p
 
 
 @pytest.mark.parametrize("name", ["PulumiPolicy.yaml", "PulumiPlugin.yaml"])
-def test_a_missing_environment_is_told_by_the_file_that_asks_for_it(host: Stub, program: Path, name: str) -> None:
+def test_a_missing_environment_is_reported_with_the_file_that_requires_it(host: Stub, program: Path, name: str) -> None:
     (program / name).write_text("")
     request = lp.RunPluginRequest(pwd="/", args=["e:1"], info=info(program, virtualenv="nowhere"), kind="analyzer")
     with pytest.raises(grpc.RpcError) as caught:

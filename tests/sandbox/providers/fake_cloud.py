@@ -161,7 +161,7 @@ class Bench:
 
     folder: Path
     cloud: Toys = field(default_factory=Toys)
-    said: list[tuple[str, str, str]] = field(default_factory=list)
+    messages: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         workspace = Workspace(self.folder, self.folder)
@@ -171,7 +171,7 @@ class Bench:
         self.cloud.start(self.context)
         self.servicer = Servicer(self.cloud, self.context)
         self.servicer.lifecycle.die = self._die
-        self.servicer.log.say = lambda text, severity="info", urn="": self.said.append((text, severity, urn))  # type: ignore[method-assign]
+        self.servicer.log.say = lambda text, severity="info", urn="": self.messages.append((text, severity, urn))  # type: ignore[method-assign]
 
     def _die(self) -> None:
         raise Died

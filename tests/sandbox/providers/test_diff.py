@@ -59,7 +59,7 @@ def test_the_way_back_has_the_same_paths_with_additions_and_deletions_swapped(
     assert found(new, old) == {path: swapped[kind] for path, kind in found(old, new).items()}
 
 
-def test_a_change_is_told_at_the_deepest_path() -> None:
+def test_a_change_is_reported_at_the_deepest_path() -> None:
     old = {"versions": [{"name": "a", "instanceTemplate": "t1"}], "labels": {"a.b": "1", "c": "2"}, "gone": 1}
     new = {"versions": [{"name": "a", "instanceTemplate": "t2"}, {"name": "b"}], "labels": {"a.b": "9"}, "here": 1}
     assert found(old, new) == {

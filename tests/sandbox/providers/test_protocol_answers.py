@@ -41,12 +41,12 @@ def test_a_replacement_that_keeps_a_name_of_the_programs_own_deletes_first(bench
     assert delete_first("n-1", "n-1", ["name"]) is False
 
 
-def test_a_type_without_a_table_is_told_once(bench: Bench) -> None:
+def test_a_type_without_a_table_is_reported_once(bench: Bench) -> None:
     request = pb.DiffRequest(urn=urn(SHELF, "s"), old_inputs=struct(box="a"), news=struct(box="b"))
     for _ in range(2):
         assert list(bench.call("Diff", request).replaces) == []
     text = f"{SHELF}: only its shape is checked; a change replaces it only if its SDK says so"
-    assert bench.said == [(text, "info", urn(SHELF, "s"))]
+    assert bench.messages == [(text, "info", urn(SHELF, "s"))]
 
 
 def test_ignored_changes_are_none(bench: Bench) -> None:
@@ -81,7 +81,7 @@ def test_the_configuration_reaches_the_resources(bench: Bench) -> None:
     assert (res.project, res.stack, res.token, res.name) == ("toys", "dev", BOX, "mine")
 
 
-def test_a_wrong_key_of_the_configuration_is_told(bench: Bench) -> None:
+def test_a_wrong_key_of_the_configuration_is_reported(bench: Bench) -> None:
     answer = bench.call("CheckConfig", pb.CheckRequest(news=struct(projct="p")))
     assert [(one.property, one.reason) for one in answer.failures] == [
         ("projct", "no such property\n  hint: did you mean 'project'?")
@@ -100,7 +100,7 @@ def test_a_secret_of_the_configuration_that_was_taken_out_of_a_state_is_unchange
     assert list(bench.call("DiffConfig", gone).diffs) == ["token"]
 
 
-def test_the_engine_is_told_what_the_provider_takes(bench: Bench) -> None:
+def test_the_provider_reports_to_the_engine_which_features_it_supports(bench: Bench) -> None:
     hands = bench.call("Handshake", pb.ProviderHandshakeRequest())
     assert (hands.accept_secrets, hands.accept_resources, hands.accept_outputs) == (True, False, False)
     configured = bench.call("Configure", pb.ConfigureRequest())
@@ -109,14 +109,14 @@ def test_the_engine_is_told_what_the_provider_takes(bench: Bench) -> None:
     assert bench.call("GetPluginInfo", empty_pb2.Empty()).version == version("pulumi-gcp")
 
 
-def test_a_program_with_another_version_of_the_sdk_is_told_which_one_judges_it(
+def test_a_program_with_another_version_of_the_sdk_gets_a_message_about_the_version_that_checks_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.call("Configure", pb.ConfigureRequest())
-    assert bench.said == []
+    assert bench.messages == []
     monkeypatch.setenv("PULUMI_SANDBOX_SDK_VERSION", "9.37.1")
     bench.call("Configure", pb.ConfigureRequest())
-    [(text, severity, _)] = bench.said
+    [(text, severity, _)] = bench.messages
     assert severity == "warning"
     assert text.startswith(
         f"the program uses pulumi_gcp 9.37.1, but the sandbox checks resources with {version('pulumi-gcp')}; "

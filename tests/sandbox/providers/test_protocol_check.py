@@ -49,7 +49,7 @@ def test_a_secret_value_is_not_printed_with_what_is_wrong_with_it(bench: Bench) 
     assert (failure.property, failure.reason) == ("", "size: must be at most 9\n  hint: two boxes hold more")
 
 
-def test_a_rule_that_quotes_a_secret_is_told_without_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_a_rule_has_no_secret(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def quoting(res: Resource) -> list[Problem]:
         quoted = [str(res.inputs["size"]), res.inputs["label"].rpartition("/")[2], res.inputs["tags"]["a"]]
         return [Problem("label", f"not any of these\n  got: {quoted}", "did you mean hush-house?")]
@@ -60,7 +60,7 @@ def test_a_rule_that_quotes_a_secret_is_told_without_it(bench: Bench, monkeypatc
     assert failure.reason == "label: not any of these\n  got: ['[secret]', '[secret]', \"[secret]\"]"
 
 
-def test_a_refusal_that_quotes_a_secret_is_told_without_it(bench: Bench) -> None:
+def test_the_message_of_a_refusal_has_no_secret(bench: Bench) -> None:
     with pytest.raises(Aborted) as refused:
         bench.create(struct({("box",)}, box="boxes/hush"), SHELF)
     assert refused.value.text.startswith("Error 404: the box [secret] was not found")

@@ -200,14 +200,14 @@ def test_a_crash_comes_after_the_row_and_before_the_answer(bench: Bench) -> None
 
 def test_a_slow_create_ends_at_once_when_the_engine_cancels(bench: Bench) -> None:
     bench.world.add_fault(Fault("slow", seconds=3600))
-    told: list[str] = []
+    messages: list[str] = []
     request = pb.CreateRequest(urn=urn(BOX, "mine"), properties=struct(size=1, name="n"))
-    waiting = threading.Thread(target=lambda: told.append(refused(bench, "Create", request)))
+    waiting = threading.Thread(target=lambda: messages.append(refused(bench, "Create", request)))
     waiting.start()
-    while not bench.said:
+    while not bench.messages:
         waiting.join(0.01)
     bench.call("Cancel", empty_pb2.Empty())
     waiting.join(60)
-    assert told == ["cancelled while it waited"]
-    assert bench.said == [("slow (a planted fault): 3600 s more", "status", urn(BOX, "mine"))]
+    assert messages == ["cancelled while it waited"]
+    assert bench.messages == [("slow (a planted fault): 3600 s more", "status", urn(BOX, "mine"))]
     assert bench.world.find() == []

@@ -1,4 +1,4 @@
-"""A sandbox.yaml that cannot be used: told by the command itself, ahead of every provider."""
+"""An invalid sandbox.yaml is reported by the command itself, before any provider runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pulumi_sandbox.engine.model import VERSION, Engine
     ("words", "refused"),
     [("up", True), ("preview", True), ("dn --yes", True), ("up --help", False), ("stack ls", False)],
 )
-def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
+def test_a_typo_in_sandbox_yaml_is_reported_before_anything_is_run(
     words: str, refused: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ran: list[list[str]] = []
@@ -27,8 +27,8 @@ def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert main.run(words.split()) == int(refused)
-    told = (
+    expected = (
         "sandbox.yaml: gest: no such entry\n  expected: guest, exists, github, lookups, values, restrictions\n"
         "  hint: did you mean 'guest'?\n"
     )
-    assert (ran, capsys.readouterr().err) == (([], told) if refused else ([words.split()], ""))
+    assert (ran, capsys.readouterr().err) == (([], expected) if refused else ([words.split()], ""))

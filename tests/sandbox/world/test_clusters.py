@@ -30,7 +30,7 @@ def sandbox(tmp_path: Path) -> Sandbox:
     return Sandbox(tmp_path)
 
 
-def test_objects_of_one_name_in_two_clusters_are_told_apart(sandbox: Sandbox) -> None:
+def test_objects_of_one_name_in_two_clusters_are_distinguished(sandbox: Sandbox) -> None:
     sandbox.state(*of_cluster("ci", "first", "both"), *of_cluster("prod", "first", "both"))
     for cluster in ("ci", "prod"):
         sandbox.row(f"{cluster}-first", "first", SPACE, cluster=cluster)
@@ -61,13 +61,13 @@ def test_a_listing_names_the_cluster_and_an_object_is_named_with_it(
         "us-east-1/other",
     ]
     for word in ("gpu-ci", "space", f"{SPACE}/gpu-ci"):
-        said = run("show", word, code=1).output
-        assert f"2 resources have this name\n  hint: use one of:\n    {SPACE}/gpu-ci@us-east-1/ci\n" in said
+        output = run("show", word, code=1).output
+        assert f"2 resources have this name\n  hint: use one of:\n    {SPACE}/gpu-ci@us-east-1/ci\n" in output
     other = f"{SPACE}/gpu-ci@us-east-1/other"
     run("edit", "--force", other, "status.phase=Terminating")
     assert [row.outputs["status"]["phase"] for row in world.find(SPACE)] == ["Active", "Terminating"]
     assert run("remove", other).output == f"removed {other}\n"
-    assert run("remove", other).output == f"gone already: {other}\n"
+    assert run("remove", other).output == f"already deleted: {other}\n"
     assert [row.cluster for row in world.find(SPACE)] == ["us-east-1/ci"]
     assert run("events", "--last", "1").output.split()[-1] == "us-east-1/other"
     run("reset", "--yes")

@@ -140,7 +140,7 @@ def test_the_clusters_of_a_file_have_to_be_named_too() -> None:
 
 def test_a_file_without_a_target_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError):
-        stack.written({"GPU_CI_LIVE_STACK_FILE": str(tmp_path)}, tmp_path)
+        stack.write_stack_file({"GPU_CI_LIVE_STACK_FILE": str(tmp_path)}, tmp_path)
 
 
 @pytest.mark.slow

@@ -10,13 +10,14 @@ from typing import Any
 _WIDEST = {4: 7, 6: 15}
 
 
-def open_ones(values: Any) -> list[str]:
-    """Return the addresses that are open to the Internet, of a list or one address. Other values are not."""
+def open_addresses(values: Any) -> list[str]:
+    """Return the open addresses in a list, or in one address. Other values are left out."""
     found: Iterable[Any] = values if isinstance(values, list) else [values]
     return [each for each in found if isinstance(each, str) and is_open(each)]
 
 
 def is_open(cidr: str) -> bool:
+    """Return True if the range is the whole Internet or a large part of it."""
     try:
         network = ipaddress.ip_network(cidr.strip(), strict=False)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...engine.states import Change, World
+from ...engine.states import Change, StackStates
 from ...model import Finding, Operation, Severity
 from ..danger_rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 
@@ -14,7 +14,8 @@ from ..danger_rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 class Holds:
     """A type of resource that holds data."""
 
-    what: str
+    lost_data: str
+    """The data that is lost, as the end of a sentence."""
     empty_first: str = ""
     """The property without which the cloud refuses to delete a non-empty resource."""
     kept_if: str = ""
@@ -68,50 +69,50 @@ HOLDS: Mapping[str, Holds] = {
     "github:index/actionsOrganizationSecret:ActionsOrganizationSecret": Holds("its value", from_program=True),
     "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": Holds("its value", from_program=True),
 }
-_UNCLEAR = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
+_UNCLEAR = "is updated or replaced: the sandbox does not know which of its properties force a replacement"
 # With these properties, the cloud refuses the deletion.
 _LOCKS = ("deletionProtection", "deletionProtectionEnabled", "disableApiTermination")
 
 
-def check(change: Change, _world: World) -> Iterator[Finding]:
+def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     before, after = change.before, change.after
     if before is None:
         return
     if before.protect and change.ends and after and not after.protect:
-        text = f"{change.name} was protected, and {change.ends} by the change that takes the protection off"
-        hint = "read twice whether it may go: the engine does it without asking again"
+        text = f"{change.name} was protected: this change removes the protection, and the resource {change.ends}"
+        hint = "check twice that the resource may be deleted: the engine does not ask again"
         yield PROTECTED.found(change, text, hint).model_copy(update={"severity": Severity.DANGER})
     elif before.protect and change.ends:
-        text = f"{change.name} {change.ends}, and is protected: the engine refuses, and the update ends with an error"
+        text = f"{change.name} {change.ends}, but is protected: the engine refuses, and the update fails"
         yield PROTECTED.found(change, text)
     elif before.protect and after and not after.protect and not change.ends:
-        hint = "make sure that the next change which deletes it is meant"
-        yield PROTECTED.found(change, f"{change.name} is protected no longer: the engine will delete it if asked", hint)
+        hint = "make sure that no later change deletes it by mistake"
+        yield PROTECTED.found(change, f"{change.name} is no longer protected: a later change can delete it", hint)
     replaced = change.resource.operation == Operation.REPLACE
     if after and after.external and not before.external and not replaced:
-        hint = "import it again to manage it; nothing here deletes it any more"
-        yield PROTECTED.found(change, f"{change.name} is only looked up from now on: the stack lets go of it", hint)
+        hint = "import the resource again to manage it; the stack no longer deletes it"
+        yield PROTECTED.found(change, f"{change.name} is only read from now on: the stack no longer manages it", hint)
     if before.retained and after and not after.retained and not replaced:
-        hint = "make sure that the next change which deletes it is meant"
-        text = f"{change.name} stays in the cloud no longer when the engine forgets it: it is deleted then"
+        hint = "make sure that no later change deletes it by mistake"
+        text = f"{change.name} loses retain_on_delete: a later change that removes it also deletes it in the cloud"
         yield PROTECTED.found(change, text, hint)
     holds, unclear = HOLDS.get(change.type), change.resource.may_replace and not before.retained
-    at_stake = holds is not None and (change.ends == "is deleted" or not holds.from_program)
-    if unclear and not at_stake:
+    loses_data = holds is not None and (change.ends == "is deleted" or not holds.from_program)
+    if unclear and not loses_data:
         yield REPLACE_UNKNOWN.found(change, f"{change.name} {_UNCLEAR}")
-    if holds is None or not at_stake or not (change.ends or unclear):
+    if holds is None or not loses_data or not (change.ends or unclear):
         return
     if holds.kept_if and before.inputs.get(holds.kept_if) is True:
         return
     text = (
-        f"{change.name} {change.ends}, and with it {holds.what}"
+        f"{change.name} {change.ends}, and with it {holds.lost_data}"
         if change.ends
-        else (f"{change.name} {_UNCLEAR}; a replacement loses {holds.what}")
+        else (f"{change.name} {_UNCLEAR}; a replacement loses {holds.lost_data}")
     )
     if holds.from_program:
         text += ", unless it is kept somewhere else"
     if lock := next((name for name in _LOCKS if before.inputs.get(name) is True), ""):
-        text += f"; with {lock} the cloud refuses"
+        text += f"; because of {lock}, the cloud refuses the deletion"
     elif holds.empty_first and before.inputs.get(holds.empty_first) is not True:
-        text += f"; without {holds.empty_first} the cloud refuses while anything is there"
+        text += f"; without {holds.empty_first} the cloud refuses the deletion until the resource is empty"
     yield LOSES_DATA.found(change, text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...diff.value_pairs import ValuePair, plain
-from ...engine.states import Change, State, World
+from ...engine.states import Change, StackStates, State
 from ...model import Finding
 from ..danger_rule import PUBLIC, shortened
 from . import policy_documents
@@ -57,7 +57,7 @@ EXPOSES = (
     Exposes("gcp:sql/.*", "ipv4Enabled", _true, "gives the database a public address"),
     Exposes("gcp:storage/bucket:Bucket", "publicAccessPrevention", _one_of("inherited"), "may be made public", True),
     Exposes("gcp:storage/.*", "predefinedAcl", _one_of("publicread", "publicreadwrite"), "lets everybody read it"),
-    Exposes("gcp:storage/.*", "entity", _EVERYBODY, "lets everybody in"),
+    Exposes("gcp:storage/.*", "entity", _EVERYBODY, "gives everybody access"),
     Exposes("gcp:.*", "member", _EVERYBODY, "grants the role to everybody"),
     Exposes("gcp:.*", "members", lambda value: isinstance(value, list) and any(map(_EVERYBODY, value)),
             "grants the role to everybody"),
@@ -66,7 +66,7 @@ EXPOSES = (
     Exposes("aws:.*", "publiclyAccessible", _true, "gives it a public address"),
     Exposes("aws:lambda/functionUrl:FunctionUrl", "authorizationType", _one_of("none"), "lets everybody call it"),
     Exposes("aws:s3/.*", "acl", _one_of("public-read", "public-read-write"), "lets everybody read it"),
-    *(Exposes(_BLOCK, key, _false, "takes a block of public access off", True) for key in _BLOCKS),
+    *(Exposes(_BLOCK, key, _false, "turns off a block of public access", True) for key in _BLOCKS),
     Exposes("github:.*", "allowsPublicRepositories", _true, "lets anybody's pull request to a public repository run "
             "on the runners"),
     Exposes("github:index/repository:Repository", "visibility", _one_of("public"), "makes the repository public"),
@@ -85,12 +85,12 @@ _INSIDE = {
 }
 
 
-def check(change: Change, world: World) -> Iterator[Finding]:
+def check(change: Change, stack_states: StackStates) -> Iterator[Finding]:
     for pair in change.inputs:
         for rule in EXPOSES:
             if pair.key == rule.key and _opens(rule, pair, change) and re.fullmatch(rule.types, change.type):
                 yield PUBLIC.found(change, f"{change.name}: {shortened(pair.text, 120)} {rule.text}")
-    yield from (PUBLIC.found(change, f"{change.name} {text}") for text in _of_the_whole(change, world))
+    yield from (PUBLIC.found(change, f"{change.name} {text}") for text in _resource_texts(change, stack_states))
 
 
 def _opens(rule: Exposes, pair: ValuePair, change: Change) -> bool:
@@ -101,20 +101,20 @@ def _opens(rule: Exposes, pair: ValuePair, change: Change) -> bool:
     return (gone or rule.is_public(pair.after)) and not rule.is_public(pair.before)
 
 
-def _of_the_whole(change: Change, world: World) -> Iterator[str]:
+def _resource_texts(change: Change, stack_states: StackStates) -> Iterator[str]:
     """Yield exposures that depend on several properties."""
     before, after = change.before, change.after
     if before and change.ends == "is deleted":
-        if re.fullmatch(_BLOCK, change.type) and not _bucket_goes(before, world):
-            yield "is deleted: nothing keeps the bucket from being made public"
-        if change.type == _NETWORK_POLICY and not set(before.dependencies) & world.deleted:
-            yield "is deleted: what it kept from its pods may reach them"
+        if re.fullmatch(_BLOCK, change.type) and not _bucket_goes(before, stack_states):
+            yield "is deleted: the bucket can be made public"
+        if change.type == _NETWORK_POLICY and not set(before.dependencies) & stack_states.deleted:
+            yield "is deleted: traffic that it blocked may reach its pods"
         return
     if after is None:
         return
     firewall = FIREWALLS.get(change.type, _no_firewall)
     if opened := sorted(firewall(after.inputs) - (firewall(before.inputs) if before else set())):
-        yield f"lets in {shortened(', '.join(opened), 200)}"
+        yield f"allows traffic from {shortened(', '.join(opened), 200)}"
     if (
         change.type == _EKS
         and _open_control_plane(after.inputs)
@@ -132,8 +132,8 @@ def _no_firewall(_inputs: Mapping[str, Any]) -> set[str]:
     return set()
 
 
-def _bucket_goes(block: State, world: World) -> bool:
-    return any(":Bucket" in urn for urn in set(block.dependencies) & world.deleted)
+def _bucket_goes(block: State, stack_states: StackStates) -> bool:
+    return any(":Bucket" in urn for urn in set(block.dependencies) & stack_states.deleted)
 
 
 def _open_control_plane(inputs: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...diff.value_pairs import pairs
-from .addresses import open_ones
+from .addresses import open_addresses
 
 Inputs = Mapping[str, Any]
 
@@ -16,7 +16,7 @@ def _google(inputs: Inputs) -> set[str]:
     if inputs.get("disabled") is True or _upper(inputs.get("direction"), "INGRESS") != "INGRESS":
         return set()
     sources = [inputs.get(key) for key in ("sourceRanges", "sourceTags", "sourceServiceAccounts")]
-    from_anywhere = open_ones(sources[0]) if any(sources) else ["0.0.0.0/0"]
+    from_anywhere = open_addresses(sources[0]) if any(sources) else ["0.0.0.0/0"]
     return {f"{where} ({ports})" for where in from_anywhere for ports in _ports(inputs.get("allows"))}
 
 
@@ -25,7 +25,7 @@ def _google_policy(inputs: Inputs) -> set[str]:
     if _upper(inputs.get("direction")) != "INGRESS" or _upper(inputs.get("action")) != "ALLOW":
         return set()
     match = inputs.get("match")
-    return set(open_ones(match.get("srcIpRanges"))) if isinstance(match, Mapping) else set()
+    return set(open_addresses(match.get("srcIpRanges"))) if isinstance(match, Mapping) else set()
 
 
 def _group(inputs: Inputs) -> set[str]:
@@ -42,12 +42,12 @@ def _group_rule(inputs: Inputs) -> set[str]:
 def _rule(rule: Inputs) -> Iterator[str]:
     ports = _range(rule, "protocol")
     for key in ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6"):
-        yield from (f"{where} ({ports})" for where in open_ones(rule.get(key)))
+        yield from (f"{where} ({ports})" for where in open_addresses(rule.get(key)))
 
 
 def _ingress_rule(inputs: Inputs) -> set[str]:
     ports = _range(inputs, "ipProtocol")
-    return {f"{where} ({ports})" for key in ("cidrIpv4", "cidrIpv6") for where in open_ones(inputs.get(key))}
+    return {f"{where} ({ports})" for key in ("cidrIpv4", "cidrIpv6") for where in open_addresses(inputs.get(key))}
 
 
 def _network_policy(inputs: Inputs) -> set[str]:
@@ -56,7 +56,7 @@ def _network_policy(inputs: Inputs) -> set[str]:
     rules = spec.get("ingress") if isinstance(spec, Mapping) else None
     return {
         where for pair in pairs(None, rules if isinstance(rules, list) else []) if pair.key == "cidr"
-        for where in open_ones(pair.after)
+        for where in open_addresses(pair.after)
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...engine.states import Change, State, World
+from ...engine.states import Change, StackStates, State
 from ...model import Finding, Operation
 from ..danger_rule import GATE_REMOVED
 from . import jobs
@@ -23,28 +23,28 @@ def is_gate(state: State) -> bool:
     return state.type == GATE or (state.type == _JOB and _type_of(state.parent) == SMOKE_JOB)
 
 
-def check(world: World) -> Iterator[Finding]:
+def check(stack_states: StackStates) -> Iterator[Finding]:
     """Check all resources, because the engine may report no change for a resource that loses its gate."""
     reported = set()
-    for change in world.changes:
+    for change in stack_states.changes:
         if jobs.job_resource_of(change) is None:
             continue
         if change.before is None or change.after is None or change.resource.operation == Operation.DELETE:
             continue
-        if _gated(change.before, world.before) and not _gated(change.after, world.after):
+        if _gated(change.before, stack_states.before) and not _gated(change.after, stack_states.after):
             reported.add(change.resource.component)
             yield GATE_REMOVED.found(change, f"{change.name} no longer waits for a check of its GPUs")
-    yield from (_gone(change) for change in world.changes if _is_gone(change, world, reported))
+    yield from (_gone(change) for change in stack_states.changes if _is_gone(change, stack_states, reported))
 
 
-def _is_gone(change: Change, world: World, reported: set[str]) -> bool:
+def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> bool:
     """Return True if a gate is deleted without a new one, while resources of its pool that run jobs stay."""
     component = change.resource.component
     if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
         return False
     remaining = [
         each
-        for each in world.changes
+        for each in stack_states.changes
         if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
     ]
     runs_jobs = any(jobs.job_resource_of(each) for each in remaining)

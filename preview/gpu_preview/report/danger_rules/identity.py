@@ -8,7 +8,7 @@ from typing import Any
 
 from ...diff.placeholders import is_unknown
 from ...diff.value_pairs import ValuePair, leaves
-from ...engine.states import Change, World
+from ...engine.states import Change, StackStates
 from ...model import Finding
 from ..danger_rule import IDENTITY, shortened
 from . import policy_documents
@@ -36,7 +36,7 @@ _VISIBILITY = ("selected", "private", "all")
 _ISOLATION_PROPERTIES = ("privileged", "hostNetwork", "hostPID", "hostIPC", "allowPrivilegeEscalation")
 
 
-def check(change: Change, _world: World) -> Iterator[Finding]:
+def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     texts = [*_deleted_ruleset(change)]
     if change.after is not None and change.ends != "is deleted":
         before: Inputs = change.before.inputs if change.before else {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine.states import Change, World
+from ...engine.states import Change, StackStates
 from ...model import Finding, Operation
 from ..danger_rule import INTERRUPTS_JOBS, KEEPS_JOBS
 
@@ -112,7 +112,7 @@ CHARTS = {
 """Helm releases of GitHub's runners and of their controllers, by the last part of the chart's name."""
 
 
-def check(change: Change, _world: World) -> Iterator[Finding]:
+def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     job_resource = job_resource_of(change)
     if job_resource is None:
         return

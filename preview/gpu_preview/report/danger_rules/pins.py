@@ -10,7 +10,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from ...diff.value_pairs import ValuePair
-from ...engine.states import Change, World
+from ...engine.states import Change, StackStates
 from ...model import Finding
 from ..danger_rule import GOES_BACK, shortened
 
@@ -48,7 +48,7 @@ class VersionChange:
         return old is not None and new is not None and new < old
 
 
-def check(change: Change, _world: World) -> Iterator[Finding]:
+def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     if change.before is None:
         return
     for pair in change.inputs:

@@ -9,7 +9,7 @@ from ...diff.moved_secrets import exposes_secret
 from ...diff.paths import Step
 from ...diff.placeholders import is_in_plain
 from ...diff.value_pairs import ValuePair, leaves, pairs, revealed
-from ...engine.states import STACK, Change, World
+from ...engine.states import STACK, Change, StackStates
 from ...model import Finding, Severity
 from ..danger_rule import SECRET_EXPOSED, shortened
 
@@ -54,10 +54,10 @@ ENCRYPTS = frozenset(
 _BY_DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 
 
-def check(change: Change, _world: World) -> Iterator[Finding]:
+def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     if change.type in ENCRYPTS and change.ends == "is deleted":
         yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: it no longer configures encryption with a key")
-    yield from exposed(change, _world)
+    yield from exposed(change, _stack_states)
     if change.before is None:
         return
     reported: tuple[Step, ...] = ()
@@ -69,7 +69,7 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
 
 
-def exposed(change: Change, _world: World) -> Iterator[Finding]:
+def exposed(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     """Yield values that were secret and are plain now.
 
     The engine may report such a resource as the same, because it compares only the values. The outputs are checked only

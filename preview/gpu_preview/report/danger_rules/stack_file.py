@@ -42,7 +42,7 @@ def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
 
 
 def _beyond_quota(before: Path | None, after: Path, lines: StackLines) -> Iterator[Finding]:
-    """Yield the quotas that are too small for the pools of the head, by more than they were for those of the base."""
+    """Yield the quotas that are too small for the pools of the head, without shortages that the base already has."""
     try:
         file = cost.read(after)
         shortages_before = _shortages(cost.read(before)) if before else {}

@@ -21,6 +21,8 @@ SCALING_GROUP = "aws:autoscaling/group:Group"
 
 @dataclass(frozen=True)
 class References:
+    """Checks that the resources to which inputs refer exist and fit."""
+
     existing: ExistingResources
 
     def missing_references(self, token: str, inputs: Inputs) -> Iterator[str]:

@@ -39,10 +39,10 @@ def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
     yield from iam_rules.rules(token, inputs)
     for name in ARNS.get(token, ()):
         yield from arn(inputs.get(name), name)
-    if placed := _PLACED.get(token):
-        yield from placed(inputs, region)
-    if plain := _PLAIN.get(token):
-        yield from plain(inputs)
+    if regional_rule := _REGIONAL.get(token):
+        yield from regional_rule(inputs, region)
+    if other_rule := _OTHER.get(token):
+        yield from other_rule(inputs)
 
 
 def tags(given: Any) -> Iterator[Problem]:
@@ -101,9 +101,9 @@ def capacity_reservation(inputs: Inputs, region: str) -> Iterator[Problem]:
 
 
 # The rules that depend on the region of the resource.
-_PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
+_REGIONAL: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
     types.NODE_GROUP: node_group_rules.node_group,
     types.LAUNCH_TEMPLATE: template_rules.launch_template,
     types.CAPACITY_RESERVATION: capacity_reservation,
 }
-_PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {types.PLACEMENT_GROUP: placement_group}
+_OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {types.PLACEMENT_GROUP: placement_group}

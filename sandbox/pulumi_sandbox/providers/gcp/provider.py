@@ -1,4 +1,4 @@
-"""Provide the offline Google Cloud provider and its Compute Engine API."""
+"""The emulated Google Cloud provider. It also starts the emulated Compute Engine API and the services of its VMs."""
 
 from __future__ import annotations
 

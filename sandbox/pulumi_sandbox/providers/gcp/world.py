@@ -60,6 +60,7 @@ class ExistingResources:
     """Paths that lookups returned in this run: a stack may use a subnetwork that it looked up."""
 
     def exists(self, path: str) -> bool:
+        """Return True if a reference may name the resource at this path."""
         if path in self.looked_up or any(fnmatchcase(path, one) for one in (*BUILT_IN, *self.patterns)):
             return True
         kind = KINDS.get(path.split("/")[-2]) if "/" in path else None
@@ -138,12 +139,12 @@ class ExistingResources:
             yield from self._network(token, table(row), project, f"{interface_path}.network")
             subnetwork = table(row).get("subnetwork")
             if isinstance(subnetwork, str) and subnetwork:
-                home = str(table(row).get("subnetworkProject") or project)
+                owner_project = str(table(row).get("subnetworkProject") or project)
                 subnetwork_region = region or str(inputs.get("region") or "")
                 path = (
-                    absolute(subnetwork, home)
+                    absolute(subnetwork, owner_project)
                     if "/" in subnetwork
-                    else in_region(home, subnetwork_region, "subnetworks", subnetwork)
+                    else in_region(owner_project, subnetwork_region, "subnetworks", subnetwork)
                 )
                 if region and part(path, "regions") not in ("", region):
                     error = errors.invalid(
@@ -197,17 +198,17 @@ class ExistingResources:
             yield from self._secret(inputs.get("secretId"), project, site)
         target = inputs.get("serviceAccountId")
         if token == types.ACCOUNT_MEMBER and isinstance(target, str):
-            home = part(target, "projects") or project
-            if not self.account_exists(home, last(target)):
+            owner_project = part(target, "projects") or project
+            if not self.account_exists(owner_project, last(target)):
                 error = errors.GoogleError(404, "notFound", f"Unknown service account {last(target)}")
                 message = f"Error retrieving IAM policy for service account '{target}': {error}"
-                yield f"{message}{account_hint(home, last(target))}"
+                yield f"{message}{account_hint(owner_project, last(target))}"
         member = inputs.get("member")
         if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
             email = member.partition(":")[2]
-            home = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
+            owner_project = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
             # The sandbox cannot know the accounts of other projects or of Google.
-            if home == project and not self.account_exists(project, email):
+            if owner_project == project and not self.account_exists(project, email):
                 error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
                 yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
 
@@ -226,17 +227,17 @@ class ExistingResources:
     def _secret(self, reference: Any, project: str, site: Site) -> Iterator[str]:
         if not isinstance(reference, str) or not reference:
             return
-        home, name, exists = self.secret(reference, project, site)
+        owner_project, name, exists = self.secret(reference, project, site)
         if not exists:
             error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
-            yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
+            yield f"{error}{hint(f'projects/{owner_project}/secrets/{name}')}"
 
     def secret(self, reference: str, project: str, site: Site) -> tuple[str, str, bool]:
         """Return the project and the name of a secret, and True if the secret exists."""
-        home = part(reference, "projects") or project
+        owner_project = part(reference, "projects") or project
         name = part(reference, "secrets") or last(reference)
-        projects = {home, project} if home == site.number else {home}
-        return home, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in projects)
+        projects = {owner_project, project} if owner_project == site.number else {owner_project}
+        return owner_project, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in projects)
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 

@@ -94,8 +94,10 @@ class GithubAppApi:
         if call.method == "GET" and answer.status == 200:
             # An ETag belongs to one token: github.com/github/docs/issues/34689.
             tag = f'W/"{hashlib.sha256((caller.token + answer.body).encode()).hexdigest()}"'
-            same = call.headers.get("if-none-match") == tag
-            answer = _with_headers(Answer(304, "", answer.kind, answer.headers) if same else answer, {"ETag": tag})
+            is_unchanged = call.headers.get("if-none-match") == tag
+            answer = _with_headers(
+                Answer(304, "", answer.kind, answer.headers) if is_unchanged else answer, {"ETag": tag}
+            )
         if answer.status != 304:
             self.limits.count_request(caller.installation)
         return _with_headers(answer, {**self.limits.headers(caller.installation), **answer.headers})

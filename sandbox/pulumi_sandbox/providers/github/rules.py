@@ -28,8 +28,8 @@ REPOSITORY_FORM = (
 )
 ACCESS = ("all", "private", "selected")
 # github/resource_github_repository_environment.go.
-LONGEST_WAIT = 43200
-MOST_REVIEWERS = 6
+MAX_WAIT_MINUTES = 43200
+MAX_REVIEWERS = 6
 
 
 def check(token: str, inputs: Values, *, is_new: bool) -> Iterator[Problem]:
@@ -102,11 +102,11 @@ def repository_name(inputs: Values, key: str) -> Iterator[Problem]:
 
 
 def environment(inputs: Values) -> Iterator[Problem]:
-    yield from between(inputs, "waitTimer", "waitTimer", 0, LONGEST_WAIT)
+    yield from between(inputs, "waitTimer", "waitTimer", 0, MAX_WAIT_MINUTES)
     for row in rows(inputs.get("reviewers")):
         for kind in ("teams", "users"):
-            if isinstance(row.get(kind), list) and len(row[kind]) > MOST_REVIEWERS:
-                yield Problem(f"reviewers[0].{kind}", f"Too many {kind}: no more than {MOST_REVIEWERS} are taken")
+            if isinstance(row.get(kind), list) and len(row[kind]) > MAX_REVIEWERS:
+                yield Problem(f"reviewers[0].{kind}", f"Too many {kind}: no more than {MAX_REVIEWERS} are taken")
 
 
 def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: str = "") -> Iterator[Problem]:
@@ -117,11 +117,11 @@ def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: 
         yield Problem(path or key, f"expected {_snake(key)} to be one of [{listed}], got {value}")
 
 
-def between(inputs: Mapping[str, Any], key: str, path: str, least: int, most: int) -> Iterator[Problem]:
+def between(inputs: Mapping[str, Any], key: str, path: str, lowest: int, highest: int) -> Iterator[Problem]:
     """Check the validator IntBetween."""
     value = inputs.get(key)
-    if isinstance(value, int | float) and not isinstance(value, bool) and not least <= value <= most:
-        yield Problem(path, f"expected {_snake(key)} to be in the range ({least} - {most}), got {value:g}")
+    if isinstance(value, int | float) and not isinstance(value, bool) and not lowest <= value <= highest:
+        yield Problem(path, f"expected {_snake(key)} to be in the range ({lowest} - {highest}), got {value:g}")
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:

@@ -45,6 +45,8 @@ UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither it
 
 @dataclass
 class Releases:
+    """The Helm releases of a cluster: the checks of their values, and the objects of known charts."""
+
     world: World
     secrets: Callable[[], Collection[str]]
     """Returns the Secrets that exist outside of any stack, as namespace/name."""

@@ -25,11 +25,12 @@ SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
         ("kubernetes:core/v1:PersistentVolumeClaim", {}, "the volume's content, where its class does not retain it"),
         ("github:index/repository:Repository", {"archiveOnDestroy": False}, "its code, issues and releases"),
         (BUCKET, {"forceDestroy": True}, "every object in it"),
-        (BUCKET, {}, "every object in it; without forceDestroy the cloud refuses while anything is there"),
+        (BUCKET, {},
+         "every object in it; without forceDestroy the cloud refuses the deletion until the resource is empty"),
         ("aws:ecr/repository:Repository", {"forceDelete": False},
-         "every image in it; without forceDelete the cloud refuses while anything is there"),
+         "every image in it; without forceDelete the cloud refuses the deletion until the resource is empty"),
         ("aws:rds/instance:Instance", {"deletionProtection": True},
-         "what is in it; with deletionProtection the cloud refuses"),
+         "what is in it; because of deletionProtection, the cloud refuses the deletion"),
     ],
 )  # fmt: skip
 def test_a_resource_with_data_is_reported_if_it_is_deleted_or_replaced(
@@ -58,7 +59,7 @@ def test_data_of_the_program_is_restored_by_a_replacement() -> None:
 @pytest.mark.parametrize(("operation", "how"), [(DELETE, "is deleted"), (REPLACE, "is replaced")])
 def test_a_protected_resource_of_any_type_is_reported_if_it_is_deleted(operation: Operation, how: str) -> None:
     [finding] = found("my:own:Thing", operation, protect=True)
-    assert finding.text == f"Thing x {how}, and is protected: the engine refuses, and the update ends with an error"
+    assert finding.text == f"Thing x {how}, but is protected: the engine refuses, and the update fails"
     assert (finding.rule, finding.severity) == ("protected", Severity.WARNING)
     assert found("my:own:Thing", operation) == []
     assert found("my:own:Thing", UPDATE, {"a": 1}, {"a": 2}, protect=True) == []
@@ -68,7 +69,7 @@ def test_protection_that_is_taken_off_is_reported_though_nothing_else_changes() 
     one, other = state("my:own:Thing", protect=True), state("my:own:Thing")
     unchanged = [resource("my:own:Thing", SAME)]
     assert texts(find({one.urn: one}, {other.urn: other}, unchanged)) == [
-        "protected: Thing x is protected no longer: the engine will delete it if asked"
+        "protected: Thing x is no longer protected: a later change can delete it"
     ]
     assert find({one.urn: one}, {one.urn: one}, unchanged) == []
     assert find({other.urn: other}, {one.urn: one}, unchanged) == []
@@ -81,15 +82,13 @@ def unclear(type_: str, inputs: dict[str, Any] | None = None, **others: Any) -> 
     return [(each.rule, each.text) for each in find({one.urn: one}, {one.urn: one}, [update])]
 
 
-MAYBE = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
+MAYBE = "is updated or replaced: the sandbox does not know which of its properties force a replacement"
 
 
 def test_an_update_that_may_be_a_replacement_is_a_danger_for_what_holds_data() -> None:
-    [told] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
-    assert told == (
-        "loses-data",
-        f"Instance x {MAYBE}; a replacement loses what is in it; with deletionProtection the cloud refuses",
-    )  # fmt: skip
+    [danger] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
+    text = f"Instance x {MAYBE}; a replacement loses what is in it"
+    assert danger == ("loses-data", f"{text}; because of deletionProtection, the cloud refuses the deletion")
     assert [rule for rule, _ in unclear("aws:dynamodb/table:Table")] == ["loses-data"]
 
 
@@ -102,16 +101,16 @@ def test_an_update_that_may_be_a_replacement_is_a_warning_for_what_holds_none_or
 
 def test_a_resource_that_loses_retain_on_delete_is_reported() -> None:
     before, after = (state(BUCKET, retained=each) for each in (True, False))
-    [told] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
-    assert told.rule == "protected"
-    assert told.text == "Bucket x stays in the cloud no longer when the engine forgets it: it is deleted then"
+    [danger] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
+    assert danger.rule == "protected"
+    assert danger.text == "Bucket x loses retain_on_delete: a later change that removes it also deletes it in the cloud"
     assert find({after.urn: after}, {before.urn: before}, [resource(BUCKET, SAME)]) == []
 
 
 def test_a_protection_that_goes_with_what_it_protects_is_a_danger() -> None:
     before, after = state("my:own:Thing", protect=True), state("my:own:Thing")
     [finding] = find({before.urn: before}, {after.urn: after}, [resource("my:own:Thing", REPLACE)])
-    assert finding.text == "Thing x was protected, and is replaced by the change that takes the protection off"
+    assert finding.text == "Thing x was protected: this change removes the protection, and the resource is replaced"
     assert (finding.rule, finding.severity) == ("protected", Severity.DANGER)
 
 
@@ -127,7 +126,7 @@ def test_an_external_resource_loses_no_data() -> None:
 def test_a_resource_that_the_stack_stops_managing_is_reported_although_it_is_unchanged() -> None:
     before, after = (state(BUCKET, external=each) for each in (False, True))
     assert texts(find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])) == [
-        "protected: Bucket x is only looked up from now on: the stack lets go of it"
+        "protected: Bucket x is only read from now on: the stack no longer manages it"
     ]
     assert find({after.urn: after}, {after.urn: after}, [resource(BUCKET, SAME)]) == []
     replaced = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, REPLACE)])

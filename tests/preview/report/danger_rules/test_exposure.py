@@ -34,7 +34,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("gcp:storage/bucketIAMBinding:BucketIAMBinding", {"members": ["user:a@example.org", "allAuthenticatedUsers"]},
      {"members": ["user:a@example.org"]}, ": members grants the role to everybody"),
     ("gcp:storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers"}, {"entity": "user-a"},
-     ": entity lets everybody in"),
+     ": entity gives everybody access"),
     ("gcp:storage/bucket:Bucket", {"publicAccessPrevention": "inherited"}, {"publicAccessPrevention": "enforced"},
      ": publicAccessPrevention may be made public"),
     ("aws:ec2/launchTemplate:LaunchTemplate", {"networkInterfaces": [{"associatePublicIpAddress": "true"}]},
@@ -46,7 +46,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
      ": publiclyAccessible gives it a public address"),
     ("aws:s3/bucketAcl:BucketAcl", {"acl": "public-read"}, {"acl": "private"}, ": acl lets everybody read it"),
     (BLOCK, {"blockPublicAcls": False}, {"blockPublicAcls": True},
-     ": blockPublicAcls takes a block of public access off"),
+     ": blockPublicAcls turns off a block of public access"),
     ("github:index/actionsRunnerGroup:ActionsRunnerGroup", {"allowsPublicRepositories": True},
      {"allowsPublicRepositories": False},
      ": allowsPublicRepositories lets anybody's pull request to a public repository run on the runners"),
@@ -54,26 +54,27 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
      ": visibility makes the repository public"),
     (FIREWALL, {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": ["22"]}]},
      {"sourceRanges": ["10.0.0.0/8"], "allows": [{"protocol": "tcp", "ports": ["22"]}]},
-     " lets in 0.0.0.0/0 (tcp 22)"),
+     " allows traffic from 0.0.0.0/0 (tcp 22)"),
     (FIREWALL, {"allows": [{"protocol": "icmp"}]}, {"sourceTags": ["a"], "allows": [{"protocol": "icmp"}]},
-     " lets in 0.0.0.0/0 (icmp every port)"),
+     " allows traffic from 0.0.0.0/0 (icmp every port)"),
     (FIREWALL, {"direction": "INGRESS", "sourceRanges": ["::/0"], "allows": [{"protocol": "tcp"}]},
      {"direction": "EGRESS", "sourceRanges": ["::/0"], "allows": [{"protocol": "tcp"}]},
-     " lets in ::/0 (tcp every port)"),
+     " allows traffic from ::/0 (tcp every port)"),
     ("gcp:compute/networkFirewallPolicyRule:NetworkFirewallPolicyRule",
      {"direction": "INGRESS", "action": "allow", "match": {"srcIpRanges": ["0.0.0.0/0"]}},
-     {"direction": "INGRESS", "action": "deny", "match": {"srcIpRanges": ["0.0.0.0/0"]}}, " lets in 0.0.0.0/0"),
+     {"direction": "INGRESS", "action": "deny", "match": {"srcIpRanges": ["0.0.0.0/0"]}},
+     " allows traffic from 0.0.0.0/0"),
     (GROUP, {"ingress": [{"protocol": "tcp", "fromPort": 22, "toPort": 22, "cidrBlocks": ["0.0.0.0/0"]}]},
      {"egress": [{"protocol": "tcp", "fromPort": 22, "toPort": 22, "cidrBlocks": ["0.0.0.0/0"]}]},
-     " lets in 0.0.0.0/0 (tcp 22)"),
+     " allows traffic from 0.0.0.0/0 (tcp 22)"),
     ("aws:ec2/securityGroupRule:SecurityGroupRule",
      {"type": "ingress", "protocol": "-1", "fromPort": 0, "toPort": 0, "ipv6CidrBlocks": ["::/0"]},
      {"type": "egress", "protocol": "-1", "fromPort": 0, "toPort": 0, "ipv6CidrBlocks": ["::/0"]},
-     " lets in ::/0 (every port)"),
+     " allows traffic from ::/0 (every port)"),
     ("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
      {"ipProtocol": "tcp", "fromPort": 80, "toPort": 90, "cidrIpv4": "0.0.0.0/0"},
      {"ipProtocol": "tcp", "fromPort": 80, "toPort": 90, "cidrIpv4": "192.0.2.0/24"},
-     " lets in 0.0.0.0/0 (tcp 80-90)"),
+     " allows traffic from 0.0.0.0/0 (tcp 80-90)"),
     (CLUSTER, {"vpcConfig": {"endpointPublicAccess": True}},
      {"vpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["192.0.2.0/24"]}},
      " has a control plane that the whole Internet can reach (endpointPublicAccess)"),
@@ -89,7 +90,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
       "metadata": {"annotations": {"networking.gke.io/load-balancer-type": "Internal"}}},
      " is a load balancer with a public address"),
     (POLICY, {"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}},
-     {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}}, " lets in 0.0.0.0/0"),
+     {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}}, " allows traffic from 0.0.0.0/0"),
     ("aws:s3/bucketPolicy:BucketPolicy",
      {"policy": json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}})},
      {"policy": json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject",
@@ -107,8 +108,8 @@ each_case = pytest.mark.parametrize(("type_", "public", "private", "text"), CASE
 def test_a_resource_that_becomes_public_is_reported(type_: str, public: Any, private: Any, text: str) -> None:
     expected = [f"public: {type_.rpartition(':')[2]} x{text}"]
     for operation in (UPDATE, REPLACE):
-        told = texts(found(type_, operation, private, public))
-        assert [text for text in told if text.startswith("public: ")] == expected
+        dangers = texts(found(type_, operation, private, public))
+        assert [text for text in dangers if text.startswith("public: ")] == expected
     assert texts(found(type_, CREATE, after=public)) == expected
 
 
@@ -124,7 +125,7 @@ def test_a_resource_that_does_not_become_public_is_no_danger(type_: str, public:
 def test_a_block_of_public_access_that_is_forgotten_is_reported() -> None:
     flags = {"blockPublicAcls": True, "restrictPublicBuckets": True}
     assert texts(found(BLOCK, UPDATE, flags, {"blockPublicAcls": True})) == [
-        "public: BucketPublicAccessBlock x: restrictPublicBuckets takes a block of public access off"
+        "public: BucketPublicAccessBlock x: restrictPublicBuckets turns off a block of public access"
     ]
     assert found(BLOCK, UPDATE, {"blockPublicAcls": True}, {"blockPublicAcls": UNKNOWN}) == []
     assert found(BLOCK, UPDATE, {"blockPublicAcls": None}, {"blockPublicAcls": None}) == []
@@ -136,7 +137,7 @@ def test_a_block_that_goes_with_its_bucket_is_no_danger() -> None:
     block, gone = resource(BLOCK, DELETE), resource(bucket, DELETE, "b")
     stays = {urn(bucket, "b"): state(bucket, "b")}
     assert texts(find(before, stays, [block, resource(bucket, SAME, "b")])) == [
-        "public: BucketPublicAccessBlock x is deleted: nothing keeps the bucket from being made public"
+        "public: BucketPublicAccessBlock x is deleted: the bucket can be made public"
     ]
     assert [each.rule for each in find(before, {}, [block, gone])] == ["loses-data"]
 
@@ -145,7 +146,7 @@ def test_a_network_policy_that_is_deleted_without_its_namespace_is_reported() ->
     namespace = "kubernetes:core/v1:Namespace"
     before = {each.urn: each for each in (state(POLICY, dependencies=(urn(namespace, "n"),)), state(namespace, "n"))}
     [finding] = find(before, {}, [resource(POLICY, DELETE)])
-    assert finding.text == "NetworkPolicy x is deleted: what it kept from its pods may reach them"
+    assert finding.text == "NetworkPolicy x is deleted: traffic that it blocked may reach its pods"
     both = find(before, {}, [resource(POLICY, DELETE), resource(namespace, DELETE, "n")])
     assert "public" not in [each.rule for each in both]
 
@@ -155,7 +156,7 @@ def test_one_more_port_of_an_open_firewall_is_reported_alone() -> None:
         return {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": [port]} for port in ports]}
 
     [finding] = found(FIREWALL, UPDATE, rule("443"), rule("443", "22"))
-    assert finding.text == "Firewall x lets in 0.0.0.0/0 (tcp 22)"
+    assert finding.text == "Firewall x allows traffic from 0.0.0.0/0 (tcp 22)"
     assert finding.severity == Severity.DANGER
     assert found(FIREWALL, CREATE, after={**rule("22"), "disabled": True}) == []
     assert found(FIREWALL, CREATE, after={**rule("22"), "sourceRanges": UNKNOWN}) == []

@@ -43,17 +43,17 @@ TEMPLATE: dict[str, Any] = {
 
 @dataclass
 class Amazon(Account):
-    """The provider; and what it said; `change` is Check and Update."""
+    """The provider with its messages. `change` calls Check and Update."""
 
     CLOUD: ClassVar = Aws
     SHAPES: ClassVar = SHAPES
 
     config: dict[str, Any] = field(default_factory=lambda: {"region": REGION})
     settings: str = ""
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
-        log = {"log": lambda text, severity="info": self.said.append(f"{severity}: {text}")}
+        log = {"log": lambda text, severity="info": self.messages.append(f"{severity}: {text}")}
         return super().resource(token, name, inputs, **{**log, **more})
 
     def node_group(self, **changes: Any) -> list[str]:

@@ -40,7 +40,7 @@ def test_a_cluster_that_a_lookup_found_may_be_used_with_its_subnets(amazon: Amaz
     assert amazon.make(types.NODE_GROUP, "l4", group).id == "ci:l4"
 
 
-def test_a_cluster_of_the_world_is_told_as_it_is(account: Amazon) -> None:
+def test_a_cluster_of_the_world_is_returned_with_its_real_fields(account: Amazon) -> None:
     made = account.make(
         types.CLUSTER,
         "c",
@@ -138,7 +138,7 @@ def test_the_types_of_a_region_are_those_with_a_price_there(amazon: Amazon) -> N
     assert len(look(amazon, OFFERINGS)["instanceTypes"]) > 1000
 
 
-def test_every_zone_of_a_region_is_said_to_have_its_types(amazon: Amazon) -> None:
+def test_every_zone_of_a_region_is_listed_with_the_types_of_the_region(amazon: Amazon) -> None:
     arguments = {"locationType": "availability-zone", "region": "us-west-1"}
     found = look(amazon, OFFERINGS, filters=filters(instance_type=["g4dn.xlarge"]), **arguments)
     assert found["locations"] == ["us-west-1a", "us-west-1c"]

@@ -197,7 +197,7 @@ def test_a_policy_is_associated_with_an_entry_that_is_there(account: Amazon) -> 
     assert account.make(types.ACCESS_POLICY, "p", given).id == f"made#{ROLE_ARN}#{given['policyArn']}"
 
 
-def test_a_list_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_value_that_is_no_list_is_reported(tmp_path: Path) -> None:
     amazon = Amazon(tmp_path, settings="exists: {aws: cluster/ci}\n")
     assert refused(amazon, types.NODE_GROUP, NODE_GROUP) == (
         "sandbox.yaml: exists.aws: wrong type\n  got: {'aws': 'cluster/ci'}\n"

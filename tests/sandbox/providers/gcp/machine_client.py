@@ -70,8 +70,8 @@ class Client:
     def jwt(self, key: str = "", **claims: Any) -> str:
         """As an App makes one: RS256 by openssl."""
         now = int(time.time())
-        said = {"iss": "17", "iat": now - 60, "exp": now + 540, **claims}
-        parts = [encoded(json.dumps(each).encode()) for each in ({"alg": "RS256", "typ": "JWT"}, said)]
+        payload = {"iss": "17", "iat": now - 60, "exp": now + 540, **claims}
+        parts = [encoded(json.dumps(each).encode()) for each in ({"alg": "RS256", "typ": "JWT"}, payload)]
         text = ".".join(parts)
         pem = self.google.folder / "key.pem"
         pem.write_text(key or rsa_key.private_key(self.google.world))

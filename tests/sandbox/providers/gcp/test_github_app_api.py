@@ -45,8 +45,8 @@ def test_what_is_no_json_web_token_is_refused(client: Client, token: str) -> Non
 
 def test_claims_that_were_changed_after_signing_are_refused(client: Client) -> None:
     head, claims, signature = client.jwt().split(".")
-    said = json.loads(base64.urlsafe_b64decode(claims + "=="))
-    changed = encoded(json.dumps({**said, "exp": said["exp"] + 1}).encode())
+    payload = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    changed = encoded(json.dumps({**payload, "exp": payload["exp"] + 1}).encode())
     token = f"{head}.{changed}.{signature}"
     assert client.ask("github", "POST", "/app/installations/18/access_tokens", token, {})[0] == 401
 

@@ -136,7 +136,7 @@ def test_addresses_are_for_machines_and_not_for_containers(client: Client) -> No
     assert found.addresses == {"SECRETS": "${secretmanager}", "MIXED": "${github}/api/v3"}
 
 
-def test_a_service_there_is_not_is_told_when_the_provider_starts(tmp_path: Path) -> None:
+def test_an_unknown_service_is_reported_when_the_provider_starts(tmp_path: Path) -> None:
     google = Google(tmp_path, settings='guest: {environment: {A: "${gitlab}"}}\n')
     with pytest.raises(Refused) as refused:
         google.cloud.configure(google.config)

@@ -156,10 +156,10 @@ def test_an_owner_may_everything_and_the_sandboxs_user_too(google: Google) -> No
 def test_a_type_without_known_permissions_is_permitted_and_says_so(google: Google) -> None:
     grant(google, [])
     impersonate(google)
-    said: list[str] = []
-    disk = google.resource("gcp:compute/disk:Disk", "it", {}, log=lambda text, severity="info": said.append(text))
+    messages: list[str] = []
+    disk = google.resource("gcp:compute/disk:Disk", "it", {}, log=lambda text, severity="info": messages.append(text))
     assert list(google.cloud.refusals(disk)) == []
-    assert any("its permissions are not known" in text for text in said)
+    assert any("its permissions are not known" in text for text in messages)
 
 
 CALLS = {

@@ -128,14 +128,14 @@ def test_a_name_that_is_taken_is_refused_in_googles_words(google: Google) -> Non
     )
 
 
-def test_a_settings_file_that_is_no_yaml_is_told_when_the_provider_starts(tmp_path: Path) -> None:
+def test_a_settings_file_that_is_no_yaml_is_reported_when_the_provider_starts(tmp_path: Path) -> None:
     google = Google(tmp_path, settings="guest: [")
     with pytest.raises(Refused) as refused:
         google.cloud.configure(google.config)
     assert str(refused.value).startswith("sandbox.yaml: line ")
 
 
-def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_when_the_provider_starts(tmp_path: Path) -> None:
     google = Google(tmp_path, settings="exists:\n  gcp: everything\n")
     with pytest.raises(Refused) as refused:
         google.cloud.configure(google.config)

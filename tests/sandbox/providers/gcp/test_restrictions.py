@@ -193,7 +193,7 @@ def test_a_private_pool_beyond_the_quota_is_refused_in_googles_words(google: Goo
         ("organizationPolicies: 3", "restrictions.gcp.organizationPolicies: wrong type\n  got: 3\n  expected: a map"),
     ],
 )
-def test_an_entry_that_cannot_be_used_is_told_with_its_place(entry: str, text: str, tmp_path: Path) -> None:
+def test_an_invalid_entry_is_reported_with_its_place(entry: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "sandbox.yaml"
     file.write_text(f"restrictions: {{gcp: {{{entry}}}}}\n")
     with pytest.raises(SettingsError) as raised:

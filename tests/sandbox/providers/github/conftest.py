@@ -63,7 +63,7 @@ class Hub:
     folder: Path
     settings: str = ""
     config: dict[str, Any] = field(default_factory=dict)
-    said: list[tuple[str, str]] = field(default_factory=list)
+    messages: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         project = self.folder / "project"
@@ -78,7 +78,7 @@ class Hub:
         self.cloud.start(context)
         self.cloud.configure(context.config)
         self.servicer = Servicer(self.cloud, context)
-        self.servicer.log.say = lambda text, severity="info", urn="": self.said.append((text, severity))  # type: ignore[method-assign]
+        self.servicer.log.say = lambda text, severity="info", urn="": self.messages.append((text, severity))  # type: ignore[method-assign]
 
     def call(self, name: str, request: Any) -> Any:
         return getattr(self.servicer, name)(request, FakeCall())

@@ -72,10 +72,10 @@ def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None
     public = hub.number(hub.repository(visibility="public"))
     hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[public])
     warning = "web is public, but the group allows no public repositories: its jobs stay in the queue"
-    assert hub.said == [(warning, "warning")]
+    assert hub.messages == [(warning, "warning")]
     hub.make(types.RUNNER_GROUP, "b", name="b", visibility="selected", selectedRepositoryIds=[public],
              allowsPublicRepositories=True)  # fmt: skip
-    assert hub.said == [(warning, "warning")]
+    assert hub.messages == [(warning, "warning")]
 
 
 def test_a_ruleset_s_name_is_there_once_in_a_repository(hub: Hub) -> None:

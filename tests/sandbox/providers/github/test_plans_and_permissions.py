@@ -111,7 +111,7 @@ def test_an_organizations_secret_that_no_private_repository_can_use_is_made_all_
     hub = on(plan)
     hub.make(types.ORGANIZATION_SECRET, "shared", secretName="TOKEN", value="x", visibility=visibility)
     text = "shared: no private repository of an organization on GitHub Free can use it"
-    assert hub.said == ([(text, "warning")] if warned else [])
+    assert hub.messages == ([(text, "warning")] if warned else [])
 
 
 # -- Apps -------------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_the_page_names_the_permission_of_every_resource() -> None:
         ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, plans"),
     ],
 )
-def test_a_mistake_in_the_file_is_told_where_it_is(tmp_path: Path, settings: str, text: str) -> None:
+def test_a_mistake_in_the_file_is_reported_with_its_place(tmp_path: Path, settings: str, text: str) -> None:
     (tmp_path / "sandbox.yaml").write_text(settings)
     with pytest.raises(SettingsError) as caught:
         Organizations.read(tmp_path / "sandbox.yaml")

@@ -59,7 +59,7 @@ def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everyt
     assert hub.invoke("github:index/getOrganization:getOrganization", name="acme")["login"] == "acme"
 
 
-def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_when_the_provider_starts(tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
         Hub(tmp_path, settings="exists: {github: everything}\n")
     assert str(refused.value) == (

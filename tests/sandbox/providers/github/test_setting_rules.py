@@ -144,8 +144,8 @@ def test_a_repository_that_a_lookup_answered_is_there(hub: Hub) -> None:
 
 
 def test_a_number_that_is_no_repository_s_is_refused(hub: Hub) -> None:
-    told = f"GET https://api.github.com/repositories/5: 404 Not Found []{HINT.format('repositories/5')}"
-    assert hub.refused(types.ORGANIZATION_SECRET, **ORGANIZATION, selectedRepositoryIds=[5]) == told
+    expected = f"GET https://api.github.com/repositories/5: 404 Not Found []{HINT.format('repositories/5')}"
+    assert hub.refused(types.ORGANIZATION_SECRET, **ORGANIZATION, selectedRepositoryIds=[5]) == expected
 
 
 def test_repositories_without_selected_are_refused_of_what_exists(hub: Hub) -> None:

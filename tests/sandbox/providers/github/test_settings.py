@@ -185,4 +185,4 @@ def test_an_error_never_quotes_a_secret(hub: Hub) -> None:
     with pytest.raises(Aborted) as caught:
         hub.make(types.SECRET, "t", **{**SECRET, "repository": f"no-{HUSH}"})
     assert HUSH not in caught.value.text
-    assert HUSH not in str(hub.said)
+    assert HUSH not in str(hub.messages)

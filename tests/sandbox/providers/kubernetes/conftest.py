@@ -111,9 +111,9 @@ def check_job(environment: dict[str, str] | None = None, **spec: Any) -> dict[st
 
 
 class Cluster(Bench):
-    """Drives the provider's hooks, and tells what it said."""
+    """Calls the provider's hooks, and keeps its messages."""
 
-    said: list[tuple[str, str]]
+    messages: list[tuple[str, str]]
     lifecycle: Lifecycle
 
     def settings(self, text: str) -> None:
@@ -125,7 +125,9 @@ class Cluster(Bench):
         self, token: str, name: str, inputs: dict[str, Any], secrets: Secrets = NO_SECRETS, timeout: float = 0.0
     ) -> Resource:
         """Check and Create through the protocol's own steps; raises Refused."""
-        res = self.resource(token, name, inputs, log=lambda text, severity="info": self.said.append((severity, text)))
+        res = self.resource(
+            token, name, inputs, log=lambda text, severity="info": self.messages.append((severity, text))
+        )
         res.secrets, res.timeout = secrets, timeout
         self.cloud.autoname(res)
         assert [f"{one.path}: {one}" for one in self.cloud.rules(res)] == []
@@ -141,13 +143,13 @@ class Cluster(Bench):
             id=made.id,
             old_inputs=made.inputs,
             outputs=made.outputs,
-            log=lambda text, severity="info": self.said.append((severity, text)),
+            log=lambda text, severity="info": self.messages.append((severity, text)),
         )
         self.cloud.autoname(res)
         self.lifecycle.update(res, Decoded(made.outputs))
         return res
 
-    def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
+    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
         """Return the problems of Check, as `path: text`."""
         kind = token.rsplit(":", 1)[-1]
         version = token.split(":")[1].removeprefix("core/")
@@ -177,7 +179,7 @@ def on(folder: Path, **config: Any) -> Cluster:
     cloud = Kubernetes()
     cloud.shapes = SHAPES
     bench = Cluster(cloud, folder, config)
-    bench.said = []
+    bench.messages = []
     bench.lifecycle = Lifecycle(cloud, cloud.context)
     return bench
 

@@ -97,15 +97,17 @@ def test_objects_and_releases_of_one_name_are_two_in_two_clusters(two: tuple[Clu
     assert two[0].cloud.locate(RELEASE, "runners/plugin") is None
 
 
-@pytest.mark.parametrize(("token", "said"), list(zip(WIDE, TAKEN, strict=True)))
-def test_two_providers_of_one_cluster_collide_in_the_words_of_the_api(tmp_path: Path, token: str, said: str) -> None:
+@pytest.mark.parametrize(("token", "expected"), list(zip(WIDE, TAKEN, strict=True)))
+def test_two_providers_of_one_cluster_collide_in_the_words_of_the_api(
+    tmp_path: Path, token: str, expected: str
+) -> None:
     # The second one names the region by the server's address.
     server = "https://AB.gr7.us-east-1.eks.amazonaws.com"
     first, second = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("ci", "", server))
     first.up(token, "it", WIDE[token])
     with pytest.raises(Refused) as refused:
         second.up(token, "it", WIDE[token])
-    assert str(refused.value) == f"{said} already exists{OTHERS}"
+    assert str(refused.value) == f"{expected} already exists{OTHERS}"
 
 
 def test_two_releases_of_one_name_collide_in_the_words_of_helm(tmp_path: Path) -> None:

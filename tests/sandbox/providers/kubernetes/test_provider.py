@@ -163,7 +163,7 @@ def test_what_makes_a_new_object_is_what_the_real_provider_lists(
     assert bench.cloud.replaces(token, path) is replaces
 
 
-def test_data_may_change_in_place_when_the_provider_is_told_so(tmp_path: Path) -> None:
+def test_data_may_change_in_place_if_the_provider_is_configured_so(tmp_path: Path) -> None:
     bench = Bench(Kubernetes(), tmp_path, {"enableConfigMapMutable": True, "enableSecretMutable": True})
     assert bench.cloud.replaces(CONFIG_MAP, "data.a") is False
     assert bench.cloud.replaces("kubernetes:core/v1:Secret", "stringData.a") is False

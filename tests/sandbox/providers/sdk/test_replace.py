@@ -36,8 +36,10 @@ def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says
     reader, attachment = SdkReader("gcp"), "gcp:apigee/endpointAttachment:EndpointAttachment"
     google = DocumentedReplacements(reader, reader.tokens(), LOCATION_INPUTS)
     # `deletionPolicy` is the provider's own, and `endpointAttachmentId` is a part of what it is imported by.
-    told = {path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")}
-    assert told == {"location": True, "endpointAttachmentId": True, "deletionPolicy": None}
+    replaces = {
+        path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")
+    }
+    assert replaces == {"location": True, "endpointAttachmentId": True, "deletionPolicy": None}
 
 
 def test_a_type_of_amazons_whose_import_names_nothing_is_renamed_in_place() -> None:

@@ -30,7 +30,7 @@ def template(**changes: Any) -> dict[str, Any]:
     return {"machineType": "g2-standard-8", "disks": [{"boot": True, "sourceImage": "debian-12"}], **changes}
 
 
-def told(shapes: dict[str, Shapes], token: str, inputs: dict[str, Any], **options: Any) -> list[tuple[str, str]]:
+def problems_of(shapes: dict[str, Shapes], token: str, inputs: dict[str, Any], **options: Any) -> list[tuple[str, str]]:
     problems = shapes[token.split(":")[0]].check(token, inputs, **options).problems
     return [(one.path, str(one)) for one in problems]
 
@@ -98,25 +98,25 @@ def test_right_inputs_have_no_problem_and_are_kept(shapes: dict[str, Shapes]) ->
 
 
 def test_an_unknown_property_is_named_with_the_one_that_was_meant(shapes: dict[str, Shapes]) -> None:
-    assert told(shapes, TEMPLATE, template(disks=[{"autoDelte": True}])) == [
+    assert problems_of(shapes, TEMPLATE, template(disks=[{"autoDelte": True}])) == [
         ("disks[0].autoDelte", "no such property\n  hint: did you mean 'autoDelete'?")
     ]
-    assert told(shapes, TEMPLATE, template(can_ip_forward=True)) == [
+    assert problems_of(shapes, TEMPLATE, template(can_ip_forward=True)) == [
         ("can_ip_forward", "no such property\n  hint: did you mean 'canIpForward'?")
     ]
-    assert told(shapes, TEMPLATE, template(CANIPFORWARD=True)) == [
+    assert problems_of(shapes, TEMPLATE, template(CANIPFORWARD=True)) == [
         ("CANIPFORWARD", "no such property\n  hint: did you mean 'canIpForward'?")
     ]
 
 
 def test_an_unknown_property_without_a_near_name_lists_what_there_is(shapes: dict[str, Shapes]) -> None:
-    assert told(shapes, TEMPLATE, template(guestAccelerators=[{"type": "nvidia-l4", "count": 1, "zzz": 1}])) == [
+    assert problems_of(shapes, TEMPLATE, template(guestAccelerators=[{"type": "nvidia-l4", "count": 1, "zzz": 1}])) == [
         ("guestAccelerators[0].zzz", "no such property\n  expected: count, type")
     ]
 
 
 def test_a_missing_property_is_reported_with_its_path_and_type(shapes: dict[str, Shapes]) -> None:
-    assert told(shapes, TEMPLATE, {"machineType": None, "guestAccelerators": [{"type": "nvidia-l4"}]}) == [
+    assert problems_of(shapes, TEMPLATE, {"machineType": None, "guestAccelerators": [{"type": "nvidia-l4"}]}) == [
         ("guestAccelerators[0].count", "required, and missing\n  expected: an integer"),
         ("disks", "required, and missing\n  expected: a list of objects"),
         ("machineType", "required, and missing\n  expected: a string"),
@@ -125,7 +125,7 @@ def test_a_missing_property_is_reported_with_its_path_and_type(shapes: dict[str,
 
 def test_a_wrong_type_says_what_it_got_and_what_it_expected(shapes: dict[str, Shapes]) -> None:
     given = template(disks=[{"diskSizeGb": "ten"}, {"diskSizeGb": 1.5}], labels={"a.b": ["x"]}, scheduling=[], tags="a")
-    assert told(shapes, TEMPLATE, given, coerces_scalars=True) == [
+    assert problems_of(shapes, TEMPLATE, given, coerces_scalars=True) == [
         ("disks[0].diskSizeGb", 'wrong type\n  got: "ten" (a string)\n  expected: an integer'),
         ("disks[1].diskSizeGb", "wrong type\n  got: 1.5 (a number)\n  expected: an integer"),
         ('labels["a.b"]', "wrong type\n  got: a list\n  expected: a string"),
@@ -139,7 +139,7 @@ def test_a_wrong_type_says_what_it_got_and_what_it_expected(shapes: dict[str, Sh
 
 def test_unknowns_are_accepted_anywhere(shapes: dict[str, Shapes]) -> None:
     given = {"machineType": UNKNOWN, "disks": [{"diskSizeGb": UNKNOWN}], "labels": {"a": UNKNOWN}, "tags": UNKNOWN}
-    assert told(shapes, TEMPLATE, given) == []
+    assert problems_of(shapes, TEMPLATE, given) == []
 
 
 def test_a_bridged_provider_converts_scalars_and_keeps_the_converted_ones(shapes: dict[str, Shapes]) -> None:
@@ -152,7 +152,7 @@ def test_a_bridged_provider_converts_scalars_and_keeps_the_converted_ones(shapes
         "labels": {"a": "true", "b": "2.5"},
         "disks": [{"diskSizeGb": 100}],
     }
-    assert told(shapes, TEMPLATE, template(canIpForward="yes"), coerces_scalars=True) == [
+    assert problems_of(shapes, TEMPLATE, template(canIpForward="yes"), coerces_scalars=True) == [
         ("canIpForward", 'wrong type\n  got: "yes" (a string)\n  expected: a boolean')
     ]
 
@@ -161,23 +161,23 @@ def test_kubernetes_converts_nothing_but_takes_numbers_for_quantities(shapes: di
     def job(container: dict[str, Any]) -> dict[str, Any]:
         return {"spec": {"template": {"spec": {"containers": [{"name": "check", **container}]}}}}
 
-    assert told(shapes, JOB, job({"resources": {"limits": {"nvidia.com/gpu": 1}}})) == []
-    assert told(shapes, JOB, job({"env": [{"name": "COUNT", "value": 1}]})) == [
+    assert problems_of(shapes, JOB, job({"resources": {"limits": {"nvidia.com/gpu": 1}}})) == []
+    assert problems_of(shapes, JOB, job({"env": [{"name": "COUNT", "value": 1}]})) == [
         (
             "spec.template.spec.containers[0].env[0].value",
             "wrong type\n  got: 1 (a number)\n  expected: a string",
         )
     ]
-    assert told(shapes, JOB, {**job({}), "kind": "CronJob"}) == [
+    assert problems_of(shapes, JOB, {**job({}), "kind": "CronJob"}) == [
         ("kind", 'wrong value\n  got: "CronJob" (a string)\n  expected: "Job"')
     ]
 
 
 def test_an_enum_beside_its_plain_type_is_open_and_a_bare_one_is_closed(shapes: dict[str, Shapes]) -> None:
     function = {"role": "arn:aws:iam::123456789012:role/r", "runtime": "python9.9"}
-    assert told(shapes, "aws:lambda/function:Function", function) == []
+    assert problems_of(shapes, "aws:lambda/function:Function", function) == []
     instance = {"clusterIdentifier": "c", "engine": "aurora-mysq", "instanceClass": "db.r5.large"}
-    assert told(shapes, "aws:rds/clusterInstance:ClusterInstance", instance) == [
+    assert problems_of(shapes, "aws:rds/clusterInstance:ClusterInstance", instance) == [
         (
             "engine",
             (
@@ -192,8 +192,8 @@ def test_an_enum_beside_its_plain_type_is_open_and_a_bare_one_is_closed(shapes: 
 def test_assets_fit_where_the_sdk_wants_one_and_nowhere_else(shapes: dict[str, Shapes]) -> None:
     function = "aws:lambda/function:Function"
     archive = Asset({pulumi_wire.SIGNATURE: pulumi_wire.ARCHIVE, "path": "x.zip"})
-    assert told(shapes, function, {"role": "r", "code": archive}) == []
-    assert told(shapes, function, {"role": archive, "code": 5}) == [
+    assert problems_of(shapes, function, {"role": "r", "code": archive}) == []
+    assert problems_of(shapes, function, {"role": archive, "code": 5}) == [
         ("role", "wrong type\n  got: an archive\n  expected: a string"),
         ("code", "wrong type\n  got: 5 (a number)\n  expected: an archive"),
     ]
@@ -201,13 +201,16 @@ def test_assets_fit_where_the_sdk_wants_one_and_nowhere_else(shapes: dict[str, S
 
 def test_a_resource_stands_for_its_id(shapes: dict[str, Shapes]) -> None:
     role = ResourceReference("urn:pulumi:dev::p::aws:iam/role:Role::r", "r-1234567")
-    assert told(shapes, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", {"role": role, "policyArn": "arn"}) == []
+    assert (
+        problems_of(shapes, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", {"role": role, "policyArn": "arn"})
+        == []
+    )
 
 
 def test_a_secret_is_never_shown_nor_compared_with_names(shapes: dict[str, Shapes]) -> None:
     secrets = frozenset({("labels",), ("disks", 0, "diskSizeGb")})
     given = template(labels={"a": ["hunter2"]}, disks=[{"diskSizeGb": "hunter2"}])
-    problems = told(shapes, TEMPLATE, given, coerces_scalars=True, secrets=secrets)
+    problems = problems_of(shapes, TEMPLATE, given, coerces_scalars=True, secrets=secrets)
     assert [path for path, _ in problems] == ["disks[0].diskSizeGb", "labels.a"]
     assert all("[secret]" in text and "hunter2" not in text for _, text in problems)
 
@@ -217,7 +220,7 @@ def test_a_resource_type_that_does_not_exist_is_named_with_the_one_that_was_mean
     assert shapes["gcp"].check(token, {}).problems == [
         Problem("", f"pulumi_gcp {shapes['gcp'].reader.version} has no resource {token}", f"did you mean {TEMPLATE}?")
     ]
-    assert told(shapes, "kubernetes:apps/v1:Deploymnt", {}) == [
+    assert problems_of(shapes, "kubernetes:apps/v1:Deploymnt", {}) == [
         ("", 'no matches for kind "Deploymnt" in version "apps/v1"\n  hint: did you mean Deployment?')
     ]
 
@@ -225,8 +228,8 @@ def test_a_resource_type_that_does_not_exist_is_named_with_the_one_that_was_mean
 def test_a_custom_kubernetes_resource_may_have_any_form_but_its_metadata(shapes: dict[str, Shapes]) -> None:
     token = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
     inputs = {"apiVersion": "actions.github.com/v1alpha1", "kind": "AutoscalingRunnerSet", "spec": {"anything": [1]}}
-    assert told(shapes, token, inputs) == []
-    assert told(shapes, token, {**inputs, "metadata": {"nmae": "x"}}) == [
+    assert problems_of(shapes, token, inputs) == []
+    assert problems_of(shapes, token, {**inputs, "metadata": {"nmae": "x"}}) == [
         ("metadata.nmae", "no such property\n  hint: did you mean 'name'?")
     ]
 

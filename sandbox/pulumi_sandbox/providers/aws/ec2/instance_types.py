@@ -67,9 +67,10 @@ def nearest(name: str, region: str) -> str:
     return closest(name, sorted(similar or types_of_region), cutoff=0.5)
 
 
-def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[float, float, float]:
-    memory, sought = (each.gpu_count * each.gpu_memory_gib for each in (one, wanted))
-    return abs(one.gpu_count - wanted.gpu_count), abs(memory - sought), abs(one.vcpus - wanted.vcpus)
+def _distance(first: gpu_catalog.Machine, second: gpu_catalog.Machine) -> tuple[float, float, float]:
+    """Return the differences in the number of GPUs, in their memory and in vCPUs."""
+    first_memory, second_memory = (each.gpu_count * each.gpu_memory_gib for each in (first, second))
+    return abs(first.gpu_count - second.gpu_count), abs(first_memory - second_memory), abs(first.vcpus - second.vcpus)
 
 
 def availability_hint(name: str, region: str) -> str:

@@ -71,7 +71,7 @@ def after_update(world: World, res: Resource) -> Sizes:
 def apply_sizes(world: World, group: Record, sizes: Mapping[str, int], *, replace_all: bool = False) -> None:
     """Set the sizes of a group, and terminate the surplus nodes with their pods.
 
-    With `exchanged`, all nodes are terminated. The row has the form of EKS's answer.
+    With `replace_all`, all nodes are terminated. The row of the group then has the sizes that EKS would return.
     """
     remaining = 0 if replace_all else sizes.get("desiredSize", 0)
     terminate_nodes(

@@ -73,6 +73,8 @@ def merge_patch(base: Any, patch: Any) -> Any:
 
 @dataclass
 class Instances:
+    """The methods of the API for instances."""
+
     world: World
     machines: VirtualMachines
     operations: Operations

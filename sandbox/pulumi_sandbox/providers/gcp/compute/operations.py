@@ -33,6 +33,8 @@ def number() -> str:
 
 
 class Operations:
+    """The operations of the API, each in one file of a folder."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 

@@ -38,7 +38,7 @@ from pulumi_sandbox.providers.machines.metadata import text as text_answer
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
-MOST_RESULTS = 500
+MAX_RESULTS = 500
 # A real aggregated list names every zone, also those without instances. These two zones represent the empty ones.
 EMPTY_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
@@ -55,6 +55,8 @@ LOCATION = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
 
 @dataclass(frozen=True)
 class Request:
+    """A request to the API: the project, the query and the JSON body."""
+
     project: str
     query: dict[str, list[str]]
     body: Json
@@ -269,14 +271,14 @@ def _region(rest: str) -> str:
 
 def page_of(rows: list[Json], request: Request) -> tuple[list[Json], str]:
     """Return the requested page and the token of the next page; the last page has an empty token."""
-    max_results, token = request.one("maxResults", str(MOST_RESULTS)), request.one("pageToken")
-    if not max_results.isdecimal() or int(max_results) > MOST_RESULTS:
-        raise errors.invalid("maxResults", max_results, f"Must be an integer from 0 to {MOST_RESULTS}.")
+    max_results, token = request.one("maxResults", str(MAX_RESULTS)), request.one("pageToken")
+    if not max_results.isdecimal() or int(max_results) > MAX_RESULTS:
+        raise errors.invalid("maxResults", max_results, f"Must be an integer from 0 to {MAX_RESULTS}.")
     try:
         start = int(base64.urlsafe_b64decode(token)) if token else 0
     except ValueError:
         raise errors.invalid("pageToken", token, "The page token is invalid.") from None
-    end = start + (int(max_results) or MOST_RESULTS)
+    end = start + (int(max_results) or MAX_RESULTS)
     return rows[start:end], base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(rows) else ""
 
 

@@ -12,7 +12,8 @@ TRIGGER = "gcp:cloudbuild/trigger:Trigger"
 REPOSITORY = "gcp:artifactregistry/repository:Repository"
 REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
 
-_PLACED = {"project": "", "location": ""}
+# Properties that are a part of the URL, and no fields of the resource.
+_IN_URL = {"project": "", "location": ""}
 
 _BUILD = {
     "build.artifacts.objects.timings": "timing",
@@ -33,7 +34,7 @@ TARGETS: dict[str, Target] = {
         "projects.locations.workerPools",
         (),
         PROVIDER_ONLY
-        | _PLACED
+        | _IN_URL
         | {
             "name": "@workerPoolId",
             "networkConfig": "privatePoolV1Config.networkConfig",
@@ -44,7 +45,7 @@ TARGETS: dict[str, Target] = {
         },
     ),
     TRIGGER: Target(
-        "cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), PROVIDER_ONLY | _PLACED | _BUILD
+        "cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), PROVIDER_ONLY | _IN_URL | _BUILD
     ),
     REPOSITORY: Target(
         "artifactregistry.v1",
@@ -52,7 +53,7 @@ TARGETS: dict[str, Target] = {
         "projects.locations.repositories",
         (),
         PROVIDER_ONLY
-        | _PLACED
+        | _IN_URL
         | {"repositoryId": "@repositoryId", "cleanupPolicies": "cleanupPolicies.*"}
         # The provider takes days and hours too (30d), and turns them into the API's seconds.
         | {"cleanupPolicies.condition.newerThan": "", "cleanupPolicies.condition.olderThan": ""},
@@ -62,6 +63,6 @@ TARGETS: dict[str, Target] = {
         "Binding",
         "projects.locations.repositories",
         (),
-        MEMBER | _PLACED | {"repository": ""},
+        MEMBER | _IN_URL | {"repository": ""},
     ),
 }

@@ -91,7 +91,7 @@ def boot_disk(machine_type: MachineType, disks: Any) -> Iterator[Problem]:
         kind = machine_types.short(disk_type) if disk_type else "" if disk.get("source") else DEFAULT_TYPE
         if index == 0 and kind and machine_type.boot_disks and kind not in machine_type.boot_disks:
             usable = " or ".join(machine_type.boot_disks)
-            default = "" if disk_type else " (the provider's own choice, as none is said)"
+            default = "" if disk_type else " (the provider's default, because no disk type is set)"
             yield Problem(path, f"[{kind}] features are not compatible with {machine_type.name}{default}; use {usable}")
 
 

@@ -11,11 +11,11 @@ from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
 # Rules that depend on the region of the resource.
-_PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
+_REGIONAL: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
     types.REGION_TEMPLATE: template.template,
     types.REGION_GROUP: group.group,
 }
-_PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
+_OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
     types.TEMPLATE: template.template,
     types.GROUP: group.group,
     types.ACCOUNT: iam.account,
@@ -43,7 +43,7 @@ _PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
 
 def rules(token: str, inputs: Inputs, region: str) -> Iterable[Problem]:
     """Return the problems that Google reports but no schema contains."""
-    if placed := _PLACED.get(token):
-        return placed(inputs, region)
-    plain = _PLAIN.get(token)
-    return plain(inputs) if plain else ()
+    if regional_rule := _REGIONAL.get(token):
+        return regional_rule(inputs, region)
+    other_rule = _OTHER.get(token)
+    return other_rule(inputs) if other_rule else ()

@@ -52,14 +52,14 @@ class Deliveries:
                 continue
             self._statuses[row.id] = job["status"]
             run = self._world.get(RUN, str(job["runId"]))
-            home = Repositories(self._world, (job["repository"],)).get(job["repository"])
-            if run is None or home is None:
+            repository = Repositories(self._world, (job["repository"],)).get(job["repository"])
+            if run is None or repository is None:
                 continue
             yield {
                 "action": job["status"],
                 "workflow_job": documents.job(API, job, run.outputs),
-                "repository": documents.repository(API, home),
-                "organization": documents.account(API, home.owner),
+                "repository": documents.repository(API, repository),
+                "organization": documents.account(API, repository.owner),
                 "sender": documents.account(API, _SENDER, "User"),
             }
 

@@ -23,6 +23,8 @@ VALUE_TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Chart:
+    """A chart: its name, its version and its default values."""
+
     name: str
     version: str
     values: Mapping[str, Any]

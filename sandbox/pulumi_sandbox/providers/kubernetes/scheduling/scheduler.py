@@ -44,6 +44,8 @@ class Placement:
 
 @dataclass
 class Scheduler:
+    """Finds a node for each pod, as the scheduler and the autoscaler of a cluster do."""
+
     world: World
     values: Callable[[], Mapping[str, Any]]
     """Returns the values of sandbox.yaml and the fixtures for the cluster."""
@@ -74,7 +76,7 @@ class Scheduler:
                 yield row
 
     def daemon_specs(self, name_part: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the pod specs of DaemonSets with `what` in their name or image.
+        """Yield the pod specs of DaemonSets with `name_part` in their name or image.
 
         A DaemonSet that was edited to have no ready pod is left out.
         """

@@ -28,6 +28,7 @@ class Toolkit:
     by_mounts: bool
 
 
+# The settings of NVIDIA's own packages.
 PACKAGED = Toolkit(by_variable=True, by_mounts=False)
 # bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
 BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)

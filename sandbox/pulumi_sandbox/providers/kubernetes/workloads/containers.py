@@ -68,6 +68,8 @@ class Pod:
 
 @dataclass
 class Containers:
+    """Runs the containers of pods as processes of this machine."""
+
     world: World
     settings: Callable[[], GuestSettings]
     cancelled: threading.Event

@@ -38,6 +38,8 @@ class Attempt:
 
 @dataclass
 class JobPods:
+    """The pods of one Job."""
+
     res: Resource
     workloads: Workloads
     containers: Containers

@@ -28,6 +28,8 @@ POLL_SEC = 0.2
 
 @dataclass
 class JobRun:
+    """One run of a Job, from its first pod to its result."""
+
     res: Resource
     workloads: Workloads
     containers: Containers

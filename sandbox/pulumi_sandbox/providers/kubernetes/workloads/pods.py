@@ -59,6 +59,8 @@ def pods_of(world: World, namespace: str, owner: str) -> list[Record]:
 
 @dataclass
 class Workloads:
+    """The pods of the emulated clusters: where they run and what their status is."""
+
     world: World
     scheduler: Scheduler
     runners: Runners

@@ -42,6 +42,8 @@ def is_ending(row: Record) -> bool:
 
 @dataclass
 class Runners:
+    """The runners of runner scale sets, each with its pod."""
+
     world: World
     cancelled: threading.Event
 

@@ -243,7 +243,7 @@ def test_a_region_of_ones_own_is_the_one_that_counts(amazon: Amazon) -> None:
     assert amazon.node_group(instanceTypes=["never.heard"], region="xx-nowhere-1") == []
 
 
-def test_every_problem_is_told_at_once(amazon: Amazon) -> None:
+def test_all_problems_are_reported_at_once(amazon: Amazon) -> None:
     wrong = {"scalingConfig": {"minSize": 2, "desiredSize": 1, "maxSize": 0}, "diskSize": 100, **TEMPLATE}
     assert [one.partition(":")[0] for one in amazon.node_group(**wrong)] == [
         "scalingConfig.maxSize", "scalingConfig.minSize", "scalingConfig.desiredSize", "diskSize",

@@ -56,7 +56,7 @@ TRUSTED = {
 def test_a_trust_that_iam_takes_is_accepted(amazon: Amazon, statement: dict[str, Any]) -> None:
     assert trust(amazon, document(statement)) == []
     assert trust(amazon, document(statement, Version="2008-10-17")) == []
-    assert amazon.said == []
+    assert amazon.messages == []
 
 
 def test_documents_that_a_preview_does_not_know_are_left_alone(amazon: Amazon) -> None:
@@ -201,13 +201,13 @@ NOTED = {
 @pytest.mark.parametrize("name", NOTED)
 def test_an_action_that_nobody_knows_is_taken_with_a_warning(amazon: Amazon, name: str) -> None:
     assert identity(amazon, document({**ALLOW, "Action": [name, "ec2:Describe*"]})) == []
-    assert amazon.said == [f"warning: policy: Statement[0]: IAM accepts {name}, but {NOTED[name]}"]
+    assert amazon.messages == [f"warning: policy: Statement[0]: IAM accepts {name}, but {NOTED[name]}"]
 
 
 def test_actions_are_known_whatever_their_capitals_and_with_wildcards(amazon: Amazon) -> None:
     names = ["EKS:describecluster", "ssm:Get*", "ec2:*", "*", "autoscaling:Describe?utoScalingGroups"]
     assert identity(amazon, document({**ALLOW, "Action": names})) == []
-    assert amazon.said == []
+    assert amazon.messages == []
 
 
 def attached(amazon: Amazon, arn: Any) -> list[str]:
@@ -217,9 +217,9 @@ def attached(amazon: Amazon, arn: Any) -> list[str]:
 def test_a_policy_of_amazons_that_the_sandbox_does_not_know_is_noted(amazon: Amazon) -> None:
     assert attached(amazon, WORKER) == attached(amazon, UNKNOWN) == []
     assert attached(amazon, "arn:aws:iam::123456789012:policy/ours") == []
-    assert amazon.said == []
+    assert amazon.messages == []
     assert attached(amazon, f"{WORKER}s") == attached(amazon, "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess") == []
-    assert amazon.said == [
+    assert amazon.messages == [
         f"warning: the sandbox does not know whether {WORKER}s exists; did you mean {WORKER}?",
         "info: the sandbox does not know whether arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess exists",
     ]

@@ -114,7 +114,7 @@ def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["quota", "stockout"])
-def test_a_fault_with_a_text_of_its_own_is_told_in_it(api: Api, kind: str) -> None:
+def test_a_fault_with_its_own_text_is_reported_with_it(api: Api, kind: str) -> None:
     template = api.google.template().id
     api.google.world.add_fault(Fault(kind, message="not today"))
     [error] = api.insert(template)["error"]["errors"]
@@ -177,7 +177,7 @@ def test_what_the_api_does_not_serve_says_so(api: Api) -> None:
     assert body["error"]["message"].startswith("The sandbox does not serve PATCH ")
 
 
-def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google) -> None:
+def test_a_port_that_another_program_has_is_reported_with_a_hint(google: Google) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", google.workspace.compute_port))
         other.listen()

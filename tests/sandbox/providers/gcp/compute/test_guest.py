@@ -186,7 +186,7 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
         ("{environment: {A: {B: hush}}}", f"guest.environment.A: wrong type\n  got: a map\n{TEXT}"),
     ],
 )
-def test_guest_settings_that_cannot_be_used_are_told_when_the_provider_starts(
+def test_invalid_guest_settings_are_reported_when_the_provider_starts(
     tmp_path: Path, written: str, problem: str
 ) -> None:
     google = Google(tmp_path, settings=f"guest: {written}\n")

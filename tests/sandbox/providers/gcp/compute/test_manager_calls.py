@@ -1,4 +1,4 @@
-"""The calls by which machines are watched and told something: lists in pages, operations, metadata, preemptions."""
+"""The calls by which machines are watched and controlled: lists in pages, operations, metadata, preemptions."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Pool:
 
     def waiting(self, boot: int) -> str:
         """The public key of the machine, once the boot of this number waits for its registration."""
-        self.api.until(lambda: self.said('GPU-AGENT-STEP {"step": "register"') == boot, "the registration")
+        self.api.until(lambda: self.count_lines('GPU-AGENT-STEP {"step": "register"') == boot, "the registration")
         earlier = self.earlier
         self.api.until(lambda: self.attributes().get("key", earlier) != earlier, "a new key")
         self.earlier = self.attributes()["key"]
@@ -129,7 +129,7 @@ class Pool:
 
     earlier = ""
 
-    def said(self, line: str) -> int:
+    def count_lines(self, line: str) -> int:
         """Return the number of lines of the serial port with this start."""
         return sum(each.startswith(line) for each in self.api.serial("l4-1").splitlines())
 
@@ -184,7 +184,7 @@ def test_a_machine_that_was_stopped_while_it_waited_checks_itself_again_and_has_
     assert (pool.attributes()["key"], pool.api.instance("l4-1")["status"]) == (first, "RUNNING")
     second = pool.waiting(2)
     assert json.loads(second)["machine"] == json.loads(first)["machine"]
-    assert pool.said("SMOKE-RESULT ") == 2
+    assert pool.count_lines("SMOKE-RESULT ") == 2
 
 
 @pytest.mark.slow

@@ -139,8 +139,8 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         disk(None),
         [
             (
-                "disks[0].diskType: [pd-standard] features are not compatible with g2-standard-8 (the provider's own "
-                "choice, as none is said); use pd-balanced or pd-ssd"
+                "disks[0].diskType: [pd-standard] features are not compatible with g2-standard-8 (the provider's "
+                "default, because no disk type is set); use pd-balanced or pd-ssd"
             )
         ],
     ),

@@ -220,5 +220,5 @@ def test_a_region_newer_than_the_sandbox_can_be_listed(google: Google, tmp_path:
         "region: Invalid value for field 'region': 'mars-north1'. Unknown region.\n"
         "  hint: if the region exists in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
     )
-    told = Google(tmp_path / "told", settings="values: {gcp: {zones: {mars-north1: [a, b]}}}\n")
-    assert told.problems(types.SUBNETWORK, asked) == []
+    configured = Google(tmp_path / "configured", settings="values: {gcp: {zones: {mars-north1: [a, b]}}}\n")
+    assert configured.problems(types.SUBNETWORK, asked) == []

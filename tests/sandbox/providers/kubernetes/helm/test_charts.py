@@ -25,20 +25,20 @@ def scale_set(**values: Any) -> dict[str, Any]:
     return {**release(SCALE_SET, given), "chart": f"{ARC}/{SCALE_SET}", "name": "gpu-t4"}
 
 
-def told(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
+def problems_of(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
     return [f"{one.path}: {one}" for one in cluster.cloud.rules(cluster.resource(RELEASE, "it", inputs))]
 
 
 def test_values_a_chart_reads_are_taken(cluster: Cluster) -> None:
     runner = {"name": "runner", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     given = scale_set(minRunners=0, maxRunners=4, runnerGroup="gpu", template={"spec": {"containers": [runner]}})
-    assert told(cluster, given) == []
-    assert told(cluster, release(CONTROLLER, {"flags": {"updateStrategy": "eventual"}, "replicaCount": 1})) == []
-    assert told(cluster, release(PLUGIN, {"gfd": {"enabled": True}, "nfd": {"worker": {"anything": 1}}})) == []
+    assert problems_of(cluster, given) == []
+    assert problems_of(cluster, release(CONTROLLER, {"flags": {"updateStrategy": "eventual"}, "replicaCount": 1})) == []
+    assert problems_of(cluster, release(PLUGIN, {"gfd": {"enabled": True}, "nfd": {"worker": {"anything": 1}}})) == []
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         (scale_set(maxRunner=4), (
             "values.maxRunner: the chart gha-runner-scale-set 0.14.2 does not read this value\n"
@@ -61,13 +61,13 @@ def test_values_a_chart_reads_are_taken(cluster: Cluster) -> None:
     ],
 )  # fmt: skip
 def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
-    cluster: Cluster, given: dict[str, Any], said: str
+    cluster: Cluster, given: dict[str, Any], expected: str
 ) -> None:
-    assert told(cluster, given) == [said]
+    assert problems_of(cluster, given) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         (scale_set(githubConfigUrl=""), "values.githubConfigUrl: .Values.githubConfigUrl is required"),
         (
@@ -145,18 +145,20 @@ def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
         ),
     ],
 )
-def test_a_chart_fails_in_its_own_words(cluster: Cluster, given: dict[str, Any], said: str) -> None:
-    assert told(cluster, given) == [said]
+def test_a_chart_fails_in_its_own_words(cluster: Cluster, given: dict[str, Any], expected: str) -> None:
+    assert problems_of(cluster, given) == [expected]
 
 
 def test_what_a_preview_does_not_know_fails_no_chart(cluster: Cluster) -> None:
-    assert told(cluster, scale_set(githubConfigUrl=UNKNOWN, githubConfigSecret=UNKNOWN, minRunners=UNKNOWN)) == []
-    assert told(cluster, changed(scale_set(), "values", UNKNOWN)) == []
+    assert (
+        problems_of(cluster, scale_set(githubConfigUrl=UNKNOWN, githubConfigSecret=UNKNOWN, minRunners=UNKNOWN)) == []
+    )
+    assert problems_of(cluster, changed(scale_set(), "values", UNKNOWN)) == []
 
 
 def test_the_values_of_another_version_and_of_an_unknown_chart_are_not_judged(cluster: Cluster) -> None:
-    assert told(cluster, changed(scale_set(later=True), "version", "0.15.0")) == []
-    assert told(cluster, release("redis", {"anything": 1})) == []
+    assert problems_of(cluster, changed(scale_set(later=True), "version", "0.15.0")) == []
+    assert problems_of(cluster, release("redis", {"anything": 1})) == []
 
 
 def test_a_release_without_a_name_gets_one_and_keeps_it(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set, told
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, problems_of, release, scale_set
 
 CONSIDER = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
@@ -49,18 +49,18 @@ def test_a_scale_set_without_a_controller_is_refused_by_its_chart(ready: Cluster
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("githubConfigUrl", ".Values.githubConfigUrl is required"),
         ("githubConfigSecret", "Values.githubConfigSecret is required for setting auth with GitHub server."),
     ],
 )
 def test_what_a_release_is_not_given_fails_its_chart_and_no_check_before_it(
-    ready: Cluster, name: str, said: str
+    ready: Cluster, name: str, expected: str
 ) -> None:
     lacking = changed(scale_set(controllerServiceAccount={"name": "a", "namespace": "b"}), f"values/{name}", ...)
-    assert told(ready, lacking) == []
-    assert refused(ready, lacking) == said
+    assert problems_of(ready, lacking) == []
+    assert refused(ready, lacking) == expected
 
 
 def test_a_scale_set_finds_the_one_controller_that_watches_its_namespace(ready: Cluster) -> None:
@@ -93,7 +93,7 @@ def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_th
     )
     ready.up(RELEASE, "gpu-t4", changed(scale_set(), "version", "0.14.1"))
     unchecked = "the sandbox does not check the values of gha-runner-scale-set 0.14.1; it knows version 0.14.2"
-    assert ("info", unchecked) in ready.said
+    assert ("info", unchecked) in ready.messages
 
 
 def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(ready: Cluster) -> None:
@@ -104,13 +104,13 @@ def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(r
     assert (
         "warning",
         "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version",
-    ) in ready.said
+    ) in ready.messages
 
 
 def test_a_github_secret_that_is_not_there_is_refused(ready: Cluster) -> None:
     controller(ready)
-    said = refused(ready, scale_set(githubConfigSecret="elsewhere"))
-    assert said.splitlines()[0] == 'secrets "elsewhere" not found'
+    message = refused(ready, scale_set(githubConfigSecret="elsewhere"))
+    assert message.splitlines()[0] == 'secrets "elsewhere" not found'
     secret = {"metadata": {"name": "elsewhere", "namespace": "ci"}, "stringData": {"github_token": "x"}}
     ready.up("kubernetes:core/v1:Secret", "elsewhere", secret)
     ready.up(RELEASE, "gpu-t4", scale_set(githubConfigSecret="elsewhere"))
@@ -120,7 +120,7 @@ def test_a_release_needs_its_namespace_unless_it_makes_it(cluster: Cluster) -> N
     first = refused(cluster, release("redis", {})).splitlines()[0]
     assert first == 'create: failed to create: namespaces "ci" not found'
     cluster.up(RELEASE, "redis", release("redis", {}, createNamespace=True))
-    assert cluster.said == [
+    assert cluster.messages == [
         (
             "info",
             "the sandbox does not know the chart redis, so it checks neither its values nor its objects",

@@ -36,13 +36,15 @@ CONTAINER, PLACE = f"{POD}/containers/0", f"{SPEC}.containers[0]"
 
 
 def test_objects_as_the_documentation_writes_them_are_taken(cluster: Cluster) -> None:
-    assert cluster.told(JOB, job()) == []
-    assert cluster.told(DEPLOYMENT, deployment(replicas=2)) == []
-    assert cluster.told("kubernetes:example.com/v1:Widget", {"metadata": {"name": "w"}, "spec": {"anything": 1}}) == []
+    assert cluster.problems(JOB, job()) == []
+    assert cluster.problems(DEPLOYMENT, deployment(replicas=2)) == []
+    assert (
+        cluster.problems("kubernetes:example.com/v1:Widget", {"metadata": {"name": "w"}, "spec": {"anything": 1}}) == []
+    )
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "expected"),
     [
         ("metadata/name", "My_Job", f'metadata.name: Invalid value: "My_Job": {SUBDOMAIN}'),
         ("metadata/labels/pool", "a b", f'metadata.labels: Invalid value: "a b": {LABEL}'),
@@ -87,12 +89,14 @@ def test_objects_as_the_documentation_writes_them_are_taken(cluster: Cluster) ->
         (f"{POD}/restartPolicy", ..., f'{SPEC}.restartPolicy: Required value: valid values: "OnFailure", "Never"'),
     ],
 )
-def test_a_job_is_refused_in_the_words_of_the_api_server(cluster: Cluster, path: str, value: Any, said: str) -> None:
-    assert cluster.told(JOB, changed(job(), path, value)) == [said]
+def test_a_job_is_refused_in_the_words_of_the_api_server(
+    cluster: Cluster, path: str, value: Any, expected: str
+) -> None:
+    assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("toleration", "said"),
+    ("toleration", "expected"),
     [
         ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"}, []),
         (
@@ -129,14 +133,14 @@ def test_a_job_is_refused_in_the_words_of_the_api_server(cluster: Cluster, path:
     ],
 )
 def test_a_toleration_has_a_known_operator_and_effect(
-    cluster: Cluster, toleration: dict[str, Any], said: list[str]
+    cluster: Cluster, toleration: dict[str, Any], expected: list[str]
 ) -> None:
-    told = cluster.told(JOB, changed(job(), f"{POD}/tolerations", [toleration]))
-    assert told == [f"{SPEC}.tolerations[0].{one}" for one in said]
+    problems = cluster.problems(JOB, changed(job(), f"{POD}/tolerations", [toleration]))
+    assert problems == [f"{SPEC}.tolerations[0].{one}" for one in expected]
 
 
 @pytest.mark.parametrize(
-    ("resources", "said"),
+    ("resources", "expected"),
     [
         ({"limits": {GPU: 1}, "requests": {GPU: "1"}}, []),
         ({"limits": {GPU: 2}, "requests": {GPU: 1}}, [
@@ -167,14 +171,14 @@ def test_a_toleration_has_a_known_operator_and_effect(
     ],
 )  # fmt: skip
 def test_gpus_are_whole_and_requested_as_they_are_limited(
-    cluster: Cluster, resources: dict[str, Any], said: list[str]
+    cluster: Cluster, resources: dict[str, Any], expected: list[str]
 ) -> None:
-    told = cluster.told(JOB, changed(job(), f"{CONTAINER}/resources", resources))
-    assert told == [f"{PLACE}.resources.{one}" for one in said]
+    problems = cluster.problems(JOB, changed(job(), f"{CONTAINER}/resources", resources))
+    assert problems == [f"{PLACE}.resources.{one}" for one in expected]
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "expected"),
     [
         ({"key": "gpu", "operator": "In", "values": ["t4"]}, []),
         ({"key": "gpu", "operator": "In"}, [
@@ -192,7 +196,7 @@ def test_gpus_are_whole_and_requested_as_they_are_limited(
     ],
 )  # fmt: skip
 def test_the_affinity_to_nodes_has_known_operators(
-    cluster: Cluster, expression: dict[str, Any], said: list[str]
+    cluster: Cluster, expression: dict[str, Any], expected: list[str]
 ) -> None:
     wanted = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": wanted}}
@@ -200,29 +204,29 @@ def test_the_affinity_to_nodes_has_known_operators(
         f"{SPEC}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
         ".matchExpressions[0]"
     )
-    told = cluster.told(JOB, changed(job(), f"{POD}/affinity", affinity))
-    assert told == [f"{path}.{one}" for one in said]
+    problems = cluster.problems(JOB, changed(job(), f"{POD}/affinity", affinity))
+    assert problems == [f"{path}.{one}" for one in expected]
 
 
 def test_a_selector_that_does_not_select_its_own_pods_is_refused(cluster: Cluster) -> None:
     other = changed(deployment(), "spec/template/metadata/labels", {"app": "other"})
-    assert cluster.told(DEPLOYMENT, other) == [
+    assert cluster.problems(DEPLOYMENT, other) == [
         'spec.template.metadata.labels: Invalid value: {"app":"other"}: `selector` does not match template `labels`'
     ]
     unlabelled = changed(deployment(), "spec/template/metadata", ...)
-    assert cluster.told(DEPLOYMENT, unlabelled) == [
+    assert cluster.problems(DEPLOYMENT, unlabelled) == [
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"
     ]
     empty = changed(deployment(), "spec/selector", {"matchLabels": {}})
-    assert cluster.told("kubernetes:apps/v1:DaemonSet", empty) == [
+    assert cluster.problems("kubernetes:apps/v1:DaemonSet", empty) == [
         "spec.selector: Invalid value: {}: empty selector is invalid for daemonset"
     ]
-    assert cluster.told(DEPLOYMENT, changed(deployment(), "spec/selector", {"matchLabels": {"app": UNKNOWN}})) == []
+    assert cluster.problems(DEPLOYMENT, changed(deployment(), "spec/selector", {"matchLabels": {"app": UNKNOWN}})) == []
 
 
-def test_several_mistakes_are_told_at_once(cluster: Cluster) -> None:
+def test_several_mistakes_are_reported_at_once(cluster: Cluster) -> None:
     wrong = changed(changed(job(), "spec/parallelism", -1), f"{CONTAINER}/image", "")
-    assert cluster.told(JOB, wrong) == [
+    assert cluster.problems(JOB, wrong) == [
         "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
         f"{PLACE}.image: Required value",
     ]
@@ -230,4 +234,4 @@ def test_several_mistakes_are_told_at_once(cluster: Cluster) -> None:
 
 def test_what_a_preview_does_not_know_is_no_mistake(cluster: Cluster) -> None:
     for path in ("metadata", "spec", "spec/template", POD, f"{POD}/containers", CONTAINER, f"{CONTAINER}/resources"):
-        assert cluster.told(JOB, changed(job(), path, UNKNOWN)) == []
+        assert cluster.problems(JOB, changed(job(), path, UNKNOWN)) == []

@@ -18,7 +18,7 @@ META = {"name": "it", "namespace": "default"}
 
 
 @pytest.mark.parametrize(
-    ("peer", "said"),
+    ("peer", "expected"),
     [
         ({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}, []),
         ({}, ["spec.egress[0].to[0]: Required value: must specify a peer"]),
@@ -38,16 +38,16 @@ META = {"name": "it", "namespace": "default"}
         ]),
     ],
 )  # fmt: skip
-def test_the_peer_of_a_policy_is_one_kind_of_peer(cluster: Cluster, peer: dict[str, Any], said: list[str]) -> None:
+def test_the_peer_of_a_policy_is_one_kind_of_peer(cluster: Cluster, peer: dict[str, Any], expected: list[str]) -> None:
     spec = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": [peer]}]}
-    assert cluster.told(POLICY, {"metadata": META, "spec": spec}) == said
+    assert cluster.problems(POLICY, {"metadata": META, "spec": spec}) == expected
 
 
 def test_ports_and_directions_of_a_policy_are_known(cluster: Cluster) -> None:
     ports = [{"protocol": "tcp", "port": 443}, {"port": 70000}, {"port": 90, "endPort": 80}, {"endPort": 80}]
     spec = {"podSelector": {}, "policyTypes": ["egress"], "egress": [{"ports": ports}]}
     at = "spec.egress[0].ports"
-    assert cluster.told(POLICY, {"metadata": META, "spec": spec}) == [
+    assert cluster.problems(POLICY, {"metadata": META, "spec": spec}) == [
         f'{at}[0].protocol: Unsupported value: "tcp": supported values: "TCP", "UDP", "SCTP"',
         f"{at}[1].port: Invalid value: 70000: must be between 1 and 65535, inclusive",
         f"{at}[2].endPort: Invalid value: 90: must be greater than or equal to `port`",
@@ -59,7 +59,7 @@ def test_ports_and_directions_of_a_policy_are_known(cluster: Cluster) -> None:
 def test_a_quota_counts_what_the_quota_system_knows(cluster: Cluster) -> None:
     hard = {"requests.nvidia.com/gpu": 4, "limits.cpu": "8", "pods": "1.5", "gpus": 2, "count/jobs.batch": 3}
     # The API server goes through a map in any order.
-    assert sorted(cluster.told(QUOTA, {"metadata": META, "spec": {"hard": hard}})) == [
+    assert sorted(cluster.problems(QUOTA, {"metadata": META, "spec": {"hard": hard}})) == [
         'spec.hard[gpus]: Invalid value: "gpus": must be a standard resource for quota',
         'spec.hard[gpus]: Invalid value: "gpus": must be a standard resource type or fully qualified',
         'spec.hard[pods]: Invalid value: "1500m": must be an integer',
@@ -68,12 +68,12 @@ def test_a_quota_counts_what_the_quota_system_knows(cluster: Cluster) -> None:
 
 def test_data_has_a_size_and_keys_of_a_form(cluster: Cluster) -> None:
     mebibyte = base64.b64encode(b"x" * 1024 * 1024).decode()
-    assert cluster.told(CONFIG_MAP, {"metadata": META, "binaryData": {"check.pyz": mebibyte}}) == []
-    assert cluster.told(CONFIG_MAP, {"metadata": META, "data": {"a": "b"}, "binaryData": {"check.pyz": mebibyte}}) == [
-        ": Too long: may not be more than 1048576 bytes"
-    ]
+    assert cluster.problems(CONFIG_MAP, {"metadata": META, "binaryData": {"check.pyz": mebibyte}}) == []
+    assert cluster.problems(
+        CONFIG_MAP, {"metadata": META, "data": {"a": "b"}, "binaryData": {"check.pyz": mebibyte}}
+    ) == [": Too long: may not be more than 1048576 bytes"]
     twice = {"metadata": META, "data": {"a/b": "", "x": ""}, "binaryData": {"x": ""}}
-    assert sorted(cluster.told(CONFIG_MAP, twice)) == [
+    assert sorted(cluster.problems(CONFIG_MAP, twice)) == [
         (
             "data[a/b]: Invalid value: \"a/b\": a valid config key must consist of alphanumeric characters, '-', '_' "
             "or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -81,11 +81,11 @@ def test_data_has_a_size_and_keys_of_a_form(cluster: Cluster) -> None:
         'data[x]: Invalid value: "x": duplicate of key present in binaryData',
     ]
     # The message for invalid base64 does not contain the value.
-    assert cluster.told(SECRET, {"metadata": META, "data": {"token": "hush!"}}) == [
+    assert cluster.problems(SECRET, {"metadata": META, "data": {"token": "hush!"}}) == [
         "data.token: error decoding from json: illegal base64 data at input byte 4"
     ]
     for wrong, at in (("aGV5aGk", 4), ("aGV5aG=k", 6)):
-        assert cluster.told(CONFIG_MAP, {"metadata": META, "binaryData": {"a": wrong}}) == [
+        assert cluster.problems(CONFIG_MAP, {"metadata": META, "binaryData": {"a": wrong}}) == [
             f"binaryData.a: error decoding from json: illegal base64 data at input byte {at}"
         ]
 
@@ -93,8 +93,8 @@ def test_data_has_a_size_and_keys_of_a_form(cluster: Cluster) -> None:
 def test_a_cluster_role_binding_binds_a_cluster_role_to_accounts_in_namespaces(cluster: Cluster) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
     subjects = [{"kind": "ServiceAccount", "name": "ci"}, {"kind": "Team", "name": "ci"}]
-    told = cluster.told(BINDING, {"metadata": {"name": "it"}, "roleRef": role, "subjects": subjects})
-    assert told == [
+    problems = cluster.problems(BINDING, {"metadata": {"name": "it"}, "roleRef": role, "subjects": subjects})
+    assert problems == [
         'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
         "subjects[0].namespace: Required value",
         'subjects[1].kind: Unsupported value: "Team": supported values: "ServiceAccount", "User", "Group"',
@@ -102,7 +102,7 @@ def test_a_cluster_role_binding_binds_a_cluster_role_to_accounts_in_namespaces(c
 
 
 @pytest.mark.parametrize(
-    ("token", "old", "new", "said"),
+    ("token", "old", "new", "expected"),
     [
         (JOB, job(), job(completionMode="Indexed", completions=1), [
             'Job.batch "smoke" is invalid: spec.completionMode: Invalid value: "Indexed": field is immutable'
@@ -123,6 +123,6 @@ def test_a_cluster_role_binding_binds_a_cluster_role_to_accounts_in_namespaces(c
     ],
 )  # fmt: skip
 def test_an_update_of_what_never_changes_is_refused(
-    cluster: Cluster, token: str, old: dict[str, Any], new: dict[str, Any], said: list[str]
+    cluster: Cluster, token: str, old: dict[str, Any], new: dict[str, Any], expected: list[str]
 ) -> None:
-    assert cluster.refused(token, old, new) == said
+    assert cluster.refused(token, old, new) == expected

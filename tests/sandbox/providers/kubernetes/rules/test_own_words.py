@@ -18,26 +18,26 @@ def claim(mode: str) -> dict[str, Any]:
     return {"metadata": {"name": "it", "namespace": "default"}, "spec": spec}
 
 
-def test_a_namespace_of_no_form_is_told_before_one_is_looked_for(cluster: Cluster) -> None:
+def test_a_malformed_namespace_is_reported_before_it_is_looked_up(cluster: Cluster) -> None:
     given = changed(job(), "metadata/namespace", "a.b")
-    assert cluster.told(JOB, given) == [f'metadata.namespace: Invalid value: "a.b": {DNS_LABEL}']
+    assert cluster.problems(JOB, given) == [f'metadata.namespace: Invalid value: "a.b": {DNS_LABEL}']
 
 
-def test_a_selector_of_a_jobs_own_is_told_without_the_uid_that_a_cluster_adds(cluster: Cluster) -> None:
+def test_the_selector_of_a_job_is_reported_without_the_uid_that_a_cluster_adds(cluster: Cluster) -> None:
     given = changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})
-    assert cluster.told(JOB, given) == [
+    assert cluster.problems(JOB, given) == [
         'spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: `selector` not auto-generated'
     ]
 
 
-def test_elements_that_are_no_objects_are_each_told_as_that(cluster: Cluster) -> None:
+def test_each_element_that_is_no_object_is_reported(cluster: Cluster) -> None:
     at = "spec.template.spec.containers"
-    assert cluster.told(JOB, changed(job(), "spec/template/spec/containers", ["a", "a"])) == [
+    assert cluster.problems(JOB, changed(job(), "spec/template/spec/containers", ["a", "a"])) == [
         f"{at}[0]: expected map, got &{{a}}",
         f"{at}[1]: expected map, got &{{a}}",
     ]
 
 
 def test_a_claim_that_changes_is_refused_without_a_diff_in_the_apis_own_names(cluster: Cluster) -> None:
-    said = cluster.refused(CLAIM_TYPE, claim("Block"), claim("Filesystem"))
-    assert said == [f"PersistentVolumeClaim {CLAIM_SAYS}, {MODE_SAYS}"]
+    message = cluster.refused(CLAIM_TYPE, claim("Block"), claim("Filesystem"))
+    assert message == [f"PersistentVolumeClaim {CLAIM_SAYS}, {MODE_SAYS}"]

@@ -13,7 +13,7 @@ UNSTRUCTURED = '&value.valueUnstructured{Value:[]interface {}{1, "a"}}'
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "expected"),
     [
         ("spec/paralelism", 2, "spec.paralelism: field not declared in schema"),
         ("spec/parallelism", "2", "spec.parallelism: expected numeric (int or float), got string"),
@@ -56,6 +56,6 @@ UNSTRUCTURED = '&value.valueUnstructured{Value:[]interface {}{1, "a"}}'
     ],
 )
 def test_what_the_schema_of_the_kind_does_not_have_is_refused(
-    cluster: Cluster, path: str, value: Any, said: str
+    cluster: Cluster, path: str, value: Any, expected: str
 ) -> None:
-    assert cluster.told(JOB, changed(job(), path, value)) == [said]
+    assert cluster.problems(JOB, changed(job(), path, value)) == [expected]

@@ -49,8 +49,8 @@ def wanting(*expressions: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any], fits: bool) -> None:
-    said = misfit_of({"tolerations": [toleration]}, NODE, {})
-    assert said == (None if fits else Misfit(("node(s) had untolerated taint(s)",)))
+    message = misfit_of({"tolerations": [toleration]}, NODE, {})
+    assert message == (None if fits else Misfit(("node(s) had untolerated taint(s)",)))
 
 
 def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
@@ -118,7 +118,7 @@ def test_a_daemon_goes_wherever_it_is_wanted_and_tolerated_whatever_room_there_i
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "expected"),
     [
         ([], "no nodes available to schedule pods"),
         (
@@ -138,5 +138,5 @@ def test_a_daemon_goes_wherever_it_is_wanted_and_tolerated_whatever_room_there_i
         ),
     ],
 )
-def test_what_fits_nowhere_says_what_the_scheduler_says(found: list[Misfit], said: str) -> None:
-    assert unschedulable_message(found) == said
+def test_what_fits_nowhere_says_what_the_scheduler_says(found: list[Misfit], expected: str) -> None:
+    assert unschedulable_message(found) == expected

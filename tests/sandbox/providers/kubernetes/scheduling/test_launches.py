@@ -47,20 +47,20 @@ def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_o
     with pytest.raises(NotReady) as unready:
         check(empty)
     assert unready.value.reasons[1:] == ["[DeadlineExceeded] Job was active longer than specified deadline"]
-    told = [line for line in empty.said if line[0] == "info"]
-    assert told[:3] == [TRIGGERED, activity(NO_SPOT), CANNOT]
-    assert told[3][1].endswith("FailedScheduling: no nodes available to schedule pods")
-    assert len(told) == 5
+    infos = [line for line in empty.messages if line[0] == "info"]
+    assert infos[:3] == [TRIGGERED, activity(NO_SPOT), CANNOT]
+    assert infos[3][1].endswith("FailedScheduling: no nodes available to schedule pods")
+    assert len(infos) == 5
     assert [event.verb for event in empty.world.events()].count("fault stockout") == 1
     empty.world.clear_faults(number)
     check(empty, "again")
-    assert STARTED in empty.said
+    assert STARTED in empty.messages
 
 
 def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster) -> None:
     empty.world.add_fault(Fault("stockout"))
     check(empty)
-    lines = [line for line in empty.said if line[0] == "info"]
+    lines = [line for line in empty.messages if line[0] == "info"]
     assert lines[:5] == [TRIGGERED, activity(NO_SPOT), CANNOT, LATER, STARTED]
     assert empty.world.faults() == []
 
@@ -70,7 +70,7 @@ def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster)
     tag(empty, "label/nvidia.com/gpu.present", "true", target="eks-other-0c1d")
     empty.world.add_fault(Fault("stockout", on="t4", times=0))
     check(empty)
-    assert ("info", "the cluster autoscaler starts other-0 in the group other") in empty.said
+    assert ("info", "the cluster autoscaler starts other-0 in the group other") in empty.messages
 
 
 def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Cluster) -> None:
@@ -83,7 +83,7 @@ def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Clust
     cluster.world.add_fault(Fault("stockout", zone="us-east-1a"))
     cluster.world.delete(POD, cluster.world.find(POD)[0].id)
     check(cluster, "again")
-    assert activity(sold_out("g4dn.xlarge", "us-east-1a")) in cluster.said
+    assert activity(sold_out("g4dn.xlarge", "us-east-1a")) in cluster.messages
 
 
 def test_saying_where_a_pod_would_go_asks_for_no_machine(empty: Cluster) -> None:

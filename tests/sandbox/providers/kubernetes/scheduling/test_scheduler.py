@@ -62,7 +62,7 @@ def test_gpus_are_there_once_a_device_plugin_runs_on_the_node(cluster: Cluster) 
     assert place(cluster) == Placement(message=NO_GPU)
     plugin(cluster)
     assert place(cluster) == Placement("t4-0")
-    assert ("info", "plugin-nvidia-device-plugin runs on 1 of 1 nodes") in cluster.said
+    assert ("info", "plugin-nvidia-device-plugin runs on 1 of 1 nodes") in cluster.messages
 
 
 def test_no_gpu_is_there_while_the_device_plugin_is_not_ready_and_after_somebody_deletes_it(cluster: Cluster) -> None:
@@ -108,7 +108,7 @@ def test_bottlerocket_brings_its_device_plugin(cluster: Cluster) -> None:
     assert place(cluster) == Placement("t4-0")
 
 
-def test_what_a_pod_does_not_tolerate_or_want_is_said_as_the_scheduler_says_it(cluster: Cluster) -> None:
+def test_an_unschedulable_pod_has_the_message_of_the_real_scheduler(cluster: Cluster) -> None:
     group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     assert place(cluster, tolerations=[]) == Placement(message=UNTOLERATED)
     assert place(cluster, nodeSelector={"gpu": "l4"}) == Placement(
@@ -192,12 +192,12 @@ def test_a_group_with_a_node_grows_up_to_its_most(cluster: Cluster) -> None:
     assert [row.inputs["spec"].get("nodeName") for row in pods] == ["t4-0", "t4-1", None]
     waiting = pods[2].outputs["status"]
     assert (waiting["phase"], waiting["conditions"][0]["reason"]) == ("Pending", "Unschedulable")
-    said = (
+    expected = (
         f"0/2 nodes are available: 2 Insufficient {GPU}. no new claims to deallocate, preemption: 0/2 nodes are "
         "available: 2 No preemption victims found for incoming pod."
     )
-    assert waiting["conditions"][0]["message"] == said
-    assert cluster.said[-1] == ("warning", f"the runner {pods[2].name} stays Pending: {said}")
+    assert waiting["conditions"][0]["message"] == expected
+    assert cluster.messages[-1] == ("warning", f"the runner {pods[2].name} stays Pending: {expected}")
     cluster.lifecycle.delete(made)
     assert cluster.world.find(POD) == []
     assert cluster.world.find(RUNNER_SET) == []
@@ -208,7 +208,7 @@ def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster)
     plugin(cluster, tolerations=[])
     account = {"name": "a", "namespace": "b"}
     cluster.up(RELEASE, "gpu-t4", scale_set(template={"spec": SPEC}, controllerServiceAccount=account))
-    assert cluster.said[-1] == ("warning", f"a runner for a job would stay Pending: {NO_GPU}")
+    assert cluster.messages[-1] == ("warning", f"a runner for a job would stay Pending: {NO_GPU}")
     assert cluster.world.find(POD) == []
 
 
@@ -235,8 +235,10 @@ def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
     assert place(cluster) == Placement("t4-0")
 
 
-def test_a_quota_of_gpus_that_counts_nothing_is_told(cluster: Cluster) -> None:
+def test_a_quota_that_counts_no_gpu_is_reported(cluster: Cluster) -> None:
     meta = {"name": "gpus", "namespace": "default"}
     hard = {GPU: 1, f"requests.{GPU}": 1, "count/jobs.batch": 2}
     cluster.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
-    assert cluster.said == [("warning", f"spec.hard[{GPU}] has no effect; use requests.{GPU} to limit this resource")]
+    assert cluster.messages == [
+        ("warning", f"spec.hard[{GPU}] has no effect; use requests.{GPU} to limit this resource")
+    ]

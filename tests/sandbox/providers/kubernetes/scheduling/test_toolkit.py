@@ -99,22 +99,22 @@ def nodes(cluster: Cluster, given: str | None) -> None:
 def test_a_smoke_job_passes_where_the_nodes_are_closed(proven: Cluster) -> None:
     nodes(proven, user_data("al2023"))
     proven.up(JOB, "smoke", smoke_job())
-    assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in proven.said
+    assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in proven.messages
 
 
 def test_a_smoke_job_fails_where_nodes_give_gpus_to_whoever_says_so(proven: Cluster) -> None:
     nodes(proven, None)
     with pytest.raises(NotReady) as caught:
         proven.up(JOB, "smoke", smoke_job())
-    told = "\n".join(caught.value.reasons)
-    assert "[Error] l4: a container that requested no GPU has 4: nvidia0, nvidia1, nvidia2, nvidia3\nhint: " in told
+    reasons = "\n".join(caught.value.reasons)
+    assert "[Error] l4: a container that requested no GPU has 4: nvidia0, nvidia1, nvidia2, nvidia3\nhint: " in reasons
 
 
 def test_a_smoke_job_passes_where_network_policies_close_the_namespace_after_a_moment(proven: Cluster) -> None:
     nodes(proven, user_data("al2023"))
     policies(proven, network_rules.closed())
     proven.up(JOB, "smoke", smoke_job(closedToCluster=True))
-    assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in proven.said
+    assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in proven.messages
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def names(cluster: Cluster, token: str) -> list[str]:
 
 
 def warnings(cluster: Cluster) -> list[str]:
-    return [text for severity, text in cluster.said if severity == "warning"]
+    return [text for severity, text in cluster.messages if severity == "warning"]
 
 
 def test_helm_brings_definitions_with_the_first_version_of_a_release_and_leaves_them_as_they_are(
@@ -58,7 +58,7 @@ def test_a_patch_takes_over_the_definition_that_helm_brought(ready: Cluster) -> 
     assert warnings(ready) == [OLD.format(name) for name in (NAMES[0], *NAMES[2:])]
 
 
-def test_a_controller_without_definitions_is_refused_and_told_what_is_missing(ready: Cluster) -> None:
+def test_a_controller_without_definitions_is_refused_with_what_is_missing(ready: Cluster) -> None:
     for name in NAMES[:3]:
         patch(ready, name)
     with pytest.raises(Refused) as caught:

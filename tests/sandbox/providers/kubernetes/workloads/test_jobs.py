@@ -72,7 +72,7 @@ def test_a_job_runs_its_program_on_the_node_it_was_given(ready: Cluster) -> None
     terminated = {"exitCode": 0, "reason": "Completed", "message": "pass"}
     assert pod.outputs["status"]["containerStatuses"] == [{"name": "smoke", "state": {"terminated": terminated}}]
     assert pod.name.startswith("smoke-")
-    assert ready.said == [
+    assert ready.messages == [
         ("status", 'Waiting for Job "smoke" to succeed (Active: 1 | Succeeded: 0 | Failed: 0)'),
         ("status", "on own index None"),
         ("status", 'Waiting for Job "smoke" to succeed (Active: 0 | Succeeded: 1 | Failed: 0)'),
@@ -90,7 +90,7 @@ def test_what_a_program_wrote_last_is_the_reason_of_the_failure(ready: Cluster) 
     assert ready.world.find(JOB)[0].outputs["status"]["failed"] == 1
 
 
-def test_what_an_init_container_wrote_last_is_kept_and_not_told(ready: Cluster) -> None:
+def test_the_last_output_of_an_init_container_is_kept_and_not_reported(ready: Cluster) -> None:
     """Pulumi reads containerStatuses alone (pulumi/pulumi-kubernetes@9497796:provider/pkg/await/checker/pod)."""
     given = check_job()
     pod = given["spec"]["template"]["spec"]
@@ -109,7 +109,7 @@ def test_a_termination_message_is_cut_at_4096_bytes(ready: Cluster) -> None:
     assert reasons[1] == f"[Pod {name(ready)}]: [Error] {'x' * 4096}"
 
 
-def test_without_a_termination_message_only_the_exit_code_or_the_log_is_told(ready: Cluster) -> None:
+def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported(ready: Cluster) -> None:
     silent = changed(
         check_job({"CODE": "3"}), "spec/template/spec/containers/0/command", ["python3", "/opt/check/check.pyz"]
     )
@@ -148,7 +148,7 @@ def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Clus
 def test_an_indexed_job_runs_once_for_each_index(ready: Cluster) -> None:
     run(ready, check_job(completionMode="Indexed", completions=3, parallelism=2))
     assert sorted(row.name.split("-")[1] for row in ready.world.find(POD)) == ["0", "1", "2"]
-    assert {text for _, text in ready.said if text.startswith("on ")} == {f"on own index {one}" for one in range(3)}
+    assert {text for _, text in ready.messages if text.startswith("on ")} == {f"on own index {one}" for one in range(3)}
     status = ready.world.find(JOB)[0].outputs["status"]
     assert status["succeeded"] == 3
 
@@ -176,43 +176,43 @@ def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulum
     given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
     assert unready(ready, given) == [TIMED_OUT]
     assert pods(ready) == ["Pending"]
-    said = (
+    expected = (
         "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
-    assert ready.said[1:] == [
-        ("info", f"{name(ready)}: FailedScheduling: {said}"),
+    assert ready.messages[1:] == [
+        ("info", f"{name(ready)}: FailedScheduling: {expected}"),
         ("info", HINT),
         ("status", 'Waiting for Job "smoke" to succeed (Active: 1 | Succeeded: 0 | Failed: 0)'),
     ]
 
 
 @pytest.mark.parametrize(
-    ("deadline", "timeout", "said"),
+    ("deadline", "timeout", "expected"),
     [(600, 0.0, [FAILED, DEADLINE]), (601, 0.0, [TIMED_OUT]), (900, 1800.0, [FAILED, DEADLINE])],
 )
 def test_a_pending_job_meets_its_deadline_or_the_patience_of_the_provider(
-    ready: Cluster, deadline: int, timeout: float, said: list[str]
+    ready: Cluster, deadline: int, timeout: float, expected: list[str]
 ) -> None:
     given = changed(job(activeDeadlineSeconds=deadline), "spec/template/spec/nodeSelector", {"gpu": "l4"})
     with pytest.raises(NotReady) as caught:
         run(ready, given, timeout=timeout)
-    assert caught.value.reasons == said
+    assert caught.value.reasons == expected
 
 
 def test_a_timeout_may_be_an_annotation(ready: Cluster) -> None:
     given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
     assert unready(ready, changed(given, "metadata/annotations", {"pulumi.com/timeoutSeconds": "1800"})) == [TIMED_OUT]
-    assert ("info", HINT.replace("600", "1800")) in ready.said
+    assert ("info", HINT.replace("600", "1800")) in ready.messages
 
 
 def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster) -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
     reasons = unready(ready, check_job({"CODE": "3"}, podFailurePolicy={"rules": [rule]}))
     assert reasons == [TIMED_OUT, f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong"]
-    said = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
-    assert ready.said[-2:] == [
-        ("info", f"PodFailurePolicy: {said}"),
+    expected = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
+    assert ready.messages[-2:] == [
+        ("info", f"PodFailurePolicy: {expected}"),
         ("info", "the provider does not recognize PodFailurePolicy and waits 600 s; the sandbox does not wait"),
     ]
 
@@ -268,7 +268,7 @@ def test_a_private_image_is_not_pulled_without_a_login_for_its_registry(
         "failed to authorize: failed to fetch anonymous token: unexpected status from GET request to "
         "https://ghcr.io/token: 401 Unauthorized"
     )
-    missing = [text for _, text in ready.said if "FailedToRetrieveImagePullSecret" in text]
+    missing = [text for _, text in ready.messages if "FailedToRetrieveImagePullSecret" in text]
     assert len(missing) == (login is None)
 
 
@@ -310,9 +310,9 @@ def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
     ready.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
     assert unready(ready, job()) == [TIMED_OUT]
     assert pods(ready) == []
-    (said,) = [text for _, text in ready.said if "FailedCreate" in text]
-    assert said.startswith('smoke: FailedCreate: Error creating: pods "smoke-')
-    assert said.endswith(
+    (message,) = [text for _, text in ready.messages if "FailedCreate" in text]
+    assert message.startswith('smoke: FailedCreate: Error creating: pods "smoke-')
+    assert message.endswith(
         f'" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=1, used: requests.{GPU}=0, limited: '
         f"requests.{GPU}=0"
     )
@@ -324,13 +324,13 @@ def test_a_quota_of_limits_wants_them_named(ready: Cluster) -> None:
         "kubernetes:core/v1:ResourceQuota", "memory", {"metadata": meta, "spec": {"hard": {"limits.memory": "4Gi"}}}
     )
     assert unready(ready, job()) == [TIMED_OUT]
-    (said,) = [text for _, text in ready.said if "FailedCreate" in text]
-    assert said.endswith('" is forbidden: failed quota: memory: must specify limits.memory for: smoke')
+    (message,) = [text for _, text in ready.messages if "FailedCreate" in text]
+    assert message.endswith('" is forbidden: failed quota: memory: must specify limits.memory for: smoke')
 
 
 def test_a_container_of_an_image_alone_succeeds_and_says_that_it_was_not_run(ready: Cluster) -> None:
     run(ready, job())
-    assert ready.said[1] == (
+    assert ready.messages[1] == (
         "info",
         "the sandbox assumes that the container smoke succeeds: it runs only programs in a zip of a ConfigMap",
     )
@@ -373,7 +373,7 @@ def test_a_job_that_is_not_ready_is_replaced_where_its_annotation_says_so(
 
 def test_a_job_nobody_awaits_fails_nothing(ready: Cluster) -> None:
     run(ready, changed(check_job({"CODE": "1"}), "metadata/annotations", {"pulumi.com/skipAwait": "true"}))
-    assert ("info", BACKOFF) in ready.said
+    assert ("info", BACKOFF) in ready.messages
 
 
 def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) -> None:

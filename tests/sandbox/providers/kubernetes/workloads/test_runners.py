@@ -60,8 +60,8 @@ def test_a_controller_of_another_minor_lets_a_running_job_end(busy: tuple[Cluste
     status(cluster, working, jobId="17")
     cluster.change(arc, changed(arc.inputs, "version", "0.15.0"))
     assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
-    said = "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version; "
-    assert cluster.said[-1] == ("warning", f"{said}the set waits for 1 of its runners, which have jobs")
+    start = "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version; "
+    assert cluster.messages[-1] == ("warning", f"{start}the set waits for 1 of its runners, which have jobs")
 
 
 def test_a_release_is_gone_once_its_jobs_have_ended(busy: tuple[Cluster, Resource, Resource]) -> None:

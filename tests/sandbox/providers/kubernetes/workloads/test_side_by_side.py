@@ -71,14 +71,14 @@ def pair(names: str = "*-0.peers,*-1.peers", **environment: str) -> dict[str, An
     return given
 
 
-def said(cluster: Cluster) -> list[str]:
-    return sorted(text for _, text in cluster.said if " saw " in text)
+def gpu_lines(cluster: Cluster) -> list[str]:
+    return sorted(text for _, text in cluster.messages if " saw " in text)
 
 
 def test_pods_that_run_at_once_find_each_other_and_are_on_nodes_of_their_own(ready: Cluster) -> None:
     named(ready)
     ready.up(JOB, "smoke", pair("*-0.peers,*-1.peers,*-0.peers.default.svc.cluster.local.,*-1.peers.default"))
-    assert said(ready) == ["0 saw 4 of 4 at 2", "1 saw 4 of 4 at 2"]
+    assert gpu_lines(ready) == ["0 saw 4 of 4 at 2", "1 saw 4 of 4 at 2"]
     pods = ready.world.find(POD)
     assert sorted(str(row.inputs["spec"]["nodeName"]) for row in pods) == sorted(TWO)
     assert sorted(str(row.inputs["spec"]["hostname"]) for row in pods) == ["smoke-0", "smoke-1"]
@@ -91,7 +91,7 @@ def test_a_service_that_is_not_headless_or_selects_others_names_nobody(
     named(ready, cluster_ip, **selector)
     with pytest.raises(NotReady):
         ready.up(JOB, "smoke", pair(SEC="0.5", STAY="0"))
-    assert said(ready)[0].endswith("saw 0 of 2 at 0")
+    assert gpu_lines(ready)[0].endswith("saw 0 of 2 at 0")
 
 
 def test_a_pod_that_has_no_node_has_no_name_and_the_scheduler_says_why(ready: Cluster) -> None:
@@ -100,8 +100,8 @@ def test_a_pod_that_has_no_node_has_no_name_and_the_scheduler_says_why(ready: Cl
     with pytest.raises(NotReady) as caught:
         ready.up(JOB, "smoke", pair(SEC="1", STAY="0"))
     assert caught.value.reasons[-1] == "[BackoffLimitExceeded] Job has reached the specified backoff limit"
-    assert said(ready) == ["0 saw 1 of 2 at 1"]
-    [event] = [text for _, text in ready.said if "FailedScheduling" in text]
+    assert gpu_lines(ready) == ["0 saw 1 of 2 at 1"]
+    [event] = [text for _, text in ready.messages if "FailedScheduling" in text]
     assert event.startswith("smoke-1-")
     assert event.endswith(
         f"0/1 nodes are available: 1 {OWN}. no new claims to deallocate, preemption: 0/1 nodes are available: "
@@ -163,7 +163,7 @@ def test_pods_keep_each_other_off_by_labels_and_namespace(
 def test_a_hostname_or_a_subdomain_that_is_no_label_is_refused(ready: Cluster) -> None:
     given = pair()
     given["spec"]["template"]["spec"] |= {"hostname": "a.b", "subdomain": "Peers"}
-    assert [text.partition(":")[0] for text in ready.told(JOB, given)] == [
+    assert [text.partition(":")[0] for text in ready.problems(JOB, given)] == [
         "spec.template.spec.hostname",
         "spec.template.spec.subdomain",
     ]
