@@ -56,7 +56,9 @@ def check(
         problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
-    problems += requirements.missing_registration(choices, site, github, unread) if complete else []
+    if complete:
+        has_manager = values[MANAGER] is not None
+        problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
     problems = requirements.add_incompatible(problems, choices, site, github)

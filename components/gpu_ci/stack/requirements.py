@@ -58,17 +58,30 @@ _RUNNER_APP = (
     "a GitHub App with the permission Self-hosted runners: read and write, and no other: id, installationId and "
     "privateKey"
 )
+_MANAGER_APP = "the GitHub App of the runner manager, which registers the runners of machines, too"
+_MANAGER_EXAMPLE = (
+    "such as managerApp: {id: 3456789, installationId: 9876543, privateKey: "
+    "projects/acme-ci/secrets/github-manager-app-key}"
+)
+WHICH_APP = (
+    f"give {SITE}.github.managerApp, and the runner manager starts a machine for each job "
+    f"(docs/guides/runner-manager-setup.md); or give {SITE}.github.runnerApp if your own tool starts the machines "
+    "(docs/guides/compute-engine.md)"
+)
 _SECOND_APP = (
     "move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give app a new "
     "one (docs/guides/github.md, One App becomes two)"
 )
 
 
-def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
+def missing_registration(
+    choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str], *, manager: bool = False
+) -> list[Problem]:
     """Report missing keys that pools need to register their runners. Keys that could not be read are skipped.
 
-    Runners on clusters always register. Machines register themselves if the stack file has a runner group and no App
-    for the manager. They must not use `app`, the App that administers the organization, so they need `runnerApp`.
+    Runners on clusters always register, as `runnerApp`. Machines register if the stack file has a runner group. They
+    must not use `app`, the App that administers the organization, so they need `managerApp` or `runnerApp`. With
+    `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing `managerApp`.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
@@ -76,8 +89,12 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
     )
     on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
-    machines_register = app and group and not manager_app
+    machines_register = app and group and not manager_app and not manager
     machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and machines_register]
+    not_for_machines = "the key of app, which may change runner groups, secrets and rules, is not for machines"
+    if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
+        text = f"is missing, and the runners of {', '.join(machines)} need it: {not_for_machines}"
+        return [Problem(f"{SITE}.github.managerApp", text, "nothing", _MANAGER_APP, WHICH_APP)]
     shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
@@ -101,7 +118,7 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         if pools and not value and not is_reported and not path.startswith(tuple(unread)):
             text = f"is missing, and the runners of {', '.join(pools)} need it"
             if path.endswith(".runnerApp") and app:
-                text += ": the key of app, which may change runner groups, secrets and rules, is not for machines"
+                text += f": {not_for_machines}"
             problems.append(Problem(path, text, "nothing", expected, hint))
     return problems
 
@@ -114,13 +131,12 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     owner = site.get("github") if isinstance(site, Mapping) else None
     given = owner if isinstance(owner, Mapping) else {}
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    app = "{id: 3456789, installationId: 9876543, privateKey: projects/acme-ci/secrets/github-manager-app-key}"
     machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING]
     needed = {
         f"{SITE}.github.managerApp": (
             given.get("managerApp"),
-            "the GitHub App of the runner manager, which registers the runners of machines, too",
-            f"such as managerApp: {app}",
+            _MANAGER_APP,
+            _MANAGER_EXAMPLE,
         ),
         f"{GITHUB}.runnerGroup": (
             group,

@@ -81,7 +81,8 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
         ("{github: {owner: acme, plan: team, runnerApp: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
         ("{github: {owner: acme}}", "{}", ["gpu-ci:pools.l4.runner: has no effect"]),
         ("{github: {owner: acme, runnerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
-        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.runnerApp: is missing"]),
+        ("{github: {owner: acme, managerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
+        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.managerApp: is missing"]),
     ],
 )
 def test_a_runner_is_doubted_only_where_the_file_registers_none(

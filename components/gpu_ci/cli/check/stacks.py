@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -24,14 +24,12 @@ from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem. Exits with 1 if a file has one."""
-    ask_each(
-        names,
-        lambda file: (file, problems(file), warnings(file)),
-        show,
-        document,
-        as_json,
-        lambda result: bool(result[1]),
-    )
+
+    def answer(file: StackFile) -> tuple[StackFile, list[Problem], list[str]]:
+        found = problems(file)
+        return file, found, warnings(file, found)
+
+    ask_each(names, answer, show, document, as_json, lambda result: bool(result[1]))
 
 
 def problems(file: StackFile) -> list[Problem]:
@@ -53,15 +51,15 @@ def problems(file: StackFile) -> list[Problem]:
     return wrong
 
 
-def warnings(file: StackFile) -> list[str]:
-    """Return the notes on a file: findings that do not prevent a deployment."""
+def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
+    """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    # The runner manager's App registers runners, too.
-    either = {RUNNER_APP: (RUNNER_APP, MANAGER_APP), GROUP: (GROUP,), MANAGER_APP: (MANAGER_APP,)}
-    given = [key for key, keys in either.items() if any(_at(file, each) is not None for each in keys)]
+    reported = {problem.path for problem in wrong}
+    keys = (MANAGER_APP, RUNNER_APP, GROUP)
+    given = [key for key in keys if key in reported or _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,
