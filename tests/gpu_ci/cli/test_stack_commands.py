@@ -73,6 +73,8 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
         assert "hunter2" not in answer.out + answer.err
     [found] = answer.json
     assert [problem["path"] for problem in found["problems"]] == ["github:token"]
+    assert found["unchecked"] == ["aws:secretKey"], "not the key with a problem"
+    assert ask("check", name).out.splitlines()[-1] == "Pulumi.dev.yaml: not checked here: aws:secretKey"
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,17 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
             print_text(line, indent=2)
     for text in doubtful:
         click.echo(f"{file.name}: note: {text}")
-    if file.unchecked:
-        click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
+    if unchecked := _unchecked(file, wrong):
+        click.echo(f"{file.name}: not checked here: {', '.join(unchecked)}")
+
+
+def _unchecked(file: StackFile, wrong: list[Problem]) -> list[str]:
+    """Return the keys that this command does not check, except those with a problem, such as a secret in plain text."""
+    return [
+        key
+        for key in file.unchecked
+        if not any(each.path == key or each.path.startswith((f"{key}.", f"{key}[")) for each in wrong)
+    ]
 
 
 def _ladders(file: StackFile) -> list[str]:
@@ -139,5 +148,5 @@ def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict
         "pools": [name for name, _ in file.pools],
         "problems": [_problem(file, each) for each in wrong],
         "notes": doubtful,
-        "unchecked": file.unchecked,
+        "unchecked": _unchecked(file, wrong),
     }
