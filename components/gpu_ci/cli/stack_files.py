@@ -16,7 +16,7 @@ import yaml
 from gpu_ci.cli import yaml_errors
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import clusters, pools, quotas, requirements
+from gpu_ci.stack import checks, clusters, pools, quotas, requirements
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
@@ -72,6 +72,9 @@ class StackFile:
         """The pools of a known kind, and every problem of the pools."""
         if unread := [each for each in self.secret_keys if each.path in _POOL_KEYS]:
             return [], unread
+        misspelt = checks.misspelt_keys(self.config)
+        if wrong := [each for each in checks.unknown_keys(self.config) if misspelt.get(each.path) == pools.POOLS]:
+            return [], wrong
         site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)

@@ -58,7 +58,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a site that is empty text": (config(**{"gpu-ci:site": ""}), ["gpu-ci:site.subnetworks.us-central1"]),
     "no project": (
         {key: value for key, value in config().items() if key != "gcp:project"} | {"gcp:proyect": "acme"},
-        ["gcp:project"],
+        ["gcp:proyect"],
     ),
     "a key that the program does not read": (config(**{"gpu-ci:sight": {}}), ["gpu-ci:sight"]),
     "labels outside the site": (config(**{"gpu-ci:labels": {"team": "a"}}), ["gpu-ci:labels"]),

@@ -186,6 +186,25 @@ def test_a_misspelt_key_is_one_problem_and_not_a_missing_key_too(ask: Ask, stack
     ]
 
 
+@of_stacks
+def test_misspelt_pools_are_named_by_each_command(ask: Ask, stack: Stack, command: str) -> None:
+    answer = ask(command, stack(("gpu-ci:pools", "gpuci:pools"), ("gcp:project", "gcp:proyect")))
+    assert answer.code == 1
+    assert "gpuci:pools: unknown key\n  got: 'gpuci:pools'\n" in answer.out + answer.err
+    assert "  hint: did you mean gpu-ci:pools" in answer.out + answer.err
+    assert "is missing" not in answer.out + answer.err
+    if command == "check":
+        assert "Pulumi.dev.yaml:2: gcp:proyect: unknown key" in answer.out
+        assert "not checked here" not in answer.out
+
+
+@pytest.mark.parametrize("key", ["pools", "gpu-ci"])
+def test_a_key_without_its_namespace_is_told_so(ask: Ask, stack: Stack, key: str) -> None:
+    [found] = ask("check", stack(("gpu-ci:pools", key)), "--json").json
+    assert [(each["path"], each["line"]) for each in found["problems"]] == [(key, 3)]
+    assert found["problems"][0]["hint"].endswith(" gpu-ci:pools")
+
+
 def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:
     stack(name="Pulumi.a.yaml")
     stack(("max: 4", "max: 0"), name="Pulumi.b.yaml")

@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
+from gpu_ci.stack import checks
 
 from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
 
@@ -224,8 +225,46 @@ def test_a_slip_in_a_key_of_another_package_is_found_where_the_right_one_is_miss
     values = config({"l4": L4})
     values["gcp:proyect"] = values.pop("gcp:project")
     [problem] = refused(values).problems
-    assert (problem.path, problem.text, problem.got) == ("gcp:project", "is missing", "nothing")
-    assert problem.hint == "did you mean gcp:project where it says gcp:proyect"
+    assert (problem.path, problem.text, problem.expected) == ("gcp:proyect", "unknown key", "gcp:project")
+    assert problem.hint == "did you mean gcp:project"
+    values["gcp:project"] = values["gcp:proyect"]
+    assert load(values).project == "example-ci"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("gpuci:pools", "gpu-ci:pools"),
+        ("GPU_CI:Pools", "gpu-ci:pools"),
+        ("gpu-cl:pools", "gpu-ci:pools"),
+        ("acme-gpu:pools", "gpu-ci:pools"),
+        ("gpu-ci:config:pools", "gpu-ci:pools"),
+        ("gpu_ci:site", "gpu-ci:site"),
+        ("gpu-ci:sight", "gpu-ci:site"),
+        ("gpc:project", "gcp:project"),
+        ("gcp:projects", "gcp:project"),
+    ],
+)
+def test_a_misspelt_key_is_the_one_problem_and_not_a_missing_key_too(key: str, meant: str) -> None:
+    values = config()
+    values[key] = values.pop(meant)
+    [problem] = refused(values).problems
+    assert (problem.path, problem.text, problem.hint) == (key, "unknown key", f"did you mean {meant}")
+
+
+def test_keys_below_the_namespace_alone_are_told_to_have_it_each() -> None:
+    [problem] = refused({"gcp:project": "example-ci", "acme:gpu-ci": {"pools": {}}}).problems
+    assert (problem.path, problem.hint) == (
+        "acme:gpu-ci", "write each key below it with this namespace, such as gpu-ci:pools",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["acme:site", "acme-gpu-ci:site", "gcp:region", "gcp:zone", "gcp:quotaProject", "github:owner", "aws:project"],
+)
+def test_a_key_of_another_program_is_not_taken_for_a_misspelt_one(key: str) -> None:
+    assert checks.unknown_keys([key]) == []
 
 
 def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:

@@ -39,7 +39,7 @@ def problems(file: StackFile) -> list[Problem]:
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
     # A file without either key belongs to a program that sets project and networks in code.
-    complete = SITE in present or GITHUB in present
+    complete = not {SITE, GITHUB}.isdisjoint((*present, *checks.misspelt_keys(present).values()))
     wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
