@@ -35,6 +35,26 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
     )
 
 
+ATTACH_T4 = "guestAccelerator: {type: nvidia-tesla-t4}"
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "hint"),
+    [
+        ("n2-standard-8", f"such as g2-standard-8, which has a GPU, or n1-standard-8 with {ATTACH_T4}"),
+        ("n2d-standard-96", "such as g2-standard-96, which has a GPU"),
+        ("n1-standrd-8", "did you mean n1-standard-8"),
+        ("G2-STANDARD-8", "did you mean g2-standard-8"),
+        ("l4", "such as g2-standard-4: L4 is a GPU"),
+        ("nvidia-tesla-t4", f"such as n1-standard-4 with {ATTACH_T4}: T4 is a GPU"),
+        ("g5.2xlarge", "an EC2 instance type belongs in instanceTypes of a pool of the kind eks-runners"),
+        ("x", "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"),
+    ],
+)
+def test_the_hint_for_a_machine_type_without_gpus_is_one_with_gpus(machine_type: str, hint: str) -> None:
+    assert [problem.hint for problem in problems(machineType=machine_type)] == [hint]
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "text"),
     [

@@ -15,7 +15,7 @@ from gpu_catalog import Machine
 from gpu_catalog.models import LocalDisks
 from pydantic_core import PydanticCustomError
 
-from ...errors import at_path, did_you_mean, invalid, raise_problems
+from ...errors import at_path, did_you_mean, invalid, nearest, raise_problems
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -24,6 +24,8 @@ _CUSTOM = re.compile(r"(?:(?P<series>n1|g2)-)?custom-(?P<vcpus>[0-9]{1,3})-(?P<m
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
 DEFAULT_RUN_LIMIT_SEC = 14_400
+
+_T4 = "nvidia-tesla-t4"
 
 LOCAL_SSD_GIB = 375
 """The size of one local SSD of machine types with a configurable number of them.
@@ -38,11 +40,27 @@ def machine_type(value: str) -> str:
     if custom := _CUSTOM.fullmatch(value):
         raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
     if value not in known:
-        hint = (
-            did_you_mean(value, known) or "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
-        )
-        raise invalid("is not a machine type with a GPU", hint=hint)
+        raise invalid("is not a machine type with a GPU", hint=_similar(value))
     return value
+
+
+def _similar(value: str) -> str:
+    """Return a hint with the most similar machine types that have a GPU, or to which one can be attached."""
+    if value in catalog.machine_types("aws"):
+        return "an EC2 instance type belongs in instanceTypes of a pool of the kind eks-runners"
+    if machine := catalog.machine_with_gpu(value, "gcp"):
+        attached = f" with guestAccelerator: {{type: {machine.accelerator}}}" if machine.attached else ""
+        return f"such as {machine.machine_type}{attached}: {machine.gpu.name} is a GPU"
+    known = catalog.machine_types("gcp")
+    value = value.lower()
+    near = nearest(value, known)
+    if not near:
+        return "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
+    if value.startswith("n1-") or not catalog.takes_accelerator(near):
+        return f"did you mean {near}"
+    built_in = nearest(value, [each for each in known if not catalog.takes_accelerator(each)]) or "g2-standard-8"
+    attach = f", or {near} with guestAccelerator: {{type: {_T4}}}"
+    return f"such as {built_in}, which has a GPU{'' if catalog.too_large(near, _T4, 1) else attach}"
 
 
 def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
