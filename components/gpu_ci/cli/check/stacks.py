@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
-from gpu_catalog import solver, staleness
+from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.each_file import ask_each
-from gpu_ci.cli.output import print_table, print_text
+from gpu_ci.cli.output import first_and_count, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
@@ -86,8 +86,9 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         click.echo(report_of(file, wrong))
     else:
         click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}, no problem found")
+        types = {name: getattr(args, "instance_types", ()) for name, args in file.pools}
         rows: list[tuple[str, ...]] = [
-            (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
+            (each.pool, _machine(each, types[each.pool]), each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
         ]
         rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
@@ -108,6 +109,11 @@ def _unchecked(file: StackFile, wrong: list[Problem]) -> list[str]:
         for key in file.unchecked
         if not any(each.path == key or each.path.startswith((f"{key}.", f"{key}[")) for each in wrong)
     ]
+
+
+def _machine(demand: Demand, types: Sequence[str]) -> str:
+    """Return the machine of a pool: with several instance types, the first of them, as in `gpu-ci status`."""
+    return f"{demand.machine.cloud}/{first_and_count(types)}" if types else demand.machine.key
 
 
 def _ladders(file: StackFile) -> list[str]:
