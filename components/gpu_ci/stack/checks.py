@@ -61,7 +61,8 @@ def check(
     if POOLS not in unread:
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration)
-        problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
+        if complete and SITE not in unread:
+            problems += requirements.missing_subnetworks(choices, site, problems + found)
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
     if complete:

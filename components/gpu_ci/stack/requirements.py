@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import Problem
+from ..errors import Problem, nearest
+from ..gcp.regions import COMPUTE
 from ..validation_errors import join
 from .hints import shape
 from .pools import POOLS, PoolSpec
@@ -18,7 +19,10 @@ from .site import GITHUB, MANAGER, SITE, Site
 
 
 def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
-    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped."""
+    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped.
+
+    An entry with a wrong key is reported instead of the missing one, unless `found` has it.
+    """
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
@@ -30,18 +34,39 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
         for region in spec.regions:
             if region not in subnetworks:
                 missing.setdefault(region, []).append(spec.name)
-    path = f"{SITE}.subnetworks"
-    return [
-        Problem(
-            join(path, region),
-            f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
-            got="nothing",
-            expected=str(Site.model_fields["subnetworks"].description),
-            hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
-        )
-        for region, names in sorted(missing.items())
-        if region
-    ]
+    problems = []
+    for region, names in sorted(missing.items()):
+        pools = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} in"
+        entry = _wrong_entry(region, site)
+        if region and not entry:
+            problems.append(_missing_subnetwork(region, pools))
+        elif region and entry not in wrong:
+            text = f"is not a region of Google Cloud, and {pools} {region}"
+            got = repr(entry.rpartition(".")[2])
+            problems.append(Problem(entry, text, got, "a region with a pool", f"did you mean {region}"))
+    return problems
+
+
+def _missing_subnetwork(region: str, pools: str) -> Problem:
+    path, network = join(f"{SITE}.subnetworks", region), join(f"{SITE}.networks", region)
+    return Problem(
+        path,
+        f"is missing, and {pools} that region",
+        got="nothing",
+        expected=str(Site.model_fields["subnetworks"].description),
+        hint=f"pulumi config set --path '{path}' projects/…/regions/{region}/subnetworks/…; or let the stack create a "
+        f"network: pulumi config set --path '{network}.ipRange' …",
+    )
+
+
+def _wrong_entry(region: str, site: Any) -> str:
+    """Return the path of the entry that is meant for this region, but has a wrong key; empty if there is none."""
+    for field in ("subnetworks", "networks"):
+        for key, value in ((site or {}).get(field) or {}).items():
+            is_misspelt = key not in COMPUTE and nearest(str(key), COMPUTE) == region
+            if is_misspelt or (isinstance(value, str) and f"/regions/{region}/" in value):
+                return join(f"{SITE}.{field}", str(key))
+    return ""
 
 
 def _regions(site: Any) -> set[str] | None:

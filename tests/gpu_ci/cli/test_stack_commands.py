@@ -167,7 +167,14 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
 @pytest.mark.parametrize(
     ("rung", "hint"),
     [
-        ("{region: mars}", "regions that have it: asia-east1, asia-northeast1, "),
+        (
+            "{region: mars}",
+            (
+                "regions that have it: asia-east1, asia-northeast1, asia-northeast3, asia-south1, asia-southeast1; gpu-ci "
+                "catalog show g2-standard-8 lists all"
+            ),
+        ),
+        ("{region: us-eats1}", "did you mean us-east1"),
         ("{market: cheap}", "such as market: standard"),
         ("{zones: us-east1-b}", "such as zones: [us-east1-b]"),
         ("us-east1", "such as ladder: [{region: us-east1}]"),

@@ -151,6 +151,22 @@ def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> 
     assert found[2].expected == "a zone of us-central1"
 
 
+def test_a_zone_of_no_region_is_not_the_region_of_the_others() -> None:
+    found = problems(zones=["us-cental1-a", "us-central1-a", "mars-east1-a"])
+    assert [(each.path, each.text, each.hint) for each in found] == [
+        ("zones[0]", "is not in a region of Google Cloud", "did you mean us-central1-a"),
+        ("zones[2]", "is not in a region of Google Cloud", ""),
+    ]
+
+
+def test_a_hint_has_a_few_of_many_zones() -> None:
+    (found,) = problems(zones=["europe-central2-a"])
+    assert found.hint == (
+        "zones that have it: europe-west1-b, europe-west1-c, europe-west2-a, europe-west2-b, europe-west3-a; gpu-ci "
+        "catalog show g2-standard-8 lists all"
+    )
+
+
 def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
     (found,) = problems(zones=["us-central1-f"])
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"

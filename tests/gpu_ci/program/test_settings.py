@@ -120,6 +120,59 @@ def test_a_region_without_a_subnetwork_is_reported_with_the_pools_that_need_it()
         "Pulumi.staging.yaml: gpu-ci:site.subnetworks.europe-west4: is missing, and a, b are in that region\n"
     )
     assert "pulumi config set --path 'gpu-ci:site.subnetworks.europe-west4' projects/…" in problem
+    assert problem.endswith(
+        "or let the stack create a network: pulumi config set --path 'gpu-ci:site.networks.europe-west4.ipRange' …"
+    )
+
+
+@pytest.mark.parametrize(
+    ("site", "path", "text", "hint"),
+    [
+        (
+            {"networks": {"us-centrall": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-centrall",
+            "is not a region",
+            "did you mean us-central1",
+        ),
+        (
+            {"networks": {"us-central1-a": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-central1-a",
+            "is not a region",
+            "a region has no letter at its end, such as us-central1",
+        ),
+        (
+            {"networks": {"us-cental1": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-cental1",
+            "is not a region of Google Cloud",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-centrall": SUBNETWORK}},
+            "subnetworks.us-centrall",
+            "is not a region",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-cental1": SUBNETWORK.replace("us-central1", "us-cental1")}},
+            "subnetworks.us-cental1",
+            "is not a region of Google Cloud, and l4 is in us-central1",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-east1": SUBNETWORK}},
+            "subnetworks.us-east1",
+            "is a subnetwork of another region, us-central1",
+            "put it under us-central1",
+        ),
+    ],
+)
+def test_a_wrong_region_is_reported_at_its_key_and_not_as_a_missing_one(
+    site: dict[str, Any], path: str, text: str, hint: str
+) -> None:
+    [problem] = refused(config(**{"gpu-ci:site": site})).problems
+    assert (problem.path, problem.text, problem.hint) == (f"gpu-ci:site.{path}", text, hint)
+    wrong = path.partition(".")[2]
+    assert problem.got == repr(SUBNETWORK if wrong == "us-east1" else wrong)
 
 
 def test_a_zone_that_is_none_asks_for_no_subnetwork() -> None:
@@ -138,7 +191,7 @@ def test_every_wrong_subnetwork_is_reported() -> None:
     error = refused(config(**site(subnetworks=links)))
     assert [(problem.path, problem.text) for problem in error.problems] == [
         ("gpu-ci:site.subnetworks.europe-west4", "is a subnetwork of another region, us-central1"),
-        ("gpu-ci:site.subnetworks.us-central1-a", "'us-central1-a' is not a region"),
+        ("gpu-ci:site.subnetworks.us-central1-a", "is not a region"),
         ("gpu-ci:site.subnetworks.us-east1", "is not a subnetwork's path"),
         ("gpu-ci:site.subnetworks.us-east4", "must be text"),
     ]
