@@ -127,5 +127,5 @@ def test_a_feature_that_the_plan_has_not_is_refused_in_the_preview() -> None:
 def test_the_preview_names_the_plans_where_the_stack_file_has_none() -> None:
     day = date(2026, 11, 1)
     [note] = stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS)), day)
-    assert note.startswith("GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team")
+    assert note.startswith("GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team")
     assert stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS, plan="team")), day) == []
