@@ -182,7 +182,7 @@ def parse(path: Path, text: str) -> StackFile:
             f"{path}: is not a stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
-            hint=_stack_files_hint(path, but=path),
+            hint=_indent_hint(document) or _stack_files_hint(path, but=path),
         )
     return StackFile(path, document["config"], tuple(key for key in document if key != "config"), lines_of(text))
 
@@ -198,6 +198,12 @@ def _text(path: Path) -> str:
         raise InputError(
             f"{path}: cannot be read", got=error.strerror or str(error), hint=_stack_files_hint(path)
         ) from None
+
+
+def _indent_hint(document: Any) -> str:
+    """Return a hint if keys of a stack file are at the top of the file."""
+    keys = [key for key in document if key.startswith("gpu-ci:")] if isinstance(document, dict) else []
+    return f"put {keys[0]} and the other keys below config:, and indent them" if keys else ""
 
 
 def _stack_files_hint(path: Path, but: Path | None = None) -> str:

@@ -11,6 +11,7 @@ from gpu_common.suggest import closest
 
 from ..errors import Problem, nearest
 from ..github import plans
+from ..validation_errors import without_misspelt
 from . import clusters, pools, quotas, requirements
 from .clusters import CLUSTERS
 from .hints import section, section_problems
@@ -70,7 +71,7 @@ def check(
         problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
-    problems = requirements.add_incompatible(problems, choices, site, github)
+    problems = without_misspelt(requirements.add_incompatible(problems, choices, site, github))
     valid = list(pools.valid_pools(choices, problems))
     granted, found = quotas.check(
         values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)

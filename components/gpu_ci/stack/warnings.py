@@ -36,11 +36,12 @@ def stack_warnings(
     Args:
         pools: Name and arguments of the pools.
         clusters: The clusters by name, as models or as maps of the stack file.
-        taken: The names of the clusters that pools use.
+        taken: The names of the clusters that pools use. A name without a cluster is a problem of the pool, and may be
+        meant for a cluster that no pool uses.
         present: The keys of MANAGER_APP, RUNNER_APP and GROUP that the stack file has, and those with a problem, which
         already reports them.
     """
-    named = list(pools)
+    named, taken = list(pools), list(taken)
     return [
         *_grace_beyond_notice(named),
         *_root_with_app_key(named),
@@ -48,7 +49,7 @@ def stack_warnings(
         *_overlapping_labels(named),
         *_unused_runner_settings(named, present),
         *_needs_manager(named, [key for key in (MANAGER_APP, GROUP) if key not in present]),
-        *unused(clusters, set(taken)),
+        *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
     ]
 
 

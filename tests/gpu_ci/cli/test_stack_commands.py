@@ -170,8 +170,8 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         (
             "{region: mars}",
             (
-                "regions that have it: asia-east1, asia-northeast1, asia-northeast3, asia-south1, asia-southeast1; gpu-ci "
-                "catalog show g2-standard-8 lists all"
+                "regions that have it: asia-east1, asia-northeast1, asia-northeast3, asia-south1, asia-southeast1; "
+                "gpu-ci catalog show g2-standard-8 lists all"
             ),
         ),
         ("{region: us-eats1}", "did you mean us-east1"),

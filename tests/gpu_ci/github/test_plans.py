@@ -64,9 +64,9 @@ def test_without_a_plan_the_note_names_every_plan_that_is_needed() -> None:
     assert notes({"runnerGroup": ALL["runnerGroup"], "rules": {"web": {}}}, None) == [
         (
             "GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree on GitHub "
-            "Free; gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web needs "
-            "GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or enterprise, "
-            "so that the preview rejects features that the plan lacks"
+            "Free; gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web "
+            "needs GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or "
+            "enterprise, so that the preview rejects features that the plan lacks"
         )
     ]
 
@@ -94,8 +94,8 @@ def test_with_a_plan_the_note_names_it_and_says_when_nothing_is_to_do(
 ) -> None:
     assert notes({**group, "rules": {"web": {}}}, "free") == [
         (
-            f"GitHub plans: gpu-ci:site.github.plan is free, and {also[0]}gpu-ci:github.rules.web needs GitHub Team for a "
-            f"private repository; hint: nothing to do for public repositories{also[1]}; else change the plan "
+            f"GitHub plans: gpu-ci:site.github.plan is free, and {also[0]}gpu-ci:github.rules.web needs GitHub Team "
+            f"for a private repository; hint: nothing to do for public repositories{also[1]}; else change the plan "
             "(docs/guides/github.md, Plans)"
         )
     ]

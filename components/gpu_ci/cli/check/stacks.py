@@ -20,6 +20,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
+from gpu_ci.validation_errors import suggested_paths
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -57,7 +58,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    reported = {problem.path for problem in wrong}
+    reported = {problem.path for problem in wrong} | suggested_paths(wrong)
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
     given = [key for key in keys if key in reported or _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []

@@ -91,7 +91,7 @@ def accelerator_type(value: str) -> str:
     if value not in catalog.attachable():
         raise invalid(
             "is not an accelerator for n1 machine types",
-            hint=did_you_mean(value, catalog.attachable()),
+            hint=did_you_mean(f"nvidia-tesla-{value.lower().removeprefix('nvidia-')}", catalog.attachable()),
             expected=_joined(catalog.attachable()),
         )
     return value
