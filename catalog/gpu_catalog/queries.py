@@ -85,6 +85,28 @@ def machine_types(cloud: Cloud | None = None) -> tuple[str, ...]:
     return (*own, *(data_files.n1_shapes() if cloud in (None, "gcp") else ()))
 
 
+def machine_with_gpu(name: str, cloud: Cloud | None = None) -> Machine | None:
+    """Return a small machine with the GPU of this name, such as t4 or A100, or None if no GPU has the name."""
+    plain = _plain(name)
+    card = _gpu_names().get(plain)
+    found = [each for each in machines(cloud=cloud) if each.gpu == card or each.gpu.key.startswith(f"{plain}-")]
+    return min(found, key=lambda each: (each.gpu_count < 1, each.gpu_count, each.vcpus < 4, each.vcpus), default=None)
+
+
+def _with_a_gpu(name: str, cloud: Cloud | None) -> str:
+    """Return a hint for the name of a GPU, or for a name like that of an N1 type, which has no GPU of its own."""
+    if found := machine_with_gpu(name, cloud):
+        return f"{found.gpu.name} is a GPU, and {found.key.partition('/')[2]} is a machine with it"
+    types = machine_types(cloud)
+    near = closest(name, types)
+    if not n1.takes_accelerator(near):
+        return ""
+    better = [] if n1.too_large(near, "nvidia-tesla-t4", 1) else [f"{near}+nvidia-tesla-t4x1"]
+    if not name.startswith("n1-") and (built_in := closest(name, set(types) - set(data_files.n1_shapes()))):
+        better.insert(0, f"{built_in}, which has a GPU")
+    return f"did you mean {', or '.join(better)}?" if better else ""
+
+
 def machine(name: str, cloud: Cloud | None = None) -> Machine:
     """Return a machine by its machine type (g2-standard-8, g6.xlarge) or key (gcp/n1-standard-8+nvidia-tesla-t4x1).
 
@@ -98,7 +120,7 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"it has no GPU of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
-        raise UnknownMachine(name, machine_types(cloud))
+        raise UnknownMachine(name, machine_types(cloud), hint=_with_a_gpu(bare, cloud))
     return found
 
 

@@ -172,8 +172,15 @@ def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str,
     """
     if decided and key in decided:
         return Problem(path, "cannot be set", repr(key), hint=f"remove it: {decided[key]}")
-    hint = did_you_mean(key, known) or "remove it"
+    hint = did_you_mean(key, known) or _with_same_end(key, known) or "remove it"
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint)
+
+
+def _with_same_end(key: str, known: Sequence[str]) -> str:
+    """Return a hint with the only key that ends as this one does, such as id for appId; empty without such a key."""
+    word = key.casefold()
+    ends = [each for each in known if word.endswith(each.casefold()) or each.casefold().endswith(word)]
+    return f"did you mean {ends[0]}" if len(ends) == 1 else ""
 
 
 def in_yaml(value: Any) -> str:
@@ -197,6 +204,8 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     If choices differ from the word in their last number alone, the one with the nearest number is returned.
     """
     choices = list(choices)
+    if same := next((each for each in choices if each.casefold() == word.casefold()), ""):
+        return same
     name, size = _sized(word)
     sizes = [each for each in choices if size is not None and _sized(each)[0] == name]
     if sizes:

@@ -7,10 +7,11 @@ selects the model.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import pulumi
+from gpu_common.suggest import closest
 from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
@@ -40,6 +41,10 @@ _TEXTS = {
     "string_pattern_mismatch": "has a form that is not accepted",
 }
 _DID_YOU_MEAN = "did you mean "
+_ONE_LETTER = 0.85
+"""The similarity of a word with one wrong letter (difflib's ratio). That of enabled and disabled is 0.8."""
+# Other names of the markets, at Google, AWS and Kubernetes.
+_MARKETS = {"on-demand": "standard", "on_demand": "standard", "ondemand": "standard", "preemptible": "spot"}
 _HIDDEN = "a value that is not shown, because it may be a secret"
 _NOT_A_MAP = ("dict_type", "model_type", "model_attributes_type")
 _AT_LEAST_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
@@ -84,13 +89,23 @@ def explain(
 
 
 def without_misspelt(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if an unknown key next to it has that key as its suggestion."""
-    suggested = {
+    """Drop the problem of a missing key if an unknown key next to it has that key, or a parent, as its suggestion."""
+    suggested = suggested_paths(problems)
+    return [
+        each
+        for each in problems
+        if not each.text.startswith(_TEXTS["missing"])
+        or not any(each.path == path or each.path.startswith(f"{path}.") for path in suggested)
+    ]
+
+
+def suggested_paths(problems: Iterable[Problem]) -> set[str]:
+    """Return the paths of the keys that the hints for unknown keys suggest."""
+    return {
         f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_DID_YOU_MEAN)}".lstrip(".")
         for each in problems
         if each.text == "unknown key" and each.hint.startswith(_DID_YOU_MEAN)
     }
-    return [each for each in problems if each.text != _TEXTS["missing"] or each.path not in suggested]
 
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
@@ -120,12 +135,15 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
 
 
 def _same_word(value: Any, expected: str) -> str:
-    """Return a hint if the value differs from a choice in upper and lower case only.
+    """Return a hint if the value is a choice with other upper and lower case or one wrong letter, or its other name.
 
-    Similar values get no hint, because they may mean the opposite: enabled resembles disabled.
+    Less similar values get no hint, because they may mean the opposite: enabled resembles disabled.
     """
     words = re.findall(r"'([^']*)'", expected)  # pydantic quotes each choice
-    found = next((word for word in words if word.casefold() == str(value).casefold()), "")
+    given = str(value).casefold()
+    same = next((word for word in words if word.casefold() == given), "") or closest(given, words, _ONE_LETTER)
+    other_name = _MARKETS.get(given, "")
+    found = same or (other_name if other_name in words else "")
     return f"did you mean {found}" if found else ""
 
 

@@ -100,6 +100,12 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _UNLIMITED_WIDTH, highlight=False, soft_wrap=False)
 
 
+def first_and_count(names: Sequence[str]) -> str:
+    """Return the first instance type of a pool, by which nodes are counted, and the number of the others."""
+    others = f" (+{len(names) - 1})" if len(names) > 1 else ""
+    return f"{names[0]}{others}" if names else ""
+
+
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
     """Print a table without empty lines around it and without trailing spaces.
 

@@ -13,9 +13,10 @@ from typing import Any
 import click
 import yaml
 
+from gpu_ci.cli import yaml_errors
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import clusters, pools, quotas, requirements
+from gpu_ci.stack import checks, clusters, pools, quotas, requirements
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
@@ -71,6 +72,9 @@ class StackFile:
         """The pools of a known kind, and every problem of the pools."""
         if unread := [each for each in self.secret_keys if each.path in _POOL_KEYS]:
             return [], unread
+        misspelt = checks.misspelt_keys(self.config)
+        if wrong := [each for each in checks.unknown_keys(self.config) if misspelt.get(each.path) == pools.POOLS]:
+            return [], wrong
         site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
@@ -178,7 +182,7 @@ def parse(path: Path, text: str) -> StackFile:
             f"{path}: is not a stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
-            hint=_stack_files_hint(path, but=path),
+            hint=_indent_hint(document) or _stack_files_hint(path, but=path),
         )
     return StackFile(path, document["config"], tuple(key for key in document if key != "config"), lines_of(text))
 
@@ -194,6 +198,12 @@ def _text(path: Path) -> str:
         raise InputError(
             f"{path}: cannot be read", got=error.strerror or str(error), hint=_stack_files_hint(path)
         ) from None
+
+
+def _indent_hint(document: Any) -> str:
+    """Return a hint if keys of a stack file are at the top of the file."""
+    keys = [key for key in document if key.startswith("gpu-ci:")] if isinstance(document, dict) else []
+    return f"put {keys[0]} and the other keys below config:, and indent them" if keys else ""
 
 
 def _stack_files_hint(path: Path, but: Path | None = None) -> str:
@@ -218,10 +228,11 @@ class _StrictLoader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, "the value cannot be read as map", node.start_mark)
         seen: dict[Any, int] = {}
         for key, value in node.value:
-            if node.flow_style and ":" in str(key.value) and (value.tag, value.value) == (_NULL, ""):
-                text = "a space is missing after a colon"  # The key contains the value, which may be a secret.
-                raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            scalar = isinstance(key, yaml.ScalarNode)
+            if node.flow_style and scalar and ":" in key.value and (value.tag, value.value) == (_NULL, ""):
+                # The key contains the value, which may be a secret.
+                raise yaml.constructor.ConstructorError(None, None, yaml_errors.SPACE_MISSING, key.start_mark)
+            if scalar and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     text = f"the key {key.value} is a duplicate of line {seen[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
@@ -246,34 +257,15 @@ def _document(path: Path, text: str) -> Any:
     try:
         return yaml.load(text, _StrictLoader)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise _invalid_yaml(
-            f"{path}{at}", _without_values(error.problem or "a syntax error"), _unclosed(error)
-        ) from None
+        wrong = yaml_errors.explain(error, text)
+        raise _invalid_yaml(f"{path}:{wrong.line}:{wrong.column}", wrong.reason, wrong.hint) from None
     except yaml.reader.ReaderError as error:
         raise _invalid_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
     except RecursionError:
         raise _invalid_yaml(str(path), "the nesting is too deep") from None
 
 
-def _unclosed(error: yaml.MarkedYAMLError) -> str:
-    """Return a hint for a list or map in brackets that is not closed, or an empty text."""
-    kind = {"while parsing a flow sequence": "list", "while parsing a flow mapping": "map"}.get(error.context or "")
-    return f"close the {kind} that begins in line {error.context_mark.line + 1}" if kind and error.context_mark else ""
-
-
 def _invalid_yaml(place: str, reason: str, hint: str = "") -> ProblemsFound:
     """Return the error for invalid YAML. It shows no text of the file, because any part of it may be a secret."""
     text = f"{place}: is not valid YAML: {reason}"
-    hint = _TAB_HINT if "'\\t'" in reason else hint
     return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
-
-
-_TAB_HINT = "indent with spaces: YAML takes no tab there"
-_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
-
-
-def _without_values(text: str) -> str:
-    """Remove quotations of the file from a YAML message, except single characters and names of YAML tokens."""
-    return _QUOTED.sub(lambda match: match[0] if len(match[0]) <= 3 or match[0][1] in "<\\" else "…", text)

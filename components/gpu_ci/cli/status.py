@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import click
@@ -11,7 +11,7 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.models import Price
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.output import InputError, print_json, print_table
+from gpu_ci.cli.output import InputError, first_and_count, print_json, print_table
 
 _HEADINGS = ["pool", "kind", "machine", "GPU", "market", "max", "USD/h at max", "verdict"]
 _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
@@ -86,7 +86,7 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
     return {
         "pool": name,
         "kind": pool.get("kind", ""),
-        "machine": pool.get("machineType") or _types(pool.get("instanceTypes") or ()),
+        "machine": pool.get("machineType") or first_and_count(pool.get("instanceTypes") or ()),
         "gpu": f"{target['gpuCount']} x {target['gpu']}" if target else "",
         "market": pool.get("market", ""),
         "max": pool.get("max"),
@@ -105,12 +105,6 @@ def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> tuple[staleness.Stale,
         for name, day in dates.items()
     }
     return staleness.prices(prices, clock.today())
-
-
-def _types(names: Sequence[str]) -> str:
-    """Return the first instance type, by which nodes are counted, and the number of alternatives."""
-    others = f" (+{len(names) - 1})" if len(names) > 1 else ""
-    return f"{names[0]}{others}" if names else ""
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

@@ -21,6 +21,8 @@ _ORDER: tuple[Plan, ...] = tuple(NAMES)
 
 KEY, PLAN = "gpu-ci:github", "gpu-ci:site.github.plan"
 
+_UNCLEAR = "because GitHub's pages disagree on GitHub Free"
+
 
 @dataclass(frozen=True)
 class Need:
@@ -31,6 +33,10 @@ class Need:
     condition: str = ""
     """The condition under which the plan is needed, such as `for a private repository`; empty if it is always needed.
     """
+
+    def __str__(self) -> str:
+        verb = "may need" if self.condition == _UNCLEAR else "needs"
+        return f"{self.path} {verb} {NAMES[self.plan]} {self.condition}".rstrip()
 
     def beyond(self, plan: object) -> bool:
         return plan in _ORDER and _ORDER.index(self.plan) > _ORDER.index(plan)
@@ -44,7 +50,7 @@ def needs(github: Any) -> list[Need]:
 def _needs(github: Mapping[str, Any]) -> Iterator[Need]:
     group = _map(github.get("runnerGroup"))
     if group:
-        yield Need(f"{KEY}.runnerGroup", "team", "because GitHub's pages disagree on GitHub Free")
+        yield Need(f"{KEY}.runnerGroup", "team", _UNCLEAR)
     if group.get("selectedWorkflows"):
         yield Need(f"{KEY}.runnerGroup.selectedWorkflows", "enterprise")
     for name, entry in _map(github.get("secrets")).items():
@@ -83,11 +89,12 @@ def notes(github: Any, plan: Any) -> list[str]:
         hint = f"set {PLAN}: {' or '.join(_ORDER)}, so that the preview rejects features that the plan lacks"
     else:
         listed = [each for each in needs(github) if each.condition and each.beyond(plan)]
-        hint = "docs/guides/github.md, Plans"
+        also = ", or if GitHub accepts the group" if any(each.condition == _UNCLEAR for each in listed) else ""
+        hint = f"nothing to do for public repositories{also}; else change the plan (docs/guides/github.md, Plans)"
     if not listed:
         return []
-    each_need = "; ".join(f"{each.path} needs {NAMES[each.plan]} {each.condition}".rstrip() for each in listed)
-    return [f"GitHub plans: {each_need}; hint: {hint}"]
+    known = "" if plan is None else f"{PLAN} is {plan}, and "
+    return [f"GitHub plans: {known}{'; '.join(map(str, listed))}; hint: {hint}"]
 
 
 def _map(value: Any) -> Mapping[str, Any]:

@@ -53,13 +53,12 @@ def prerequisites_of_builds(settings: Settings) -> list[str]:
 
 
 def _registration_keys(settings: Settings) -> list[str]:
-    """Return those of the keys RUNNER_APP, GROUP and MANAGER_APP that the stack file has."""
+    """Return those of the keys MANAGER_APP, RUNNER_APP and GROUP that the stack file has."""
     owner, github = settings.site.github, settings.github
     values = {
-        # The runner manager's App registers runners, too.
-        RUNNER_APP: owner and (owner.manager_app or owner.runner_app),
-        GROUP: github and github.runner_group,
         MANAGER_APP: owner and owner.manager_app,
+        RUNNER_APP: owner and owner.runner_app,
+        GROUP: github and github.runner_group,
     }
     return [key for key, value in values.items() if value is not None]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from gpu_common.suggest import closest
+
 from .. import extras
-from ..errors import Problem, did_you_mean, unknown_key
+from ..errors import Problem, nearest
 from ..github import plans
+from ..validation_errors import without_misspelt
 from . import clusters, pools, quotas, requirements
 from .clusters import CLUSTERS
 from .hints import section, section_problems
@@ -20,7 +24,10 @@ PROJECT = "gcp:project"
 KEYS = (PROJECT, SITE, GITHUB, MANAGER, CLUSTERS, QUOTAS, POOLS)
 """The keys of a stack file that the program reads. The other keys configure providers."""
 
-_NAMESPACE = "gpu-ci:"
+_NAMESPACE = "gpu-ci"
+_OF_PACKAGE = tuple(key for key in KEYS if key.startswith(f"{_NAMESPACE}:"))
+_SLIP = 0.8
+"""The similarity of a name with one wrong letter in five (difflib's ratio)."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,11 @@ def check(
         complete: True if the file must have the project, subnetworks and registration that its pools need. A file of
         another program need not have them.
     """
+    # The value of a misspelt key is not known here, and the caller reports the key.
+    unread = {*unread, *misspelt_keys(present).values()}
     project, site, github = values[PROJECT], values[SITE], values[GITHUB]
     project_needed = complete or project is not None
-    problems = _project_problems(project, present) if project_needed and PROJECT not in unread else []
+    problems = _project_problems(project) if project_needed and PROJECT not in unread else []
     problems += section(Site, SITE, site)
     # The hint of one missing package names all of them, so that one installation is enough.
     needed = pools.needed_extras(values[POOLS]) | ({"github"} if github is not None else set())
@@ -56,13 +65,16 @@ def check(
     if POOLS not in unread:
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration, needed)
-        problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
+        if complete and SITE not in unread:
+            problems += requirements.missing_subnetworks(choices, site, problems + found)
         problems += found
     problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
-    problems += requirements.missing_registration(choices, site, github, unread) if complete else []
+    if complete:
+        has_manager = values[MANAGER] is not None
+        problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
-    problems = requirements.add_incompatible(problems, choices, site, github)
+    problems = without_misspelt(requirements.add_incompatible(problems, choices, site, github))
     valid = list(pools.valid_pools(choices, problems))
     granted, found = quotas.check(
         values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)
@@ -81,28 +93,71 @@ def _with_package(path: str, needed: Collection[str], find: Callable[[], Sequenc
 
 
 def unknown_keys(present: Collection[str]) -> list[Problem]:
-    """Report keys of this package that the program does not read, such as misspelt keys and fields of gpu-ci:site."""
-    known = [path for path in KEYS if path.startswith(_NAMESPACE)]
-    site_keys = {f"{_NAMESPACE}{name}": f"{SITE}.{name}" for name in Site.choice_names()}
+    """Report keys that the program does not read: misspelt ones, and fields of gpu-ci:site outside of it."""
+    misspelt = misspelt_keys(present)
+    site_keys = {f"{_NAMESPACE}:{name}": f"{SITE}.{name}" for name in Site.choice_names()}
     found = []
     for path in sorted(present):
-        if path.startswith(_NAMESPACE) and path not in known:
-            problem = unknown_key(path, path, known)
-            found.append(replace(problem, hint=f"write it as {site_keys[path]}") if path in site_keys else problem)
+        if path in KEYS or not (path in misspelt or _is_of_package(path)):
+            continue
+        name = path.rpartition(":")[2]
+        meant = misspelt.get(path) or _meant(name, _OF_PACKAGE)
+        if name == _NAMESPACE:
+            hint = f"write each key below it with this namespace, such as {POOLS}"
+        elif path in site_keys:
+            hint = f"write it as {site_keys[path]}"
+        else:
+            hint = f"did you mean {meant}" if meant else "remove it"
+        expected = PROJECT if meant == PROJECT else f"one of {', '.join(_OF_PACKAGE)}"
+        found.append(Problem(path, "unknown key", repr(path), expected, hint))
     return found
 
 
-def _project_problems(project: Any, present: Collection[str]) -> list[Problem]:
-    given = {} if project is None else {"project": project}
-    return [_misspelt(problem, present) for problem in section_problems(Provider, given, "gcp:")]
+def misspelt_keys(present: Collection[str]) -> dict[str, str]:
+    """Return each misspelt key of the file, with the key of KEYS that it stands for and that the file does not have."""
+    missing = [key for key in KEYS if key not in present]
+    found: dict[str, str] = {}
+    for key in sorted(set(present).difference(KEYS)):
+        namespace, _, name = key.rpartition(":")
+        if name == _NAMESPACE:  # a map with all keys
+            meant = POOLS if POOLS in missing else ""
+        elif _is_of_package(key):
+            meant = _meant(name, [each for each in missing if each in _OF_PACKAGE])
+        else:
+            meant = next((each for each in missing if _is_slip(namespace, name, each)), "")
+        if meant and meant not in found.values():
+            found[key] = meant
+    return found
 
 
-def _misspelt(problem: Problem, present: Collection[str]) -> Problem:
-    """Return the problem of a missing key with a hint that names a similar key of the file, if there is one."""
-    near = next((key for key in sorted(present) if key not in KEYS and did_you_mean(key, [problem.path])), "")
-    if problem.text != "is missing" or not near:
-        return problem
-    return replace(problem, hint=f"did you mean {problem.path} where it says {near}")
+def _meant(name: str, keys: Collection[str]) -> str:
+    """Return the key with the most similar name, or an empty text."""
+    names = {key.partition(":")[2]: key for key in keys}
+    return names.get(nearest(name, names), "")
+
+
+def _is_of_package(key: str) -> bool:
+    """Return True for a key in this package's namespace, also if the namespace is written as gpuci or GPU_CI."""
+    namespace, colon, _ = key.partition(":")
+    return bool(colon) and re.sub("[^a-z]", "", namespace.lower()) == "gpuci"
+
+
+def _is_slip(namespace: str, name: str, known: str) -> bool:
+    """Return True if a key is the known one with a slip in its namespace or in its name, or without a namespace.
+
+    Other programs have keys in other namespaces, and the providers have other keys. So only one of the two may differ.
+    Any stack needs pools, so a stack without them may have them in any namespace: `pulumi config set pools` writes them
+    into the namespace of the project.
+    """
+    known_namespace, _, known_name = known.partition(":")
+    if name == known_name:
+        swapped = sorted(namespace) == sorted(known_namespace)
+        return not namespace or known == POOLS or swapped or bool(closest(namespace, [known_namespace], _SLIP))
+    return namespace == known_namespace and bool(closest(name, [known_name], _SLIP))
+
+
+def _project_problems(project: Any) -> list[Problem]:
+    return section_problems(Provider, {} if project is None else {"project": project}, "gcp:")
 
 
 def _manager_problems(manager: Any) -> Sequence[Problem]:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 from ..args import Args
 from ..errors import Problem, in_yaml
 
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _STEP = re.compile(r"[^.\[\]\"]+")
 
 
@@ -41,20 +42,34 @@ def below(path: str, examples: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
     """Return the problem, with an example as its hint if it has none."""
+    if "whole number" in problem.text and (number := _number(problem)):
+        return replace(problem, hint=number)
     if problem.hint:
         return problem
     key, value = _nearest(problem.path, examples)
     if not key:
         return problem
-    if "whole number" in problem.text and re.fullmatch(r"'\d+'", problem.got):
-        hint = f"write it without quotes: {key}: {problem.got[1:-1]}"
-    elif problem.text == "must be text" and re.fullmatch(r"[\d.]+|True|False", problem.got):
+    if problem.text == "must be text" and re.fullmatch(r"[\d.]+|True|False", problem.got):
         hint = f'write it in quotes: "{problem.got.lower()}"'
     elif value is None:
         hint = f"leave {key} out to get the default"
     else:
         hint = f"such as {key}: {in_yaml(value)}"
     return replace(problem, hint=hint)
+
+
+def _number(problem: Problem) -> str:
+    """Return a hint with the number of a text such as '600', '10m' or '100GB', or an empty text."""
+    found = re.fullmatch(r"'(\d+) ?([A-Za-z]*)'", problem.got)
+    key = problem.path.rpartition(".")[2]
+    if not found:
+        return ""
+    number, unit = int(found[1]), found[2].lower()
+    if not unit:
+        return f"write it without quotes: {key}: {number}"
+    if key.endswith("Sec") and unit in _SECONDS:
+        return f"write it in seconds: {key}: {number * _SECONDS[unit]}"
+    return f"write it in GiB: {key}: {number}" if key.endswith("Gib") and unit in ("g", "gi", "gb", "gib") else ""
 
 
 def shape(value: Any) -> str:

@@ -6,6 +6,7 @@ adds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,7 +124,8 @@ def check(
         hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
     if not isinstance(pools, Mapping):
-        return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, f"such as {example}")]
+        hint = f"{'write each pool under its name, ' if isinstance(pools, list) else ''}such as {example}"
+        return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, hint)]
     choices: list[PoolSpec] = []
     problems: list[Problem] = []
     owners: dict[frozenset[str], PoolSpec] = {}
@@ -184,6 +186,8 @@ def _kind(path: str, value: Any, problems: list[Problem], needed: Collection[str
     kinds = kind_names()
     if not isinstance(value, Mapping):
         hint = f"such as {{kind: {_EXAMPLE_KIND}, …}}; to remove the pool, delete its name too"
+        if isinstance(value, str) and re.match(r"\w+:\S", value):
+            hint = "write key: value, with a space after the colon"
         problems.append(Problem(path, "must be a map", shape(value), "a kind and the fields of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)

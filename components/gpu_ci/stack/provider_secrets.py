@@ -59,7 +59,8 @@ def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) ->
             "is a secret in plain text",
             "a value that is not shown",
             expected="nothing here, or a value that pulumi config set --secret encrypted",
-            hint=f"remove it, give it as {variable} instead, and make a new one: everyone with the file has this one",
+            hint="revoke it and create a new one, because everyone with the file has this one; give the new one as "
+            f"{variable}, and remove this key",
         )
         for key, variable in _VARIABLES.items()
         if key in config and key not in encrypted

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import Problem
+from ..errors import Problem, nearest
+from ..gcp.regions import COMPUTE
 from ..validation_errors import join
 from .hints import shape
 from .pools import POOLS, PoolSpec
@@ -18,7 +19,10 @@ from .site import GITHUB, MANAGER, SITE, Site
 
 
 def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
-    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped."""
+    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped.
+
+    An entry with a wrong key is reported instead of the missing one, unless `found` has it.
+    """
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
@@ -30,18 +34,39 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
         for region in spec.regions:
             if region not in subnetworks:
                 missing.setdefault(region, []).append(spec.name)
-    path = f"{SITE}.subnetworks"
-    return [
-        Problem(
-            join(path, region),
-            f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
-            got="nothing",
-            expected=str(Site.model_fields["subnetworks"].description),
-            hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
-        )
-        for region, names in sorted(missing.items())
-        if region
-    ]
+    problems = []
+    for region, names in sorted(missing.items()):
+        pools = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} in"
+        entry = _wrong_entry(region, site)
+        if region and not entry:
+            problems.append(_missing_subnetwork(region, pools))
+        elif region and entry not in wrong:
+            text = f"is not a region of Google Cloud, and {pools} {region}"
+            got = repr(entry.rpartition(".")[2])
+            problems.append(Problem(entry, text, got, "a region with a pool", f"did you mean {region}"))
+    return problems
+
+
+def _missing_subnetwork(region: str, pools: str) -> Problem:
+    path, network = join(f"{SITE}.subnetworks", region), join(f"{SITE}.networks", region)
+    return Problem(
+        path,
+        f"is missing, and {pools} that region",
+        got="nothing",
+        expected=str(Site.model_fields["subnetworks"].description),
+        hint=f"pulumi config set --path '{path}' projects/…/regions/{region}/subnetworks/…; or let the stack create a "
+        f"network: pulumi config set --path '{network}.ipRange' …",
+    )
+
+
+def _wrong_entry(region: str, site: Any) -> str:
+    """Return the path of the entry that is meant for this region, but has a wrong key; empty if there is none."""
+    for field in ("subnetworks", "networks"):
+        for key, value in ((site or {}).get(field) or {}).items():
+            is_misspelt = key not in COMPUTE and nearest(str(key), COMPUTE) == region
+            if is_misspelt or (isinstance(value, str) and f"/regions/{region}/" in value):
+                return join(f"{SITE}.{field}", str(key))
+    return ""
 
 
 def _regions(site: Any) -> set[str] | None:
@@ -58,17 +83,30 @@ _RUNNER_APP = (
     "a GitHub App with the permission Self-hosted runners: read and write, and no other: id, installationId and "
     "privateKey"
 )
+_MANAGER_APP = "the GitHub App of the runner manager, which registers the runners of machines, too"
+_MANAGER_EXAMPLE = (
+    "such as managerApp: {id: 3456789, installationId: 9876543, privateKey: "
+    "projects/acme-ci/secrets/github-manager-app-key}"
+)
+WHICH_APP = (
+    f"give {SITE}.github.managerApp, and the runner manager starts a machine for each job "
+    f"(docs/guides/runner-manager-setup.md); or give {SITE}.github.runnerApp if your own tool starts the machines "
+    "(docs/guides/compute-engine.md)"
+)
 _SECOND_APP = (
     "move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give app a new "
     "one (docs/guides/github.md, One App becomes two)"
 )
 
 
-def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
+def missing_registration(
+    choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str], *, manager: bool = False
+) -> list[Problem]:
     """Report missing keys that pools need to register their runners. Keys that could not be read are skipped.
 
-    Runners on clusters always register. Machines register themselves if the stack file has a runner group and no App
-    for the manager. They must not use `app`, the App that administers the organization, so they need `runnerApp`.
+    Runners on clusters always register, as `runnerApp`. Machines register if the stack file has a runner group. They
+    must not use `app`, the App that administers the organization, so they need `managerApp` or `runnerApp`. With
+    `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing `managerApp`.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
@@ -76,8 +114,12 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
     )
     on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
-    machines_register = app and group and not manager_app
+    machines_register = app and group and not manager_app and not manager
     machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and machines_register]
+    not_for_machines = "the key of app, which may change runner groups, secrets and rules, is not for machines"
+    if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
+        text = f"is missing, and the runners of {', '.join(machines)} need it: {not_for_machines}"
+        return [Problem(f"{SITE}.github.managerApp", text, "nothing", _MANAGER_APP, WHICH_APP)]
     shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
@@ -101,7 +143,7 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         if pools and not value and not is_reported and not path.startswith(tuple(unread)):
             text = f"is missing, and the runners of {', '.join(pools)} need it"
             if path.endswith(".runnerApp") and app:
-                text += ": the key of app, which may change runner groups, secrets and rules, is not for machines"
+                text += f": {not_for_machines}"
             problems.append(Problem(path, text, "nothing", expected, hint))
     return problems
 
@@ -114,13 +156,12 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     owner = site.get("github") if isinstance(site, Mapping) else None
     given = owner if isinstance(owner, Mapping) else {}
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    app = "{id: 3456789, installationId: 9876543, privateKey: projects/acme-ci/secrets/github-manager-app-key}"
     machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING]
     needed = {
         f"{SITE}.github.managerApp": (
             given.get("managerApp"),
-            "the GitHub App of the runner manager, which registers the runners of machines, too",
-            f"such as managerApp: {app}",
+            _MANAGER_APP,
+            _MANAGER_EXAMPLE,
         ),
         f"{GITHUB}.runnerGroup": (
             group,

@@ -19,9 +19,10 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, ValidationError
 
 from ..args import Args, Redacted, StrictBool
-from ..errors import at_path, invalid, raise_problems
+from ..errors import at_path, invalid, nearest, raise_problems
 from ..gcp.network_choices import NetworkChoices, network_region
-from ..gcp.resource_names import REGION, Project, SecretName, Subnetwork
+from ..gcp.regions import COMPUTE
+from ..gcp.resource_names import REGION, ZONE, Project, SecretName, Subnetwork
 from ..github.plans import Plan
 from ..labels import Labels
 
@@ -41,7 +42,9 @@ Number = Annotated[
 
 def _region(name: str) -> str:
     if not re.fullmatch(REGION, name):
-        raise invalid(f"{name!r} is not a region", hint="a region has no letter at its end, such as us-central1")
+        near = nearest(name, COMPUTE)
+        hint = "such as us-central1" if not near else f"a region has no letter at its end, such as {near}"
+        raise invalid("is not a region", hint=hint if re.fullmatch(ZONE, name) or not near else f"did you mean {near}")
     return name
 
 
@@ -199,29 +202,33 @@ class Site(Args):
         return {name: value for name, value in found.items() if name in names}
 
 
-def _each(values: Any, check: Callable[[str, str], list[PydanticCustomError]]) -> Any:
-    """Check the entries of a map one by one, so that one wrong entry does not hide the next."""
+def _each(values: Any, check: Callable[[str, str], list[tuple[PydanticCustomError, str]]]) -> Any:
+    """Check the entries of a map one by one, so that one wrong entry does not hide the next.
+
+    `check` returns the problems of an entry, each with the wrong key or value.
+    """
     if not isinstance(values, dict):
         return values
     problems = []
     for key, value in values.items():
-        wrong = check(key, value) if isinstance(value, str) else [invalid("must be text")]
-        problems += [at_path(problem, value, key) for problem in wrong]
+        wrong = check(key, value) if isinstance(value, str) else [(invalid("must be text"), value)]
+        problems += [at_path(problem, got, key) for problem, got in wrong]
     raise_problems(problems)
     return values
 
 
-def _subnetwork(region: str, link: str) -> list[PydanticCustomError]:
+def _subnetwork(region: str, link: str) -> list[tuple[PydanticCustomError, str]]:
+    """Return the problems of one entry, each with the wrong key or value."""
     wrong = []
     try:
         _region(region)
     except PydanticCustomError as problem:
-        wrong.append(problem)
+        wrong.append((problem, region))
     try:
         _LINK.validate_python(link)
     except ValidationError:
-        return [*wrong, invalid("is not a subnetwork's path")]
+        return [*wrong, (invalid("is not a subnetwork's path"), link)]
     *_, actual, _, _ = link.split("/")
     if not wrong and actual != region:
-        return [invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}")]
+        return [(invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}"), link)]
     return wrong

@@ -9,6 +9,7 @@ from ..args import Args
 from ..validation_errors import join
 from .clusters import CLUSTERS, unused
 from .pools import POOLS
+from .requirements import WHICH_APP
 
 # "two minutes before Amazon EC2 stops or terminates it" (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
 # spot-instance-termination-notices.html).
@@ -21,10 +22,10 @@ _SESSION_SEC = 3600
 _REST_OF_UP_SEC = 1200
 
 
-RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
-"""The keys that a stack file needs, both of them, for machines to register runners."""
-MANAGER_APP = "gpu-ci:site.github.managerApp"
-"""The key that it also needs for the runner manager to start machines and register their runners."""
+MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
+"""The two GitHub Apps that can register the runners of machines. With both, it is managerApp."""
+GROUP = "gpu-ci:github.runnerGroup"
+"""The key that a stack file needs in addition to one of the Apps for machines to register runners."""
 
 
 def stack_warnings(
@@ -35,18 +36,20 @@ def stack_warnings(
     Args:
         pools: Name and arguments of the pools.
         clusters: The clusters by name, as models or as maps of the stack file.
-        taken: The names of the clusters that pools use.
-        present: The keys of RUNNER_APP, GROUP and MANAGER_APP that the stack file has.
+        taken: The names of the clusters that pools use. A name without a cluster is a problem of the pool, and may be
+        meant for a cluster that no pool uses.
+        present: The keys of MANAGER_APP, RUNNER_APP and GROUP that the stack file has, and those with a problem, which
+        already reports them.
     """
-    named = list(pools)
+    named, taken = list(pools), list(taken)
     return [
         *_grace_beyond_notice(named),
         *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
         *_overlapping_labels(named),
-        *_unused_runner_settings(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
-        *_needs_manager(named, [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if key not in present]),
-        *unused(clusters, set(taken)),
+        *_unused_runner_settings(named, present),
+        *_needs_manager(named, [key for key in (MANAGER_APP, GROUP) if key not in present]),
+        *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
     ]
 
 
@@ -133,22 +136,25 @@ def _root_with_app_key(pools: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _unused_runner_settings(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
+def _unused_runner_settings(pools: Iterable[tuple[str, Any]], present: Collection[str]) -> list[str]:
     """Warn about settings of runners in a stack that registers no runners, because a required key is missing."""
     machines = [(name, args) for name, args in pools if "github" in args.WIRING]
-    if len(missing) == 1 and machines:
-        [other] = {RUNNER_APP, GROUP}.difference(missing)
+    app = next((key for key in (MANAGER_APP, RUNNER_APP) if key in present), "")
+    if not machines or (app and GROUP in present):
+        return []
+    if app or GROUP in present:
+        missing, other = (GROUP, app) if app else (MANAGER_APP, GROUP)
         names = ", ".join(name for name, _ in machines)
         text = (
             f"is missing, although {other} is set, so machines of these pools register no runners, and stay on: {names}"
         )
-        return [f"{missing[0]}: {text}; hint: give {missing[0]} too"]
+        return [f"{missing}: {text}; hint: {f'give {GROUP} too' if app else WHICH_APP}"]
     # Labels still have an effect: they are in the outputs, for another tool that registers runners.
     return [
         f"{join(POOLS, name)}.runner: has no effect, as the pool registers no runners: its machines check themselves "
-        f"and stay on; hint: give {RUNNER_APP} and {GROUP}, or leave runner out"
+        f"and stay on; hint: give {MANAGER_APP} and {GROUP} (docs/guides/runner-manager-setup.md), or leave runner out"
         for name, args in machines
-        if missing and "runner" in args.model_fields_set
+        if "runner" in args.model_fields_set
     ]
 
 

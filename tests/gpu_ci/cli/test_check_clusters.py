@@ -78,3 +78,9 @@ def test_the_cost_of_a_pool_of_several_types_names_the_dearest_and_the_range(ask
 def test_a_quota_of_aws_is_shown_with_its_name(ask: Ask, tmp_path: Path) -> None:
     answer = ask("quota", written(tmp_path, stack()))
     assert 'L-3819A6DF "All G and VT Spot Instance Requests"   32 vCPU' in answer.out
+
+
+def test_a_pool_of_several_types_is_shown_as_in_status(ask: Ask, tmp_path: Path) -> None:
+    assert ask("check", written(tmp_path, stack())).rows[0] == [
+        "a10g", "aws/g5.2xlarge (+1)", "spot", "us-east-1", "2",
+    ]  # fmt: skip

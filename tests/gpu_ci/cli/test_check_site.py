@@ -32,7 +32,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "no App for runners": (
         config(**site(github={"owner": "acme", "app": ADMIN}), **GROUP),
-        ["gpu-ci:site.github.runnerApp"],
+        ["gpu-ci:site.github.managerApp"],
     ),
     "a plan that GitHub does not have": (
         config(**site(github={"owner": "acme", "plan": "pro"}), **GROUP),
@@ -58,7 +58,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a site that is empty text": (config(**{"gpu-ci:site": ""}), ["gpu-ci:site.subnetworks.us-central1"]),
     "no project": (
         {key: value for key, value in config().items() if key != "gcp:project"} | {"gcp:proyect": "acme"},
-        ["gcp:project"],
+        ["gcp:proyect"],
     ),
     "a key that the program does not read": (config(**{"gpu-ci:sight": {}}), ["gpu-ci:sight"]),
     "labels outside the site": (config(**{"gpu-ci:labels": {"team": "a"}}), ["gpu-ci:labels"]),
@@ -105,6 +105,14 @@ def test_a_hint_is_an_example_of_the_wrong_field(ask: Ask, tmp_path: Path, githu
     values = config(**site(github={"owner": "acme", **github}))
     [problem] = ask("check", written(tmp_path, values), "--json").json[0]["problems"]
     assert (problem["path"], problem["hint"]) == (f"gpu-ci:site.github.{next(iter(github))}", hint)
+
+
+@pytest.mark.parametrize("app", [{}, {"app": ADMIN}])
+def test_a_missing_app_is_one_message_a_note_or_a_problem(ask: Ask, tmp_path: Path, app: dict[str, Any]) -> None:
+    values = config(**site(github={"owner": "acme", "plan": "team", **app}), **GROUP)
+    [found] = ask("check", written(tmp_path, values), "--json").json
+    messages = [each["path"] for each in found["problems"]] + [each.partition(": ")[0] for each in found["notes"]]
+    assert (found["works"], messages) == (not app, ["gpu-ci:site.github.managerApp"])
 
 
 def test_a_file_of_another_program_needs_no_site_and_no_project(ask: Ask, tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
         assert "hunter2" not in answer.out + answer.err
     [found] = answer.json
     assert [problem["path"] for problem in found["problems"]] == ["github:token"]
+    assert found["unchecked"] == ["aws:secretKey"], "not the key with a problem"
+    assert ask("check", name).out.splitlines()[-1] == "Pulumi.dev.yaml: not checked here: aws:secretKey"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,8 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
         ("{github: {owner: acme, plan: team, runnerApp: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
         ("{github: {owner: acme}}", "{}", ["gpu-ci:pools.l4.runner: has no effect"]),
         ("{github: {owner: acme, runnerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
-        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.runnerApp: is missing"]),
+        ("{github: {owner: acme, managerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
+        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.managerApp: is missing"]),
     ],
 )
 def test_a_runner_is_doubted_only_where_the_file_registers_none(
@@ -164,7 +167,14 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
 @pytest.mark.parametrize(
     ("rung", "hint"),
     [
-        ("{region: mars}", "regions that have it: asia-east1, asia-northeast1, "),
+        (
+            "{region: mars}",
+            (
+                "regions that have it: asia-east1, asia-northeast1, asia-northeast3, asia-south1, asia-southeast1; "
+                "gpu-ci catalog show g2-standard-8 lists all"
+            ),
+        ),
+        ("{region: us-eats1}", "did you mean us-east1"),
         ("{market: cheap}", "such as market: standard"),
         ("{zones: us-east1-b}", "such as zones: [us-east1-b]"),
         ("us-east1", "such as ladder: [{region: us-east1}]"),
@@ -181,6 +191,25 @@ def test_a_misspelt_key_is_one_problem_and_not_a_missing_key_too(ask: Ask, stack
     assert [(each["path"], each["hint"]) for each in found["problems"]] == [
         ("gpu-ci:pools.l4.machinetype", "did you mean machineType")
     ]
+
+
+@of_stacks
+def test_misspelt_pools_are_named_by_each_command(ask: Ask, stack: Stack, command: str) -> None:
+    answer = ask(command, stack(("gpu-ci:pools", "gpuci:pools"), ("gcp:project", "gcp:proyect")))
+    assert answer.code == 1
+    assert "gpuci:pools: unknown key\n  got: 'gpuci:pools'\n" in answer.out + answer.err
+    assert "  hint: did you mean gpu-ci:pools" in answer.out + answer.err
+    assert "is missing" not in answer.out + answer.err
+    if command == "check":
+        assert "Pulumi.dev.yaml:2: gcp:proyect: unknown key" in answer.out
+        assert "not checked here" not in answer.out
+
+
+@pytest.mark.parametrize("key", ["pools", "gpu-ci"])
+def test_a_key_without_its_namespace_is_told_so(ask: Ask, stack: Stack, key: str) -> None:
+    [found] = ask("check", stack(("gpu-ci:pools", key)), "--json").json
+    assert [(each["path"], each["line"]) for each in found["problems"]] == [(key, 3)]
+    assert found["problems"][0]["hint"].endswith(" gpu-ci:pools")
 
 
 def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:

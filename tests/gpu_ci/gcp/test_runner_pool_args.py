@@ -35,6 +35,26 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
     )
 
 
+ATTACH_T4 = "guestAccelerator: {type: nvidia-tesla-t4}"
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "hint"),
+    [
+        ("n2-standard-8", f"such as g2-standard-8, which has a GPU, or n1-standard-8 with {ATTACH_T4}"),
+        ("n2d-standard-96", "such as g2-standard-96, which has a GPU"),
+        ("n1-standrd-8", "did you mean n1-standard-8"),
+        ("G2-STANDARD-8", "did you mean g2-standard-8"),
+        ("l4", "such as g2-standard-4: L4 is a GPU"),
+        ("nvidia-tesla-t4", f"such as n1-standard-4 with {ATTACH_T4}: T4 is a GPU"),
+        ("g5.2xlarge", "an EC2 instance type belongs in instanceTypes of a pool of the kind eks-runners"),
+        ("x", "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"),
+    ],
+)
+def test_the_hint_for_a_machine_type_without_gpus_is_one_with_gpus(machine_type: str, hint: str) -> None:
+    assert [problem.hint for problem in problems(machineType=machine_type)] == [hint]
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "text"),
     [
@@ -129,6 +149,22 @@ def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> 
         ("zones[2]", "is in another region; all zones of a pool must be in one region"),
     ]
     assert found[2].expected == "a zone of us-central1"
+
+
+def test_a_zone_of_no_region_is_not_the_region_of_the_others() -> None:
+    found = problems(zones=["us-cental1-a", "us-central1-a", "mars-east1-a"])
+    assert [(each.path, each.text, each.hint) for each in found] == [
+        ("zones[0]", "is not in a region of Google Cloud", "did you mean us-central1-a"),
+        ("zones[2]", "is not in a region of Google Cloud", ""),
+    ]
+
+
+def test_a_hint_has_a_few_of_many_zones() -> None:
+    (found,) = problems(zones=["europe-central2-a"])
+    assert found.hint == (
+        "zones that have it: europe-west1-b, europe-west1-c, europe-west2-a, europe-west2-b, europe-west3-a; gpu-ci "
+        "catalog show g2-standard-8 lists all"
+    )
 
 
 def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:

@@ -63,10 +63,10 @@ def test_a_refusal_says_what_the_plan_is_and_what_it_should_be() -> None:
 def test_without_a_plan_the_note_names_every_plan_that_is_needed() -> None:
     assert notes({"runnerGroup": ALL["runnerGroup"], "rules": {"web": {}}}, None) == [
         (
-            "GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team because GitHub's pages disagree on GitHub Free; "
-            "gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web needs "
-            "GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or enterprise, "
-            "so that the preview rejects features that the plan lacks"
+            "GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree on GitHub "
+            "Free; gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web "
+            "needs GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or "
+            "enterprise, so that the preview rejects features that the plan lacks"
         )
     ]
 
@@ -74,6 +74,31 @@ def test_without_a_plan_the_note_names_every_plan_that_is_needed() -> None:
 @pytest.mark.parametrize(("plan", "count"), [("free", 1), ("team", 0), ("enterprise", 0)])
 def test_with_a_plan_the_note_has_what_the_visibility_of_a_repository_decides(plan: str, count: int) -> None:
     assert len(notes({"rules": {"web": {}}}, plan)) == count
+
+
+@pytest.mark.parametrize(
+    ("group", "also"),
+    [
+        ({}, ("", "")),
+        (
+            {"runnerGroup": {"repositories": ["web"]}},
+            (
+                "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree on GitHub Free; ",
+                ", or if GitHub accepts the group",
+            ),
+        ),
+    ],
+)
+def test_with_a_plan_the_note_names_it_and_says_when_nothing_is_to_do(
+    group: dict[str, Any], also: tuple[str, str]
+) -> None:
+    assert notes({**group, "rules": {"web": {}}}, "free") == [
+        (
+            f"GitHub plans: gpu-ci:site.github.plan is free, and {also[0]}gpu-ci:github.rules.web needs GitHub Team "
+            f"for a private repository; hint: nothing to do for public repositories{also[1]}; else change the plan "
+            "(docs/guides/github.md, Plans)"
+        )
+    ]
 
 
 @pytest.mark.parametrize("wrong", [None, [], "x", {"rules": []}, {"secrets": {"a": None}}, {"runnerGroup": 7}])

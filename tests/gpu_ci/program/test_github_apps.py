@@ -25,17 +25,26 @@ def stack(asked: Any = KERNELS, pools: Any = None, **github: Any) -> dict[str, A
 @pytest.mark.parametrize("asked", [KERNELS, GROUP])
 def test_machines_do_not_register_as_the_app_that_administers_the_organization(asked: dict[str, Any]) -> None:
     assert told(stack(asked, app=ADMIN)) == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.runnerApp: is missing, and the runners of l4 need it: the key of app, "
-        "which may change runner groups, secrets and rules, is not for machines\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.managerApp: is missing, and the runners of l4 need it: the key of "
+        "app, which may change runner groups, secrets and rules, is not for machines\n"
         "  got: nothing\n"
-        "  expected: a GitHub App with the permission Self-hosted runners: read and write, and no other: id, "
-        "installationId and privateKey\n"
-        "  hint: move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give "
-        "app a new one (docs/guides/github.md, One App becomes two)"
+        "  expected: the GitHub App of the runner manager, which registers the runners of machines, too\n"
+        "  hint: give gpu-ci:site.github.managerApp, and the runner manager starts a machine for each job "
+        "(docs/guides/runner-manager-setup.md); or give gpu-ci:site.github.runnerApp if your own tool starts the "
+        "machines (docs/guides/compute-engine.md)"
     )
+    for app in ("runnerApp", "managerApp"):
+        assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).pools
 
 
-def test_runners_on_a_cluster_do_not_register_as_that_app_either() -> None:
+def test_a_stack_with_the_runner_manager_is_asked_for_its_app_alone() -> None:
+    manager = {"image": f"us-docker.pkg.dev/acme/b/m@sha256:{'ab' * 32}", "region": "us-central1"}
+    problems = refused(stack(GROUP, app=ADMIN) | {"gpu-ci:manager": manager}).problems
+    assert [problem.path for problem in problems] == ["gpu-ci:site.github.managerApp"]
+
+
+@pytest.mark.parametrize("more", [{}, {"l4": L4}])
+def test_runners_on_a_cluster_do_not_register_as_that_app_either(more: dict[str, Any]) -> None:
     owner = {"owner": "acme", "app": ON_CLUSTER["gpu-ci:site"]["github"]["runnerApp"]}
     pool = {
         "kind": "eks-runners",
@@ -45,9 +54,16 @@ def test_runners_on_a_cluster_do_not_register_as_that_app_either() -> None:
         "max": 2,
         "runner": {"image": f"ghcr.io/acme/runner@sha256:{'1' * 64}"},
     }
-    values = {"gcp:project": "example-ci", **ON_CLUSTER, "gpu-ci:site": {"github": owner}, "gpu-ci:pools": {"a": pool}}
-    paths = [problem.path for problem in refused(values).problems]
-    assert "gpu-ci:site.github.runnerApp" in paths
+    values = {
+        "gcp:project": "example-ci",
+        **ON_CLUSTER,
+        "gpu-ci:site": {"github": owner},
+        "gpu-ci:pools": {"a": pool, **more},
+    }
+    found = [each for each in refused(values).problems if ".github." in each.path]
+    assert [each.path for each in found] == ["gpu-ci:site.github.runnerApp"]
+    assert f"the runners of {', '.join(['a', *more])} need it" in found[0].text
+    assert found[0].hint.startswith("move what app says to runnerApp")
 
 
 @pytest.mark.parametrize(
@@ -111,5 +127,5 @@ def test_a_feature_that_the_plan_has_not_is_refused_in_the_preview() -> None:
 def test_the_preview_names_the_plans_where_the_stack_file_has_none() -> None:
     day = date(2026, 11, 1)
     [note] = stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS)), day)
-    assert note.startswith("GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team")
+    assert note.startswith("GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team")
     assert stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS, plan="team")), day) == []

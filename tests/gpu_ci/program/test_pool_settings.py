@@ -24,7 +24,11 @@ HERE = "Pulumi.staging.yaml: gpu-ci:pools"
 def test_pools_that_are_none_are_reported(pools: Any, text: str, got: str) -> None:
     [problem] = refused(config(pools)).problems
     assert (problem.path, problem.text, problem.got) == ("gpu-ci:pools", text, got)
-    assert problem.hint.removeprefix("add one, ").startswith("such as l4: {kind: gce-runners, …}")
+    assert (
+        problem.hint.removeprefix("add one, ")
+        .removeprefix("write each pool under its name, ")
+        .startswith("such as l4: {kind: gce-runners, …}")
+    )
 
 
 def test_pools_given_as_json_text_are_read() -> None:

@@ -230,27 +230,43 @@ def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
     [warning] = stack_warnings.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
     assert warning == (
         "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
-        "stay on; hint: give gpu-ci:site.github.runnerApp and gpu-ci:github.runnerGroup, or leave runner out"
+        "stay on; hint: give gpu-ci:site.github.managerApp and gpu-ci:github.runnerGroup "
+        "(docs/guides/runner-manager-setup.md), or leave runner out"
     )
     assert stack_warnings.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
 
 
+GROUP_TOO = "give gpu-ci:github.runnerGroup too"
+EITHER_APP = (
+    "give gpu-ci:site.github.managerApp, and the runner manager starts a machine for each job "
+    "(docs/guides/runner-manager-setup.md); or give gpu-ci:site.github.runnerApp if your own tool starts the machines "
+    "(docs/guides/compute-engine.md)"
+)
+
+
 @pytest.mark.parametrize(
-    ("values", "missing", "there"),
+    ("values", "missing", "there", "hint"),
     [
-        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
-        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
-        (stack(owner=ALONE, runnerLabels=["a"]), "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"),
+        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp", GROUP_TOO),
+        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp", GROUP_TOO),
+        (stack(None, MANAGED), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.managerApp", GROUP_TOO),
+        (stack(None, {**OWNER, **MANAGED}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.managerApp", GROUP_TOO),
+        (
+            stack(owner=ALONE, runnerLabels=["a"]),
+            "gpu-ci:site.github.managerApp",
+            "gpu-ci:github.runnerGroup",
+            EITHER_APP,
+        ),
     ],
 )
 def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
-    values: dict[str, Any], missing: str, there: str
+    values: dict[str, Any], missing: str, there: str, hint: str
 ) -> None:
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
     assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
         (
             f"{missing}: is missing, although {there} is set, so machines of these pools register no runners, "
-            f"and stay on: l4, m4; hint: give {missing} too"
+            f"and stay on: l4, m4; hint: {hint}"
         )
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
+from gpu_ci.stack import checks
 
 from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
 
@@ -119,6 +120,59 @@ def test_a_region_without_a_subnetwork_is_reported_with_the_pools_that_need_it()
         "Pulumi.staging.yaml: gpu-ci:site.subnetworks.europe-west4: is missing, and a, b are in that region\n"
     )
     assert "pulumi config set --path 'gpu-ci:site.subnetworks.europe-west4' projects/…" in problem
+    assert problem.endswith(
+        "or let the stack create a network: pulumi config set --path 'gpu-ci:site.networks.europe-west4.ipRange' …"
+    )
+
+
+@pytest.mark.parametrize(
+    ("site", "path", "text", "hint"),
+    [
+        (
+            {"networks": {"us-centrall": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-centrall",
+            "is not a region",
+            "did you mean us-central1",
+        ),
+        (
+            {"networks": {"us-central1-a": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-central1-a",
+            "is not a region",
+            "a region has no letter at its end, such as us-central1",
+        ),
+        (
+            {"networks": {"us-cental1": {"ipRange": "10.10.0.0/20"}}},
+            "networks.us-cental1",
+            "is not a region of Google Cloud",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-centrall": SUBNETWORK}},
+            "subnetworks.us-centrall",
+            "is not a region",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-cental1": SUBNETWORK.replace("us-central1", "us-cental1")}},
+            "subnetworks.us-cental1",
+            "is not a region of Google Cloud, and l4 is in us-central1",
+            "did you mean us-central1",
+        ),
+        (
+            {"subnetworks": {"us-east1": SUBNETWORK}},
+            "subnetworks.us-east1",
+            "is a subnetwork of another region, us-central1",
+            "put it under us-central1",
+        ),
+    ],
+)
+def test_a_wrong_region_is_reported_at_its_key_and_not_as_a_missing_one(
+    site: dict[str, Any], path: str, text: str, hint: str
+) -> None:
+    [problem] = refused(config(**{"gpu-ci:site": site})).problems
+    assert (problem.path, problem.text, problem.hint) == (f"gpu-ci:site.{path}", text, hint)
+    wrong = path.partition(".")[2]
+    assert problem.got == repr(SUBNETWORK if wrong == "us-east1" else wrong)
 
 
 def test_a_zone_that_is_none_asks_for_no_subnetwork() -> None:
@@ -137,7 +191,7 @@ def test_every_wrong_subnetwork_is_reported() -> None:
     error = refused(config(**site(subnetworks=links)))
     assert [(problem.path, problem.text) for problem in error.problems] == [
         ("gpu-ci:site.subnetworks.europe-west4", "is a subnetwork of another region, us-central1"),
-        ("gpu-ci:site.subnetworks.us-central1-a", "'us-central1-a' is not a region"),
+        ("gpu-ci:site.subnetworks.us-central1-a", "is not a region"),
         ("gpu-ci:site.subnetworks.us-east1", "is not a subnetwork's path"),
         ("gpu-ci:site.subnetworks.us-east4", "must be text"),
     ]
@@ -224,8 +278,46 @@ def test_a_slip_in_a_key_of_another_package_is_found_where_the_right_one_is_miss
     values = config({"l4": L4})
     values["gcp:proyect"] = values.pop("gcp:project")
     [problem] = refused(values).problems
-    assert (problem.path, problem.text, problem.got) == ("gcp:project", "is missing", "nothing")
-    assert problem.hint == "did you mean gcp:project where it says gcp:proyect"
+    assert (problem.path, problem.text, problem.expected) == ("gcp:proyect", "unknown key", "gcp:project")
+    assert problem.hint == "did you mean gcp:project"
+    values["gcp:project"] = values["gcp:proyect"]
+    assert load(values).project == "example-ci"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("gpuci:pools", "gpu-ci:pools"),
+        ("GPU_CI:Pools", "gpu-ci:pools"),
+        ("gpu-cl:pools", "gpu-ci:pools"),
+        ("acme-gpu:pools", "gpu-ci:pools"),
+        ("gpu-ci:config:pools", "gpu-ci:pools"),
+        ("gpu_ci:site", "gpu-ci:site"),
+        ("gpu-ci:sight", "gpu-ci:site"),
+        ("gpc:project", "gcp:project"),
+        ("gcp:projects", "gcp:project"),
+    ],
+)
+def test_a_misspelt_key_is_the_one_problem_and_not_a_missing_key_too(key: str, meant: str) -> None:
+    values = config()
+    values[key] = values.pop(meant)
+    [problem] = refused(values).problems
+    assert (problem.path, problem.text, problem.hint) == (key, "unknown key", f"did you mean {meant}")
+
+
+def test_keys_below_the_namespace_alone_are_told_to_have_it_each() -> None:
+    [problem] = refused({"gcp:project": "example-ci", "acme:gpu-ci": {"pools": {}}}).problems
+    assert (problem.path, problem.hint) == (
+        "acme:gpu-ci", "write each key below it with this namespace, such as gpu-ci:pools",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["acme:site", "acme-gpu-ci:site", "gcp:region", "gcp:zone", "gcp:quotaProject", "github:owner", "aws:project"],
+)
+def test_a_key_of_another_program_is_not_taken_for_a_misspelt_one(key: str) -> None:
+    assert checks.unknown_keys([key]) == []
 
 
 def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
@@ -237,7 +329,8 @@ def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
         "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
         "  got: a value that is not shown\n"
         "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
-        "  hint: remove it, give it as GITHUB_TOKEN instead, and make a new one: everyone with the file has this one"
+        "  hint: revoke it and create a new one, because everyone with the file has this one; give the new one as "
+        "GITHUB_TOKEN, and remove this key"
     )
     assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"
 

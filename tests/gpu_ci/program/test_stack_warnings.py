@@ -126,7 +126,7 @@ def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google
     ]
 
 
-MISSING = "gpu-ci:site.github.runnerApp, gpu-ci:github.runnerGroup, gpu-ci:site.github.managerApp"
+MISSING = "gpu-ci:site.github.managerApp, gpu-ci:github.runnerGroup"
 
 
 def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -> None:

@@ -72,7 +72,12 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
     try:
         machine = catalog.machine(name, "aws")
     except catalog.UnknownMachine:
-        hint = did_you_mean(name, catalog.machine_types("aws")) or "such as g6.xlarge"
+        if name in catalog.machine_types("gcp"):
+            hint = "a Compute Engine machine type belongs in machineType of a pool of the kind gce-runners"
+        elif with_gpu := catalog.machine_with_gpu(name, "aws"):
+            hint = f"such as {with_gpu.machine_type}: {with_gpu.gpu.name} is a GPU"
+        else:
+            hint = did_you_mean(name.lower(), catalog.machine_types("aws")) or "such as g6.xlarge"
         return None, invalid("is not an EC2 instance type with an NVIDIA GPU", hint=hint)
     answer = solver.check(machine)
     if isinstance(answer, solver.Refused):

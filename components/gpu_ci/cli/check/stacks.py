@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
-from gpu_catalog import solver, staleness
+from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.each_file import ask_each
-from gpu_ci.cli.output import print_table, print_text
+from gpu_ci.cli.output import first_and_count, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
@@ -20,18 +20,17 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
+from gpu_ci.validation_errors import suggested_paths
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem. Exits with 1 if a file has one."""
-    ask_each(
-        names,
-        lambda file: (file, problems(file), warnings(file)),
-        show,
-        document,
-        as_json,
-        lambda result: bool(result[1]),
-    )
+
+    def answer(file: StackFile) -> tuple[StackFile, list[Problem], list[str]]:
+        found = problems(file)
+        return file, found, warnings(file, found)
+
+    ask_each(names, answer, show, document, as_json, lambda result: bool(result[1]))
 
 
 def problems(file: StackFile) -> list[Problem]:
@@ -41,7 +40,7 @@ def problems(file: StackFile) -> list[Problem]:
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
     # A file without either key belongs to a program that sets project and networks in code.
-    complete = SITE in present or GITHUB in present
+    complete = not {SITE, GITHUB}.isdisjoint((*present, *checks.misspelt_keys(present).values()))
     wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
@@ -53,15 +52,15 @@ def problems(file: StackFile) -> list[Problem]:
     return wrong
 
 
-def warnings(file: StackFile) -> list[str]:
-    """Return the notes on a file: findings that do not prevent a deployment."""
+def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
+    """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    # The runner manager's App registers runners, too.
-    either = {RUNNER_APP: (RUNNER_APP, MANAGER_APP), GROUP: (GROUP,), MANAGER_APP: (MANAGER_APP,)}
-    given = [key for key, keys in either.items() if any(_at(file, each) is not None for each in keys)]
+    reported = {problem.path for problem in wrong} | suggested_paths(wrong)
+    keys = (MANAGER_APP, RUNNER_APP, GROUP)
+    given = [key for key in keys if key in reported or _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,
@@ -88,8 +87,9 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         click.echo(report_of(file, wrong))
     else:
         click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}, no problem found")
+        types = {name: getattr(args, "instance_types", ()) for name, args in file.pools}
         rows: list[tuple[str, ...]] = [
-            (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
+            (each.pool, _machine(each, types[each.pool]), each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
         ]
         rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
@@ -99,8 +99,22 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
             print_text(line, indent=2)
     for text in doubtful:
         click.echo(f"{file.name}: note: {text}")
-    if file.unchecked:
-        click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
+    if unchecked := _unchecked(file, wrong):
+        click.echo(f"{file.name}: not checked here: {', '.join(unchecked)}")
+
+
+def _unchecked(file: StackFile, wrong: list[Problem]) -> list[str]:
+    """Return the keys that this command does not check, except those with a problem, such as a secret in plain text."""
+    return [
+        key
+        for key in file.unchecked
+        if not any(each.path == key or each.path.startswith((f"{key}.", f"{key}[")) for each in wrong)
+    ]
+
+
+def _machine(demand: Demand, types: Sequence[str]) -> str:
+    """Return the machine of a pool: with several instance types, the first of them, as in `gpu-ci status`."""
+    return f"{demand.machine.cloud}/{first_and_count(types)}" if types else demand.machine.key
 
 
 def _ladders(file: StackFile) -> list[str]:
@@ -141,5 +155,5 @@ def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict
         "pools": [name for name, _ in file.pools],
         "problems": [_problem(file, each) for each in wrong],
         "notes": doubtful,
-        "unchecked": file.unchecked,
+        "unchecked": _unchecked(file, wrong),
     }

@@ -114,6 +114,15 @@ class GpuMachineArgs(Args):
         "instanceTerminationAction": "the value is always DELETE, so that no stopped machine costs money",
         "provisioningModel": "market sets the value, such as market: spot",
         "preemptible": "use market: spot instead",
+        "spot": "use market: spot instead",
+        "region": "zones has the zones of one region",
+        "gpu": "machineType has the GPU, or guestAccelerator for n1 types",
+        "gpuType": "machineType has the GPU, or guestAccelerator for n1 types",
+        "gpuCount": "machineType has the number of GPUs, or guestAccelerator.count for n1 types",
+        "min": "a pool has no machines without jobs",
+        "minReplicas": "a pool has no machines without jobs",
+        "maxReplicas": "use max instead",
+        "startupScript": "the boot agent starts the machine and its runner",
         "accessConfigs": "machines get no public address; they reach the internet through the network's NAT",
         "canIpForward": "CI machines do not forward packets",
         "enableSecureBoot": "on if the publisher of the image signs the kernel modules of the driver",
@@ -123,6 +132,7 @@ class GpuMachineArgs(Args):
     guest_accelerator: GuestAccelerator | None = Field(
         default=None,
         validate_default=True,
+        examples=[{"type": "nvidia-tesla-t4"}],
         description="the GPUs to attach; required for N1 machine types, and not allowed for others",
     )
     zones: list[str] = Field(

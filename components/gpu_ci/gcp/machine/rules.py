@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gpu_catalog as catalog
@@ -15,7 +15,8 @@ from gpu_catalog import Machine
 from gpu_catalog.models import LocalDisks
 from pydantic_core import PydanticCustomError
 
-from ...errors import at_path, did_you_mean, invalid, raise_problems
+from ...errors import at_path, did_you_mean, invalid, nearest, raise_problems
+from ..regions import COMPUTE
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -24,6 +25,11 @@ _CUSTOM = re.compile(r"(?:(?P<series>n1|g2)-)?custom-(?P<vcpus>[0-9]{1,3})-(?P<m
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
 DEFAULT_RUN_LIMIT_SEC = 14_400
+
+_T4 = "nvidia-tesla-t4"
+
+# The maximum number of zones or regions in a hint. Many machines have more than 40 zones.
+_PLACES = 5
 
 LOCAL_SSD_GIB = 375
 """The size of one local SSD of machine types with a configurable number of them.
@@ -38,11 +44,27 @@ def machine_type(value: str) -> str:
     if custom := _CUSTOM.fullmatch(value):
         raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
     if value not in known:
-        hint = (
-            did_you_mean(value, known) or "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
-        )
-        raise invalid("is not a machine type with a GPU", hint=hint)
+        raise invalid("is not a machine type with a GPU", hint=_similar(value))
     return value
+
+
+def _similar(value: str) -> str:
+    """Return a hint with the most similar machine types that have a GPU, or to which one can be attached."""
+    if value in catalog.machine_types("aws"):
+        return "an EC2 instance type belongs in instanceTypes of a pool of the kind eks-runners"
+    if machine := catalog.machine_with_gpu(value, "gcp"):
+        attached = f" with guestAccelerator: {{type: {machine.accelerator}}}" if machine.attached else ""
+        return f"such as {machine.machine_type}{attached}: {machine.gpu.name} is a GPU"
+    known = catalog.machine_types("gcp")
+    value = value.lower()
+    near = nearest(value, known)
+    if not near:
+        return "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
+    if value.startswith("n1-") or not catalog.takes_accelerator(near):
+        return f"did you mean {near}"
+    built_in = nearest(value, [each for each in known if not catalog.takes_accelerator(each)]) or "g2-standard-8"
+    attach = f", or {near} with guestAccelerator: {{type: {_T4}}}"
+    return f"such as {built_in}, which has a GPU{'' if catalog.too_large(near, _T4, 1) else attach}"
 
 
 def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
@@ -69,7 +91,7 @@ def accelerator_type(value: str) -> str:
     if value not in catalog.attachable():
         raise invalid(
             "is not an accelerator for n1 machine types",
-            hint=did_you_mean(value, catalog.attachable()),
+            hint=did_you_mean(f"nvidia-tesla-{value.lower().removeprefix('nvidia-')}", catalog.attachable()),
             expected=_joined(catalog.attachable()),
         )
     return value
@@ -117,13 +139,20 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Return zones of one region that each have the GPU."""
     machine, problems = machine_of(others), []
     # The region of the first valid zone, because an invalid zone has no region.
-    region = next((catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone)), "")
+    found = (catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone))
+    region = next((each for each in found if each in COMPUTE), "")
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
             text = "is a region, not a zone" if _ZONE.fullmatch(f"{zone}-a") else "is not a zone"
             problem = invalid(text, expected="a GCE zone, such as us-central1-a")
         elif zone in values[:index]:
             problem = invalid("is a duplicate", hint="remove it")
+        elif catalog.region_of(zone) not in COMPUTE:
+            near = catalog.closest_location(zone, machine.zones) if machine else ""
+            expected = "a GCE zone, such as us-central1-a"
+            problem = invalid(
+                "is not in a region of Google Cloud", expected=expected, hint=near and f"did you mean {near}"
+            )
         elif catalog.region_of(zone) != region:
             problem = invalid(
                 "is in another region; all zones of a pool must be in one region", expected=f"a zone of {region}"
@@ -223,8 +252,14 @@ def default_disk_type(machine: Machine) -> str:
     return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
 
 
+def places_with(machine: Machine, places: Sequence[str], noun: str) -> str:
+    """Return a hint with the first of the zones or regions that have the machine."""
+    more = f"; gpu-ci catalog show {machine.key.partition('/')[2]} lists all" if len(places) > _PLACES else ""
+    return f"{noun} that have it: {', '.join(places[:_PLACES])}{more}"
+
+
 def _not_in_zone(machine: Machine, zone: str) -> PydanticCustomError:
-    hint = f"zones that have it: {_joined(machine.zones_near(zone))}"
+    hint = places_with(machine, machine.zones_near(zone), "zones")
     if machine.attached:
         # Some zones have the GPU only for smaller machine types.
         smaller = catalog.too_large(machine.machine_type, machine.accelerator, machine.api_gpu_count, (zone,))

@@ -163,7 +163,8 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
     chosen = choices(rung, pool)
     machine = _machine(chosen)
     if machine and rung.region and not chosen["zones"]:
-        hint = f"regions that have it: {', '.join(machine.regions)}"
+        near = catalog.closest_location(rung.region, machine.regions)
+        hint = f"did you mean {near}" if near else rules.places_with(machine, machine.regions, "regions")
         yield _StepProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
         return
     # Without a valid machine, the zones of the region are unknown. The machine's problem is then the only one.

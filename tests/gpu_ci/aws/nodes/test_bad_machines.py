@@ -28,7 +28,13 @@ from tests.gpu_ci.aws.node_groups import BLOCK, EFA, RESERVATION, SUBNET_A, prob
             {"instance_types": ["g2-standard-8"]},
             "instanceTypes[0]",
             "is not an EC2 instance type with an NVIDIA GPU",
-            "such as g6.xlarge",
+            "a Compute Engine machine type belongs in machineType of a pool of the kind gce-runners",
+        ),
+        (
+            {"instance_types": ["A10G"]},
+            "instanceTypes[0]",
+            "is not an EC2 instance type with an NVIDIA GPU",
+            "such as g5.xlarge: A10G is a GPU",
         ),
         (
             {"instance_types": ["g4ad.xlarge"]},

@@ -1,0 +1,99 @@
+"""The place, the reason and the hint for stack files that are not valid YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.gpu_ci.cli.conftest import STACK, Ask
+
+Stack = Callable[..., str]
+SPACE = ("a space is missing after a colon", "write key: value, with a space after the colon")
+COLON = ("a colon is missing after a key", "write key: value, or key: with the entries below it")
+INDENTATION = "indent all keys of one map alike, and the keys below them deeper"
+
+MISTAKES: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
+    "no space after a colon": ((("machineType: ", "machineType:"),), "6:7", *SPACE),
+    "no space after the colon of the first key": ((("kind: gce", "kind:gce"),), "5:7", *SPACE),
+    "no space after the colons of two keys": (
+        (("kind: gce", "kind:gce"), ("machineType: g2", "machineType:g2")),
+        "5:7",
+        *SPACE,
+    ),
+    "no space after the colon of the last key": ((("max: 4", "max:4"),), "9:7", *SPACE),
+    "no space after a colon, and comments": ((("market: spot", "market:spot # a\n\n      # b"),), "8:7", *SPACE),
+    "no space after a colon in braces": ((("max: 4", "max: 4\n      smoke: {deadlineSec:900}"),), "10:15", *SPACE),
+    "no colon after a key": ((("max: 4", "max 4"),), "9:7", *COLON),
+    "no colon after a key with a map": ((("    l4:\n", "    l4\n"),), "4:5", *COLON),
+    "no colon after a key of the stack": ((("gpu-ci:pools:", "gpu-ci:pools"),), "3:3", *COLON),
+    "an equals sign": ((("market: spot", "market = spot"),), "8:7", *COLON),
+    "no space after a dash": (
+        (("zones: [us-central1-a, us-central1-b]", "zones:\n        - us-central1-a\n        -us-central1-b"),),
+        "9:9",
+        "a space is missing after a dash",
+        "write - value, with a space after the dash",
+    ),
+    "two colons": (
+        (("market: spot", "market: spot: yes"),),
+        "8:19",
+        "a value with a colon and a space needs quotes",
+        "write the value in quotes",
+    ),
+    "a key that is too deep": ((("      max: 4", "        max: 4"),), "9:9", "the indentation is wrong", INDENTATION),
+    "a key that is not deep enough": (
+        (("      max: 4", "     max: 4"),),
+        "9:6",
+        "the indentation is wrong",
+        INDENTATION,
+    ),
+    "a list entry among keys": (
+        (("      max: 4", "      - max: 4"),),
+        "9:7",
+        "a list entry is next to the keys of a map",
+        INDENTATION,
+    ),
+    "an open quote": (
+        (("market: spot", "market: 'spot"),),
+        "8:15",
+        "a quote is not closed",
+        "close the quote that begins here",
+    ),
+    "an at sign": (
+        (("market: spot", "market: @spot"),),
+        "8:15",
+        "found character '@' that cannot start any token",
+        "write the value in quotes",
+    ),
+    "a template": (
+        (("max: 4", "max: {{ max }}"),),
+        "9:13",
+        "found unhashable key",
+        "write the value in quotes: two braces begin a map in YAML",
+    ),
+    "a second document": (
+        (("    l4:", "---\n    l4:"),),
+        "4:1",
+        "the file has a second document",
+        "remove the line ---: a stack file is one document",
+    ),
+    "a merge conflict": (
+        (("      max: 4", "<<<<<<< HEAD\n      max: 4\n=======\n      max: 5\n>>>>>>> more"),),
+        "9:1",
+        "the file has a merge conflict",
+        "resolve what Git marked between <<<<<<< and >>>>>>>",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_message_has_the_line_of_the_mistake_and_a_hint(ask: Ask, stack: Stack, mistake: str) -> None:
+    changes, place, reason, hint = MISTAKES[mistake]
+    answer = ask("check", stack(*changes))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == f"Pulumi.dev.yaml:{place}: is not valid YAML: {reason}\n  hint: {hint}\n"
+
+
+def test_lines_may_end_as_on_windows(ask: Ask, stack: Stack) -> None:
+    answer = ask("check", stack(("max: 4", "max:4"), ("\n", "\r\n"), text=STACK))
+    assert answer.err.startswith("Pulumi.dev.yaml:9:7: is not valid YAML: a space is missing after a colon\n")
