@@ -38,7 +38,8 @@ _WORKFLOW = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+/\.github/workflows/[^\s@:
 
 def _numeric_id(value: Any) -> Any:
     """Accept 123 for "123", as YAML passes a number. Refuse a name."""
-    text = str(int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+    text = str(int(value)) if is_whole else value
     if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,19}", text):
         raise invalid(
             "is not a numeric id of GitHub",

@@ -73,6 +73,8 @@ def test_each_example_makes_the_same_pool_and_destroys_it(example: SandboxRunner
     if example.project.name in WRITTEN_BY_PACKAGE_ADD:
         example.run("install", PATH=path())
     example.run("up", "--stack", "dev", "--yes", "--skip-preview", PATH=path())
+    settings = Path(example.project.name, "Pulumi.dev.yaml")  # a deployment leaves the checkout clean
+    assert (example.project.parent / settings).read_text() == (EXAMPLES / settings).read_text()
     made = [f"{resource['type']} {resource['urn'].rpartition('::')[2]}" for resource in example.state("dev")]
     assert sorted(each for each in made if not each.startswith("pulumi:")) == MADE
     outputs = example.json("stack", "output", "--stack", "dev", "--json")

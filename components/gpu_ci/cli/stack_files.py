@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ class StackFile:
 
     path: Path
     config: dict[str, Any]
-    other_keys: tuple[str, ...] = ()
-    """The keys of the file other than config."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """The keys of the file other than config, which are Pulumi's own."""
     line_of: LineOf = no_line
     """The function that returns the line of a path such as `gpu-ci:pools.l4`."""
 
@@ -51,7 +51,7 @@ class StackFile:
     @property
     def unchecked(self) -> list[str]:
         """The keys that this command does not check."""
-        return [*self.other_keys, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
+        return [*self.others, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
 
     def value(self, key: str) -> Any:
         """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
@@ -184,7 +184,8 @@ def parse(path: Path, text: str) -> StackFile:
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
             hint=_indent_hint(document) or _stack_files_hint(path, but=path),
         )
-    return StackFile(path, document["config"], tuple(key for key in document if key != "config"), lines_of(text))
+    others = {key: value for key, value in document.items() if key != "config"}
+    return StackFile(path, document["config"], others, lines_of(text))
 
 
 def _text(path: Path) -> str:

@@ -25,6 +25,7 @@ from gpu_ci.cli.github_app.apps import apps_of
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import read
 from gpu_ci.cli.verify import google
+from gpu_ci.cli.verify.checklist import NotAskedError
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
@@ -336,3 +337,29 @@ def test_a_stack_without_apps_has_a_hint(ask: Ask, tmp_path: Path) -> None:
     answer = ask("github-app", "create", "Pulumi.dev.yaml")
     assert answer.code == 2
     assert answer.err.startswith("Pulumi.dev.yaml: gpu-ci:site.github names no GitHub App\n")
+
+
+def test_without_credentials_the_apps_are_printed_with_the_missing_step(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> google.Call:
+        raise NotAskedError("no default credentials", google._LOGIN)
+
+    monkeypatch.setattr(google, "connect", refuse)
+    (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
+    answer = ask("github-app", "create", "Pulumi.dev.yaml")
+    runners, key = "organization_self_hosted_runners", "projects/acme-ci/secrets"
+    assert answer.rows == [
+        ["app", "metadata", "read", f"{key}/admin-key"],
+        ["app", runners, "write", f"{key}/admin-key"],
+        ["managerApp", "metadata", "read", f"{key}/manager-key"],
+        ["managerApp", runners, "write", f"{key}/manager-key"],
+        ["managerApp", "actions", "write", f"{key}/manager-key"],
+    ]
+    assert answer.code == 2
+    assert answer.err == (
+        "gpu-ci github-app create: no Google credentials\n"
+        "  got: no default credentials\n"
+        "  hint: gcloud auth application-default login\n"
+    )
+    assert list(ask("github-app", "create", "Pulumi.dev.yaml", "--json").json) == ["error"]

@@ -17,7 +17,7 @@ from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
 from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.cli.stack_files import StackFile, one_file, problems_found
 from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import Answer, Step, ask_all
+from gpu_ci.cli.verify.checklist import Answer, Step, ask_all, shortened
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import MANAGER
@@ -100,7 +100,7 @@ def _google(deployment: Deployment) -> tuple[Sequence[Step[Any]], Any]:
     if not target.permissions:
         apis = [*_SECRETS_ALONE]
     apis += _MANAGER_APIS if file.value(MANAGER) is not None else ()
-    apis += [_KMS] if str(deployment.document.get("secretsprovider")).startswith("gcpkms://") else []
+    apis += [_KMS] if str(file.others.get("secretsprovider")).startswith("gcpkms://") else []
     target = replace(target, apis=tuple(apis))
     if target.pools:
         return google.STEPS, target
@@ -151,21 +151,19 @@ def _report(file: StackFile, answers: Sequence[Answer]) -> dict[str, Any]:
 
 def _fix(answer: Answer) -> Sequence[str]:
     """Return what to do about a step: its own commands or, for a failure without any, its hint."""
-    return answer.finding.fix or ((answer.step.otherwise,) if answer.finding.status == "fail" else ())
+    return answer.finding.fix or ((f"# {answer.step.otherwise}",) if answer.finding.status == "fail" else ())
 
 
 def _show(report: dict[str, Any]) -> None:
     """Print a table of the steps; then got, expected and fix of those that did not pass."""
     steps = report["steps"]
-    causes: dict[str, str] = {}
-    rows = []
-    for step in steps:
-        first = causes.setdefault(step["got"], step["name"]) if step["status"] == "unknown" else step["name"]
-        found = step["got"] if first == step["name"] else f"for the same reason as {first}"
-        rows.append((step["name"], step["status"], found))
-    print_table(["step", "result", "found"], rows)
-    for step in steps:
-        if not step["fix"] or causes.get(step["got"], step["name"]) != step["name"]:
+    found = shortened(steps)
+    print_table(
+        ["step", "result", "found"],
+        [(step["name"], step["status"], got) for step, got in zip(steps, found, strict=True)],
+    )
+    for step, got in zip(steps, found, strict=True):
+        if not step["fix"] or got != step["got"]:
             continue
         click.echo(f"\n{step['name']}\n  got: {step['got']}\n  expected: {step['expected']}")
         for line in step["fix"]:  # not folded, so that it can be copied

@@ -50,11 +50,6 @@ class Deployment:
         return next((args.region for args in self.machines.values()), "us-central1")
 
     @cached_property
-    def document(self) -> dict[str, Any]:
-        """The whole stack file, with the keys of Pulumi's own."""
-        return _yaml(self.file.path)
-
-    @cached_property
     def project_file(self) -> dict[str, Any]:
         """Pulumi.yaml next to the stack file, or an empty map."""
         return _yaml(self.file.path.with_name("Pulumi.yaml"))

@@ -85,23 +85,23 @@ def _installed(
         return Finding("fail", f"the App belongs to {holder}, not to {owner}", fix=(create,))
     if missing := _missing(app.permissions, found.get("permissions") or {}):
         page = f"{organization}/apps/{slug}/permissions"
-        return Finding("fail", f"the App lacks {', '.join(missing)}", fix=(f"grant them at {page}",))
+        return Finding("fail", f"the App lacks {', '.join(missing)}", fix=(f"# grant them at {page}",))
     status, answer = deployment.ask_github(f"/app/installations/{installation}", token)
     if status == NOT_FOUND:
         page = f"{deployment.github_web}/apps/{slug}/installations/new"
-        hint = f"install it at {page}, and write the number at the end of the address as installationId"
+        hint = f"# install it at {page}, and write the number at the end of the address as installationId"
         return Finding("fail", f"the App has no installation {installation}", fix=(hint,))
     _check(status)
     page = f"{organization}/installations/{installation}"
     account = str((answer.get("account") or {}).get("login"))
     if account.casefold() != owner.casefold():
-        fix = f"install it at {deployment.github_web}/apps/{slug}/installations/new"
+        fix = f"# install it at {deployment.github_web}/apps/{slug}/installations/new"
         return Finding("fail", f"installation {installation} is in {account}, not in {owner}", fix=(fix,))
     if answer.get("suspended_at"):
-        return Finding("fail", f"installation {installation} is suspended", fix=(f"unsuspend it at {page}",))
+        return Finding("fail", f"installation {installation} is suspended", fix=(f"# unsuspend it at {page}",))
     if missing := _missing(app.permissions, answer.get("permissions") or {}):
         text = f"the App's new permissions are not accepted in {owner}: {', '.join(missing)}"
-        return Finding("fail", text, fix=(f"accept them at {page}",))
+        return Finding("fail", text, fix=(f"# accept them at {page}",))
     return Finding("pass", f"{slug} is installed in {owner}, with every permission")
 
 
@@ -152,8 +152,8 @@ def runner_is_current(deployment: Deployment) -> Finding:
         raise NotAskedError("GitHub's answer names no version with a day") from None
     if old:
         page = f"https://github.com/actions/runner/releases/tag/v{latest}"
-        pin = f"or write `runner: {{version: {latest}, sha256: …}}` in the pool, with the checksums of {page}"
-        return Finding("fail", "; ".join(old), fix=("install a newer gpu-ci: docs/operate/upgrade.md", pin))
+        pin = f"# or write `runner: {{version: {latest}, sha256: …}}` in the pool, with the checksums of {page}"
+        return Finding("fail", "; ".join(old), fix=("# install a newer gpu-ci: docs/operate/upgrade.md", pin))
     if behind:
         return Finding("pass", f"{latest} was released on {published}; the older runner still gets jobs")
     return Finding("pass", f"no release is newer than {latest}")

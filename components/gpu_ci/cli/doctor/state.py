@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_o
 from gpu_ci.cli.verify.google import GoogleError
 
 _VARIABLE = "PULUMI_BACKEND_URL"
+_INSTALL = "# install the Pulumi CLI: https://www.pulumi.com/docs/iac/download-install/"
 _PUBLISHED_PASSPHRASE = "sandbox"  # noqa: S105 - it is in the files of this repository
 # pulumi/pulumi sdk/go/common/resource/config/crypt.go: the key is PBKDF2 over SHA-256, the cipher AES-256-GCM.
 _ITERATIONS, _KEY_BYTES = 1_000_000, 32
@@ -34,9 +36,15 @@ def steps() -> Iterator[Step[Deployment]]:
 
 def backend_is_shared(deployment: Deployment) -> Finding:
     url, source = _backend(deployment)
-    parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # without a user, a password and a query
-    if parts.scheme == "file" or not parts.scheme:
+    try:
+        parts = urlsplit(url)
+        shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # without a user, a password and a query
+    except ValueError:
+        parts = None
+    if parts is None or not parts.scheme or not (parts.netloc or parts.path):
+        text = f"{source} has no address such as gs://BUCKET; the value is not shown"
+        return Finding("fail", text, fix=(_shared(deployment, source),))
+    if parts.scheme == "file":
         return Finding("fail", f"{shown} is a folder of this computer ({source})", fix=(_shared(deployment, source),))
     if parts.scheme == "gs":
         return _bucket(deployment, parts.netloc)
@@ -55,7 +63,8 @@ def _backend(deployment: Deployment) -> tuple[str, str]:
     try:
         answer: Any = programs.run_json(["pulumi", "whoami", "--json", "--non-interactive"])
     except NotAskedError as error:
-        raise NotAskedError(str(error), (_shared(deployment, "pulumi login"),)) from None
+        install = (_INSTALL,) if isinstance(error, programs.NotInstalledError) else ()
+        raise NotAskedError(str(error), (*install, _shared(deployment, "pulumi login"))) from None
     if not isinstance(answer, dict) or not answer.get("url"):
         raise NotAskedError("pulumi whoami names no backend", (_shared(deployment, "pulumi login"),))
     return str(answer["url"]), "pulumi login"
@@ -66,7 +75,7 @@ def _shared(deployment: Deployment, source: str) -> str:
     if not deployment.file.project:
         return "pulumi login  # Pulumi Cloud; a bucket: pulumi login s3://BUCKET"
     url = f"gs://{deployment.file.project}-pulumi-state"
-    ways = {_VARIABLE: f"export {_VARIABLE}={url}", "Pulumi.yaml": f"write `backend: {{url: {url}}}` in Pulumi.yaml"}
+    ways = {_VARIABLE: f"export {_VARIABLE}={url}", "Pulumi.yaml": f"# write `backend: {{url: {url}}}` in Pulumi.yaml"}
     return f"{ways.get(source, f'pulumi login {url}')}  # docs/start/bootstrap.md creates the bucket"
 
 
@@ -97,14 +106,15 @@ def _bucket(deployment: Deployment, name: str) -> Finding:
 
 
 def secrets_are_encrypted(deployment: Deployment) -> Finding:
-    provider = str(deployment.document.get("secretsprovider") or "")
-    salt = str(deployment.document.get("encryptionsalt") or "")
+    provider = str(deployment.file.others.get("secretsprovider") or "")
+    salt = str(deployment.file.others.get("encryptionsalt") or "")
     chosen = _provider(deployment)
     initialize = f"pulumi stack init {deployment.stack} --secrets-provider {chosen}"
     if salt and _has_passphrase(salt, _PUBLISHED_PASSPHRASE):
         text = f'the passphrase of encryptionsalt is "{_PUBLISHED_PASSPHRASE}", which is published'
         change = f"pulumi stack change-secrets-provider --stack {deployment.stack} {chosen}  # for an existing stack"
-        fix = (f"delete the line encryptionsalt of {deployment.file.name}, then: {initialize}", change)
+        delete = f"sed -i.bak /^encryptionsalt:/d {shlex.quote(deployment.file.name)}"
+        fix = (f"{delete} && {initialize}", change)
         return Finding("fail", text, fix=fix)
     if provider and provider != "passphrase":
         return Finding("pass", f"{urlsplit(provider).scheme or provider} encrypts the secrets of the state")

@@ -24,7 +24,8 @@ def connect() -> Call:
         return google.connect()
     except NotAskedError as error:
         command = click.get_current_context().command_path
-        raise InputError(f"{command}: no Google credentials", got=str(error)) from None
+        hint = next(iter(error.fix), "")
+        raise InputError(f"{command}: no Google credentials", got=str(error), hint=hint) from None
 
 
 def check_name(secret: str) -> None:

@@ -25,6 +25,7 @@ _OTHERS = {
     "resource_changes": "a plan, the output of terraform show -json PLAN",
     "provider_schemas": "the output of terraform providers schema -json",
     "lineage": "a state file of Terraform, such as terraform.tfstate",
+    "modules": "a state file of Terraform 0.11 or older",
     "deployment": "an exported stack of Pulumi",
 }
 _MODULE = re.compile(r'module\.(?P<name>[^.\[]+)(\[(?P<key>"[^"]*"|\d+)\])?\.')

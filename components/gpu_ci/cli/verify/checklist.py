@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Generic, Literal, TypeVar
@@ -35,7 +35,10 @@ class Finding:
     details: Any = None
     """The answer of the service as JSON, for the file."""
     fix: tuple[str, ...] = ()
-    """Commands that mend a failure, with the real names, or what a person does instead. `gpu-ci doctor` prints them."""
+    """Commands that mend a failure, with the real names. `gpu-ci doctor` prints them.
+
+    Each is valid in a shell. A line that begins with # says what a person does instead.
+    """
 
 
 class NotAskedError(Exception):
@@ -96,6 +99,17 @@ def ask_all(
             finding = Finding("unknown", f"not asked: {error}", fix=error.fix)
         answers.append(Answer(step, finding))
     return answers
+
+
+def shortened(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what to show of each step: its `got`, or for an unknown one the first step with the same cause."""
+    first: dict[str, str] = {}
+    return [
+        step["got"]
+        if step["status"] != "unknown" or first.setdefault(step["got"], step["name"]) == step["name"]
+        else f"for the same reason as {first[step['got']]}"
+        for step in steps
+    ]
 
 
 def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:

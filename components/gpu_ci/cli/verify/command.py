@@ -88,11 +88,7 @@ def _show(report: dict[str, Any]) -> None:
 
     If several steps did not run for the same reason, only the first has its text.
     """
-    causes: dict[str, str] = {}
-    for step in report["steps"]:
-        is_unknown = step["status"] == "unknown"
-        first_step = causes.setdefault(step["got"], step["name"]) if is_unknown else step["name"]
-        got = step["got"] if first_step == step["name"] else f"for the same reason as {first_step}"
+    for step, got in zip(report["steps"], checklist.shortened(report["steps"]), strict=True):
         print_text(f"{step['status']:<8} {step['name']}: {got}", 9)
         if step["status"] == "fail":
             print_text(f"         expected: {step['expected']}", 9)

@@ -139,7 +139,7 @@ def network_plugin(cluster: Cluster) -> Finding:
     enforced = str(_configuration(addon).get("enableNetworkPolicy", "")).lower() == "true"
     has_role = nodes_have_role or _has_own_role(cluster, addon)
     problems = [] if has_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
-    fix = [] if has_role else ["write `cniPolicy: true` in each pool of the cluster, or give aws-node a role"]
+    fix = [] if has_role else ["# write `cniPolicy: true` in each pool of the cluster, or give aws-node a role"]
     if not enforced:
         problems.append("enableNetworkPolicy is not true, so network policies have no effect")
         values = shlex.quote(json.dumps({**_configuration(addon), "enableNetworkPolicy": "true"}))

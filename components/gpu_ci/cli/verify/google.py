@@ -339,7 +339,7 @@ def quotas_suffice(project: Project) -> Finding:
     if short:
         metrics = " ".join(dict.fromkeys(each.need.metric for each in findings if each.is_short))
         address = f"https://console.cloud.google.com/iam-admin/quotas?project={project.name}"
-        return Finding("fail", "; ".join(short), details, (f"request more of {metrics} at {address}",))
+        return Finding("fail", "; ".join(short), details, (f"# request more of {metrics} at {address}",))
     if findings:
         unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
         return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
@@ -474,9 +474,12 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
 
 def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
     name, host, region = match["name"], match["project"], match["region"]
-    subnetwork = _compute_request(
-        project, lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
+    subnetwork = _find(
+        project, "compute", "v1", lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
     )
+    if subnetwork is None:
+        fix.append(f"gcloud compute networks subnets list --regions {region} --project {host}  # for `subnetworks`")
+        return [f"{name} does not exist in {region} of {host}"]
     network = subnetwork.get("network", "").rpartition("/")[2]
     routers = _compute_request(project, lambda api: api.routers().list(project=host, region=region)).get("items", [])
     has_nat = any(router.get("nats") for router in routers if router.get("network", "").rpartition("/")[2] == network)

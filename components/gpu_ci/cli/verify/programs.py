@@ -23,6 +23,10 @@ class Output:
     err: str
 
 
+class NotInstalledError(NotAskedError):
+    """The program is not installed."""
+
+
 def run(
     command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC, environment: Mapping[str, str] | None = None
 ) -> Output:
@@ -37,7 +41,7 @@ def run(
             check=False, env={**os.environ, **(environment or {})},
         )  # fmt: skip
     except FileNotFoundError:
-        raise NotAskedError(f"{command[0]} is not installed") from None
+        raise NotInstalledError(f"{command[0]} is not installed") from None
     except OSError as error:
         raise NotAskedError(f"{command[0]} cannot be started: {error.strerror or error}") from None
     except subprocess.TimeoutExpired:

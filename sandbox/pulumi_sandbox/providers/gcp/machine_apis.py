@@ -10,6 +10,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
+from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import account_of, is_operator
@@ -18,6 +19,7 @@ from pulumi_sandbox.world.store import World
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:access)?")
 # The roles with secretmanager.versions.access and with logging.logEntries.create (Google Cloud documentation "Secret
 # Manager roles and permissions" and "Logging access control").
+READ_PERMISSION = "secretmanager.versions.access"
 READER_ROLES = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
 WRITER_ROLES = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
 UNAUTHENTICATED = (
@@ -81,7 +83,7 @@ class MachineApis:
 
     def _may_read(self, account: str, secret: str) -> bool:
         project = part(secret, "projects")
-        if is_operator(account):
+        if is_operator(account) or Caller(self.world, account).granted_of([READ_PERMISSION], project):
             return True
         secret_grants = self._granted(account, types.SECRET_MEMBER, READER_ROLES)
         return any(_is_for_secret(grant, secret) for grant in secret_grants) or any(

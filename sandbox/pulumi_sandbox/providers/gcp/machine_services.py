@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
@@ -33,7 +35,12 @@ def local_services(cloud: Cloud) -> LocalServices:
 
     google = MachineApis(world, value_of)
     file = cloud.context.workspace.settings_file
-    project_apis = ProjectApis(world, Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))))
+    listed = sandbox_file.existing_patterns(file, "gcp", "buckets/acme-ci-pulumi-state")
+    project_apis = ProjectApis(
+        world,
+        Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))),
+        lambda path: any(fnmatchcase(path, one) for one in listed),
+    )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
     return LocalServices(
@@ -45,5 +52,6 @@ def local_services(cloud: Cloud) -> LocalServices:
             "serviceusage": project_apis.service_usage,
             "orgpolicy": project_apis.organization_policy,
             "iam": project_apis.iam,
+            "storage": project_apis.storage,
         }
     )

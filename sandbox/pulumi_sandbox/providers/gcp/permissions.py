@@ -78,6 +78,11 @@ class Caller:
             if one == verb and pattern.fullmatch(rest):
                 yield from self._denied(google_permissions.CALLS[method], project, f"projects/{project}/{rest}")
 
+    def granted_of(self, permissions: Sequence[str], project: str) -> list[str]:
+        """Return those of the permissions that the account has in a project."""
+        granted = self._granted(project)
+        return [one for one in permissions if granted is None or one in granted]
+
     def _denied(self, needed: Sequence[str], project: str, path: str) -> Iterator[GoogleError]:
         if not self.email or not needed:
             return

@@ -1,19 +1,24 @@
-"""Emulate the Google APIs that read a project's state, grants, services and policies.
+"""Emulate the Google APIs that read a project's state, grants, services, policies and buckets.
 
-Paths and responses follow the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2 and iam v1.
-The sandbox's user owns every project. Folders and organizations do not exist.
+Paths and responses follow the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2, iam v1 and
+storage v1. The sandbox's user owns every project. Another account has the permissions of its custom roles and of
+roles/owner, like the account that PULUMI_SANDBOX_GOOGLE_ACCOUNT names. Folders and organizations do not exist.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.machine_apis import UNAUTHENTICATED, error_answer
+from pulumi_sandbox.providers.gcp.names import part
+from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.gcp.restrictions import POLICIES, Restrictions
+from pulumi_sandbox.providers.inputs import table
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import account_of, is_operator, operator
@@ -22,6 +27,7 @@ from pulumi_sandbox.world.store import World
 PROJECT = re.compile(r"/v3/projects/([^/:]+)(?::(getIamPolicy|testIamPermissions))?")
 SERVICES = re.compile(r"/v1/projects/([^/]+)/services:batchGet")
 POLICY = re.compile(r"/v2/(projects/[^/]+/policies/([\w.]+)):getEffectivePolicy")
+BUCKET_PATH = re.compile(r"/storage/v1/b/([^/]+)")
 ACCOUNT = re.compile(r"/v1/projects/[^/]+/serviceAccounts/([^/]+):testIamPermissions")
 
 
@@ -31,6 +37,8 @@ class ProjectApis:
 
     world: World
     restrictions: Restrictions
+    exists: Callable[[str], bool] = lambda _: False
+    """Returns True for a path of a resource that sandbox.yaml lists."""
 
     def resource_manager(self, call: Call) -> Answer:
         """Answer projects.get, getIamPolicy and testIamPermissions."""
@@ -38,10 +46,13 @@ class ProjectApis:
         if match is None or call.method != ("POST" if match[2] else "GET"):
             return _not_served(call)
         project, method = match.groups()
-        if not is_operator(account_of(call.authorization)):
-            return _denied(call)
-        if method == "testIamPermissions":
-            return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
+        if method == "testIamPermissions":  # the method needs no permission
+            if refusal := self._refusal(call, project):
+                return refusal
+            tested = (call.body or {}).get("permissions", [])
+            return as_json(200, {"permissions": self._granted(call, tested, project)})
+        if refusal := self._refusal(call, project, f"resourcemanager.projects.{method or 'get'}"):
+            return refusal
         if method == "getIamPolicy":
             return as_json(200, {"version": 1, "bindings": self._bindings(project)})
         number = self.restrictions.number
@@ -52,8 +63,8 @@ class ProjectApis:
         match = SERVICES.fullmatch(call.path)
         if match is None or call.method != "GET":
             return _not_served(call)
-        if not is_operator(account_of(call.authorization)):
-            return _denied(call)
+        if refusal := self._refusal(call, match[1], "serviceusage.services.get"):
+            return refusal
         states = {
             name: "DISABLED" if name.rpartition("/")[2] in self.restrictions.disabled else "ENABLED"
             for name in call.query.get("names", [])
@@ -65,9 +76,9 @@ class ProjectApis:
         match = POLICY.fullmatch(call.path)
         if match is None or call.method != "GET":
             return _not_served(call)
-        if not is_operator(account_of(call.authorization)):
-            return _denied(call)
         name, constraint = match.groups()
+        if refusal := self._refusal(call, part(name, "projects"), "orgpolicy.policy.get"):
+            return refusal
         value = self.restrictions.policies.get(constraint)
         rule: dict[str, Any] = {"enforce": bool(value)}
         if POLICIES.get(constraint) is list:
@@ -81,10 +92,52 @@ class ProjectApis:
             return _not_served(call)
         email = match[1]
         if not is_operator(account_of(call.authorization)):
-            return _denied(call)
+            return _refusal(call)
         if not any(row.outputs.get("email") == email for row in self.world.find(types.ACCOUNT)):
             return error_answer(404, "NOT_FOUND", f"Unknown service account: {email}")
         return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
+
+    def storage(self, call: Call) -> Answer:
+        """Answer buckets.get: a bucket of a stack, or one that sandbox.yaml lists, which has every setting."""
+        match = BUCKET_PATH.fullmatch(call.path)
+        if match is None or call.method != "GET":
+            return _not_served(call)
+        name = match[1]
+        row = next((one for one in self.world.find(types.BUCKET) if one.inputs.get("name") == name), None)
+        # sandbox.yaml does not name the project of a bucket, so every account may read a listed one.
+        permission = "storage.buckets.get" if row else ""
+        if refusal := self._refusal(call, str(row.inputs.get("project") or "") if row else "", permission):
+            return refusal
+        if row is None and not self.exists(f"buckets/{name}"):
+            return error_answer(404, "NOT_FOUND", "The specified bucket does not exist.")
+        is_versioned = row is None or table(row.inputs.get("versioning")).get("enabled") is True
+        is_uniform = row is None or row.inputs.get("uniformBucketLevelAccess") is True
+        access = {"uniformBucketLevelAccess": {"enabled": is_uniform}}
+        return as_json(
+            200,
+            {
+                "kind": "storage#bucket",
+                "id": name,
+                "name": name,
+                "versioning": {"enabled": is_versioned},
+                "iamConfiguration": access,
+            },
+        )
+
+    def _granted(self, call: Call, permissions: Sequence[str], project: str) -> list[str]:
+        """Return those of the permissions that the caller has in a project."""
+        account = account_of(call.authorization)
+        return (
+            list(permissions)
+            if is_operator(account)
+            else Caller(self.world, account or "").granted_of(permissions, project)
+        )
+
+    def _refusal(self, call: Call, project: str, permission: str = "") -> Answer | None:
+        """Return the refusal of a call whose permission the caller lacks, or None."""
+        known = account_of(call.authorization) is not None
+        allowed = known and (not permission or self._granted(call, [permission], project))
+        return None if allowed else _refusal(call)
 
     def _bindings(self, project: str) -> list[dict[str, Any]]:
         """Return the grants of stacks and the initial grants of a project.
@@ -101,7 +154,7 @@ class ProjectApis:
         return [{"role": role, "members": names} for role, names in members.items()]
 
 
-def _denied(call: Call) -> Answer:
+def _refusal(call: Call) -> Answer:
     if account_of(call.authorization) is None:
         return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
     return error_answer(403, "PERMISSION_DENIED", "The caller does not have permission")

@@ -35,6 +35,7 @@ ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 SECRET_VERSION = "gcp:secretmanager/secretVersion:SecretVersion"  # noqa: S105 - a type
+BUCKET = "gcp:storage/bucket:Bucket"
 SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - a type
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import cached_property, partial
 
-from pulumi_sandbox.providers.github.actions.documents import repository as document
+from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.runner_protocol import PREFIX, RunnerProtocol
 from pulumi_sandbox.providers.github.actions.runners_api import RunnersApi
 from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
@@ -21,11 +21,13 @@ from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.permissions import NO_ACCESS
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import Caller, Refused, Request, Route, paged
-from pulumi_sandbox.providers.machines.local_server import Answer
+from pulumi_sandbox.providers.github.world import API
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
 
-TOKENS = r"/app/installations/(?P<number>\d+)/access_tokens"
+INSTALLATION = r"/app/installations/(?P<number>\d+)"
+RUNNER_RELEASE = "/repos/actions/runner/releases/latest"
 # docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api: a request needs a User-Agent.
 NO_USER_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
 LIMITS = ("secondary-limit", "rate-limit")
@@ -59,6 +61,17 @@ class GithubAppApi:
         return Installations(self.repositories, self.organizations, self.now)
 
     @cached_property
+    def _app_routes(self) -> list[Route]:
+        """Return the calls without the token of an installation: those of an App, and a public one."""
+        calls = self._installations
+        return [
+            Route("POST", f"{INSTALLATION}/access_tokens", "", "", calls.token),
+            Route("GET", INSTALLATION, "", "", calls.installation),
+            Route("GET", "/app", "", "", calls.app),
+            Route("GET", RUNNER_RELEASE, "", "", self._runner_release),
+        ]
+
+    @cached_property
     def _routes(self) -> list[Route]:
         repositories_route = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
         return [repositories_route, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
@@ -68,9 +81,12 @@ class GithubAppApi:
         try:
             if call.headers and not call.headers.get("user-agent"):
                 raise Refused(403, NO_USER_AGENT)
-            if call.method == "POST" and (match := re.fullmatch(TOKENS, call.path)):
-                self._apply_fault("token", call)
-                answer = self._installations.token(call, match["number"])
+            matches = ((route, re.fullmatch(route.pattern, call.path)) for route in self._app_routes)
+            found = next(((route, match) for route, match in matches if match and route.method == call.method), None)
+            if found:
+                route, match = found
+                self._apply_fault(route.name, call)
+                answer = route.answer(call, **match.groupdict())
             else:
                 self.actions.apply_time()
                 is_runner_call = call.path.startswith(PREFIX)
@@ -130,8 +146,12 @@ class GithubAppApi:
         allowed = request.caller.repositories
         rows = [one for one in self.repositories.all() if allowed is None or one.id in allowed]
         selection = "all" if allowed is None else "selected"
-        to_document = partial(document, request.base)
+        to_document = partial(documents.repository, request.base)
         return paged(request, "repositories", rows, to_document, repository_selection=selection)
+
+    def _runner_release(self, call: Call) -> Answer:
+        latest = self.organizations.runner
+        return as_json(200, documents.runner_release(call.address or API, latest.version, latest.published))
 
     def _apply_fault(self, name: str, call: Call, installation: str = "") -> None:
         """Refuse the call if a planted fault applies."""

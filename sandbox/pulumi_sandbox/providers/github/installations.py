@@ -6,12 +6,12 @@ import base64
 import json
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Organizations
+from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Installation, Organizations
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import Caller, Refused
 from pulumi_sandbox.providers.github.world import API
@@ -24,6 +24,8 @@ from pulumi_sandbox.providers.rsa_key import signed
 LONGEST_JWT_SEC, TOKEN_SEC = 600, 3600
 # The tolerance for a client's clock that is ahead of GitHub's clock. GitHub does not document a value.
 SKEW_SEC = 60
+# The owner of Apps if neither sandbox.yaml nor a stack names an organization.
+_NO_OWNER = "example-org"
 
 
 @dataclass
@@ -40,13 +42,26 @@ class Installations:
     _tokens: dict[str, Caller] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def app(self, call: Call) -> Answer:
+        """Return the App of the JWT."""
+        app = self._app(call.authorization)
+        return as_json(200, documents.app(call.address or API, app, self._owner(app), self._granted(app)))
+
+    def installation(self, call: Call, number: str) -> Answer:
+        """Return one installation of the App of the JWT."""
+        app, found, permissions = self._installed(call, number)
+        account = found.account or self._owner(app)
+        return as_json(
+            200, documents.installation(call.address or API, app, number, account, permissions, found.suspended)
+        )
+
     def token(self, call: Call, number: str) -> Answer:
         """Create a token for the installation."""
-        app = self._app(call.authorization)
-        if not self._listed(f"apps/{app}/installations/{number}"):
-            raise Refused(404, "Not Found")
+        _, found, granted = self._installed(call, number)
+        if found.suspended:
+            # The message is that of a test of octokit.rb, spec/octokit/client_spec.rb.
+            raise Refused(403, "This installation has been suspended")
         body = call.body if isinstance(call.body, dict) else {}
-        granted = self.organizations.apps.get(app, DEFAULT_PERMISSIONS)
         permissions = body.get("permissions") or granted
         for name, level in permissions.items():
             if granted.get(name) not in (level, "write"):
@@ -74,6 +89,22 @@ class Installations:
         if known is None or known.until <= self.now():
             raise Refused(401, "Bad credentials")
         return known
+
+    def _installed(self, call: Call, number: str) -> tuple[str, Installation, Mapping[str, str]]:
+        """Return the App of the JWT, its installation of this number, and the permissions of the installation."""
+        app = self._app(call.authorization)
+        if not self._listed(f"apps/{app}/installations/{number}"):
+            raise Refused(404, "Not Found")
+        found = self.organizations.installations.get(number, Installation())
+        return app, found, self._granted(app) if found.permissions is None else found.permissions
+
+    def _granted(self, app: str) -> Mapping[str, str]:
+        return self.organizations.apps.get(app, DEFAULT_PERMISSIONS)
+
+    def _owner(self, app: str) -> str:
+        """Return the owner of an App: by sandbox.yaml, or else the first owner of a known repository."""
+        owners = (full_name.partition("/")[0] for full_name in self.repositories.named("any"))
+        return self.organizations.owners.get(app) or next(owners, _NO_OWNER)
 
     def _requested_repositories(self, names: object) -> list[Repository] | None:
         """Return the repositories requested for a token; None for all."""

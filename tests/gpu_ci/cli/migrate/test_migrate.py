@@ -359,6 +359,10 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "a plan": (state(ONE, planned_values={}), "state.json: is not a state\n  got: a plan"),
     "a plan's changes": (state(ONE, resource_changes=[]), "state.json: is not a state\n  got: a plan"),
     "tfstate": ('{"version": 4, "lineage": "a", "resources": []}', "got: a state file of Terraform"),
+    "tfstate of version 3": (
+        '{"version": 3, "modules": [{"path": ["root"], "resources": {"a.b": {"primary": {"token": "planted"}}}}]}',
+        "state.json: is not a state\n  got: a state file of Terraform 0.11 or older",
+    ),
     "provider schemas": ('{"format_version": "1.0", "provider_schemas": {}}', "got: the output of terraform providers"),
     "a stack of Pulumi": ('{"version": 3, "deployment": {}}', "got: an exported stack of Pulumi"),
     "no version": ('{"values": {}}', "state.json: format_version: field required"),

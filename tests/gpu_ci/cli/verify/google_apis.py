@@ -37,6 +37,7 @@ class Google:
         default_factory=lambda: {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
     )
     image: Json = field(default_factory=lambda: {"status": "READY"})
+    has_subnetwork: bool = True
     private_access: bool = True
     nats: list[Json] = field(default_factory=lambda: [NAT])
     secrets: dict[str, str] = field(default_factory=lambda: dict(SECRETS))
@@ -146,7 +147,9 @@ class Google:
     def _machine_type(self, match: re.Match[str], *_: Any) -> Json | None:
         return {"name": match[2]} if f"{match[1]}/{match[2]}" in self.machine_types else None
 
-    def _subnetwork(self, *_: Any) -> Json:
+    def _subnetwork(self, *_: Any) -> Json | None:
+        if not self.has_subnetwork:
+            return None
         return {"name": "ci", "network": NETWORK, "privateIpGoogleAccess": self.private_access}
 
     def _instances(self, _: Any, query: Mapping[str, list[str]], __: Json) -> Json:

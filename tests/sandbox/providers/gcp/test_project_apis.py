@@ -27,7 +27,7 @@ def apis(google: Google) -> ProjectApis:
     google.world.insert(Record(types.PROJECT_MEMBER, "p/viewer/a", "a", "", grant, grant))
     account = {"email": "l4@p.iam.gserviceaccount.com"}
     google.world.insert(Record(types.ACCOUNT, "projects/p/serviceAccounts/l4", "l4", "", {}, account))
-    return ProjectApis(google.world, RESTRICTED)
+    return ProjectApis(google.world, RESTRICTED, lambda path: path == "buckets/listed")
 
 
 def asked(service: Any, path: str, body: Any = None, *, who: str = OWNER, **query: list[str]) -> tuple[int, Any]:
@@ -60,6 +60,56 @@ def test_each_answer_has_the_form_of_its_discovery_document(apis: ProjectApis) -
     assert policy["spec"]["rules"] == [{"values": {"allowedValues": ["in:eu-locations"]}}]
     path = "/v1/projects/-/serviceAccounts/l4@p.iam.gserviceaccount.com:testIamPermissions"
     assert asked(apis.iam, path, wanted) == (200, wanted)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "versioning", "uniform"),
+    [
+        ({"versioning": {"enabled": True}, "uniformBucketLevelAccess": True}, True, True),
+        ({"versioning": {"enabled": False}, "uniformBucketLevelAccess": True}, False, True),
+        ({}, False, False),
+    ],
+)
+def test_a_bucket_of_a_stack_has_the_settings_of_its_inputs(
+    apis: ProjectApis, inputs: dict[str, Any], versioning: bool, uniform: bool
+) -> None:
+    apis.world.insert(Record(types.BUCKET, "state", "state", "", {"name": "state", **inputs}, {}))
+    status, answer = asked(apis.storage, "/storage/v1/b/state")
+    compare(answer, "storage", "Bucket")
+    assert (status, answer["versioning"]["enabled"]) == (200, versioning)
+    assert answer["iamConfiguration"]["uniformBucketLevelAccess"]["enabled"] is uniform
+    listed = asked(apis.storage, "/storage/v1/b/listed")[1]
+    assert (listed["name"], listed["versioning"]) == ("listed", {"enabled": True})
+    missing = asked(apis.storage, "/storage/v1/b/other")
+    assert (missing[0], missing[1]["error"]["message"]) == (404, "The specified bucket does not exist.")
+    assert asked(apis.storage, "/storage/v1/b/state", who="Bearer x")[0] == 401
+    assert asked(apis.storage, "/storage/v1/b/state", {})[0] == 404  # no bucket is created
+
+
+def test_an_account_has_the_permissions_of_its_custom_roles_and_an_owner_has_all(apis: ProjectApis) -> None:
+    role = "projects/p/roles/deploy"
+    apis.world.insert(Record(types.CUSTOM_ROLE, role, "deploy", "", {"permissions": ["a.b.get"]}, {}))
+    for who, granted in (("few", role), ("all", "roles/owner"), ("other", "roles/editor")):
+        grant = {"project": "p", "role": granted, "member": f"serviceAccount:{who}@p.example"}
+        apis.world.insert(Record(types.PROJECT_MEMBER, f"p/{granted}/{who}", who, "", grant, grant))
+    tested = {"permissions": ["a.b.get", "a.b.create"]}
+    found = {
+        who: asked(
+            apis.resource_manager,
+            "/v3/projects/p:testIamPermissions",
+            tested,
+            who=f"Bearer {token_of(f'{who}@p.example')}",
+        )
+        for who in ("few", "all", "other")
+    }
+    assert found == {
+        "few": (200, {"permissions": ["a.b.get"]}),
+        "all": (200, tested),
+        "other": (200, {"permissions": []}),
+    }
+    reads = {who: asked(apis.resource_manager, "/v3/projects/p", who=f"Bearer {token_of(f'{who}@p.example')}")[0]
+             for who in ("few", "all")}  # fmt: skip
+    assert reads == {"few": 403, "all": 200}
 
 
 def test_who_does_not_own_the_project_and_who_is_nobody_are_refused(apis: ProjectApis) -> None:

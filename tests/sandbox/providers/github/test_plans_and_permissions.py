@@ -163,7 +163,14 @@ def test_the_page_names_the_permission_of_every_resource() -> None:
         ("github: {plans: {acme: gold}}", "github.plans.acme: unknown value\n  got: gold\n  expected: free, team"),
         ("github: {apps: {17: {secrets: all}}}", "github.apps.17.secrets: unknown value\n  got: all"),
         ("github: {apps: {17: admin}}", "github.apps.17: wrong type\n  got: admin\n  expected: a map"),
-        ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, plans"),
+        ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, installations, owners, plans"),
+        ("github: {owners: {17: 5}}", "github.owners.17: wrong type\n  got: 5"),
+        ("github: {installations: {18: {suspend: true}}}", "github.installations.18.suspend: no such entry"),
+        ("github: {installations: {18: {suspended: 1}}}", "github.installations.18.suspended: wrong type"),
+        ("github: {installations: {18: {account: 7}}}", "github.installations.18.account: wrong type"),
+        ("github: {installations: {18: {permissions: {secrets: all}}}}", "github.installations.18.permissions.secrets"),
+        ("github: {runnerRelease: {version: two}}", "github.runnerRelease: unknown value"),
+        ("github: {runnerRelease: {version: 2.400.0}}", "github.runnerRelease: unknown value"),
     ],
 )
 def test_a_mistake_in_the_file_is_reported_with_its_place(tmp_path: Path, settings: str, text: str) -> None:

@@ -7,6 +7,7 @@ of them.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,6 +67,82 @@ def account(base: str, login: str, kind: str = "Organization") -> Json:
         **{f"{name}_url": address + path for name, path in _USER_LINKS.items()},
         "type": kind,
         "site_admin": False,
+    }
+
+
+def app(base: str, number_text: str, owner: str, permissions: Mapping[str, str]) -> Json:
+    """Return a GitHub App."""
+    identity, slug = int(number_text), app_slug(number_text)
+    return {
+        "id": identity,
+        "slug": slug,
+        "node_id": node("App", identity),
+        "owner": account(base, owner),
+        "name": slug,
+        "description": "",
+        "external_url": WEB,
+        "html_url": f"{WEB}/apps/{slug}",
+        "created_at": _LONG_AGO,
+        "updated_at": _LONG_AGO,
+        "permissions": dict(permissions),
+        "events": [],
+        "installations_count": 1,
+    }
+
+
+def app_slug(number_text: str) -> str:
+    return f"sandbox-app-{number_text}"
+
+
+def installation(
+    base: str, app_number: str, number_text: str, owner: str, permissions: Mapping[str, str], is_suspended: bool
+) -> Json:
+    """Return an installation of a GitHub App."""
+    holder = account(base, owner)
+    return {
+        "id": int(number_text),
+        "account": holder,
+        "repository_selection": "all",
+        "access_tokens_url": f"{base}/app/installations/{number_text}/access_tokens",
+        "repositories_url": f"{base}/installation/repositories",
+        "html_url": f"{WEB}/organizations/{owner}/settings/installations/{number_text}",
+        "app_id": int(app_number),
+        "app_slug": app_slug(app_number),
+        "target_id": holder["id"],
+        "target_type": holder["type"],
+        "permissions": dict(permissions),
+        "events": [],
+        "created_at": _LONG_AGO,
+        "updated_at": _LONG_AGO,
+        "single_file_name": None,
+        "suspended_by": account(base, "octocat", "User") if is_suspended else None,
+        "suspended_at": _LONG_AGO if is_suspended else None,
+    }
+
+
+def runner_release(base: str, version: str, published: str) -> Json:
+    """Return a release of actions/runner. Its files are not emulated."""
+    address, page, tag = f"{base}/repos/actions/runner", f"{WEB}/actions/runner", f"v{version}"
+    identity = number(f"actions/runner/{tag}")
+    return {
+        "url": f"{address}/releases/{identity}",
+        "html_url": f"{page}/releases/tag/{tag}",
+        "assets_url": f"{address}/releases/{identity}/assets",
+        "upload_url": f"{address}/releases/{identity}/assets{{?name,label}}",
+        "tarball_url": f"{address}/tarball/{tag}",
+        "zipball_url": f"{address}/zipball/{tag}",
+        "id": identity,
+        "node_id": node("Release", identity),
+        "tag_name": tag,
+        "target_commitish": "main",
+        "name": tag,
+        "body": "",
+        "draft": False,
+        "prerelease": False,
+        "created_at": f"{published}T09:00:00Z",
+        "published_at": f"{published}T09:00:00Z",
+        "author": account(base, "octocat", "User"),
+        "assets": [],
     }
 
 
