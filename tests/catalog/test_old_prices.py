@@ -63,7 +63,7 @@ def test_machines_come_in_the_order_of_the_prices_listed_and_those_of_unknown_pr
     assert undated.reasons[1:] == (
         "spot 32.61 USD/h in us-central1",
         "price undated",
-        "no standard price is known, which would be the maximum",
+        "the maximum is unknown, because no standard price is known",
     )
 
 
@@ -106,7 +106,7 @@ def test_a_region_that_googles_page_does_not_name_is_taken_last_and_named() -> N
     asked = Needs(gpu_memory_gib=80, compute_capability="9.0", cloud="gcp", region="europe-north1")
     found = next(each for each in recommend(asked) if each.machine == machine)
     assert found.caveats == (
-        "Google's page of regions does not name europe-north1 for it: that may be open to some projects only",
+        "Google's page does not list the machine in europe-north1: the region may be open to some projects only",
     )
 
 

@@ -50,7 +50,7 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         1,
         (
             "n1-standard-96+nvidia-tesla-p100x1: machine: 1 x nvidia-tesla-p100 takes at most 16 vCPUs and 104 GB; "
-            "this has 96 and 360\n"
+            "n1-standard-96 has 96 and 360\n"
         ),
     )
 
@@ -65,10 +65,10 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
             "check g2-standard-8 --driver-source cso",
             "gpu-ci check: Invalid value for '--driver-source': unknown dr",
         ),
-        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: for one machine only, not for "),
+        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: this option is for a machine, not for "),
         (
             "check g2-standard-8 g2-standard-4",
-            "gpu-ci check: one machine at a time, not 2 names\n  got: g2-standard-8, g2-standard-4\n  hint: gpu-ci",
+            "gpu-ci check: 2 names are given, but a call checks one machine only\n  got: g2-standard-8, g2-standard-4\n  hint: gpu-ci",
         ),
         ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
         ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
@@ -282,8 +282,8 @@ def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("version", "note"),
     [
-        ("2.311.0", "the runner 2.311.0 is older than GitHub registers, which is 2.329.0 or later"),
-        ("2.334.0", "the runner 2.334.0 has got no jobs from GitHub since 2026-08-10"),
+        ("2.311.0", "the runner 2.311.0 is too old: GitHub registers 2.329.0 or later"),
+        ("2.334.0", "the runner 2.334.0 gets no jobs from GitHub since 2026-08-10"),
         ("2.336.0", "the runner 2.336.0 may get no jobs since 2026-09-25: 2.337.0 was out on 2026-08-26"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() 
     assert problems(machineType="n1-standard-32", **choices) == []
     (found,) = problems(machineType="n1-standard-96", **choices)
     assert (found.path, found.text) == ("zones[1]", "has no n1-standard-96 with these GPUs")
-    assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
+    assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; n1-standard-96 has 96 and 360"
     assert found.hint == "zones that have it: us-east1-b"
 
 

@@ -55,7 +55,7 @@ def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_i
 def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None:
     pools = {name: L4 | {"image": OLD_IMAGE, "runnerLabels": [name]} for name in ("a", "b")}
     [warning] = told(date(2026, 11, 21), **pools)
-    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is past its end: Ubuntu 20.04 ended in 2025-05")
+    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is out of support: Ubuntu 20.04 ended in 2025-05")
     assert warning.endswith("hint: take an image of Ubuntu 24.04")
 
 

@@ -1,4 +1,4 @@
-"""`gpu-ci check FILE...`: every problem of stack files, found with the checks of the Pulumi program."""
+"""`gpu-ci check FILE...`: print every problem of stack files, found with the checks of the Pulumi program."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Return every problem that the Pulumi program finds in the file, and those of the solver in its pools."""
+    """Return every problem that the Pulumi program finds in the file, and every problem of the solver with its pools."""
     present = list(file.config)
     wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
-    # A file without either key belongs to a program that sets project and networks in code.
+    # A file that has neither of these keys belongs to a program that sets project and networks in code.
     complete = SITE in present or GITHUB in present
     wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
