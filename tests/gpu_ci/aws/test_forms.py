@@ -30,7 +30,7 @@ from tests.gpu_ci.aws.node_groups import problems
         (
             {"kms_key_arn": "arn:aws:kms:us-west-2:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"},
             "kmsKeyArn",
-            "is a key of a region other than that of the disks",
+            "is a key of another region than the disks",
         ),
         ({"vpc_id": "vpc"}, "vpcId", "has a form that is not accepted"),
         ({"cluster_security_group_id": "sg"}, "clusterSecurityGroupId", "has a form that is not accepted"),

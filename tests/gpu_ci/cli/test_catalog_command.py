@@ -90,15 +90,15 @@ def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "k80")
     assert (answer.code, answer.err) == (
         1,
-        "no machine of the catalog matches all options\n  hint: --legacy adds 3 known by name only\n",
+        "no machine of the catalog matches all options\n  hint: --legacy adds 3 machines that are known by name only\n",
     )
     assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
 
 
-def test_a_machine_that_is_not_in_the_region_is_said_not_to_be(ask: Ask) -> None:
+def test_show_reports_a_machine_that_is_not_in_the_region(ask: Ask) -> None:
     answer = ask("catalog", "show", "g2-standard-8", "--region", "us-south1")
     assert (answer.code, "no price" in answer.out) == (0, False)
-    assert "\nit is not in us-south1; the nearest are us-central1, us-east1, us-east4\n" in answer.out
+    assert "\ng2-standard-8 is not in us-south1; the nearest regions are us-central1, us-east1, us-east4\n" in answer.out
 
 
 def test_one_region_shows_its_prices_alone(ask: Ask) -> None:

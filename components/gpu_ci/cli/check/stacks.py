@@ -10,7 +10,7 @@ import click
 from gpu_catalog import solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
@@ -24,7 +24,7 @@ from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem. Exits with 1 if a file has one."""
-    ask_each(
+    for_each_file(
         names,
         lambda file: (file, problems(file), warnings(file)),
         show,
@@ -55,35 +55,35 @@ def problems(file: StackFile) -> list[Problem]:
 
 def warnings(file: StackFile) -> list[str]:
     """Return the notes on a file: findings that do not prevent a deployment."""
-    ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
-    described = file.value(CLUSTERS)
-    clusters = described if isinstance(described, Mapping) else {}
-    taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    # The runner manager's App registers runners, too.
-    either = {RUNNER_APP: (RUNNER_APP, MANAGER_APP), GROUP: (GROUP,), MANAGER_APP: (MANAGER_APP,)}
-    given = [key for key, keys in either.items() if any(_at(file, each) is not None for each in keys)]
+    old_images = [str(stale) for image in images(file.pools) for stale in staleness.image(image, clock.today())]
+    value = file.value(CLUSTERS)
+    clusters = value if isinstance(value, Mapping) else {}
+    used_clusters = [choice.choices.get("clusterName") for choice in file.checked[0]]
+    # Each setting, and the fields of the file that provide it. The runner manager's App registers runners, too.
+    fields_of = {RUNNER_APP: (RUNNER_APP, MANAGER_APP), GROUP: (GROUP,), MANAGER_APP: (MANAGER_APP,)}
+    given = [key for key, fields in fields_of.items() if any(_at(file, each) is not None for each in fields)]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
-        *ended,
+        *old_images,
         *file.quotas[0].warnings,
         *others,
         *prerequisites.build_pools(file.pools),
-        *stack_warnings(file.pools, clusters, taken, given),
+        *stack_warnings(file.pools, clusters, used_clusters, given),
         *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
     ]
 
 
 def _at(file: StackFile, path: str) -> Any:
     """Return the value at a dotted path of a stack file, or None."""
-    key, *steps = path.split(".")
+    key, *fields = path.split(".")
     value = file.value(key)
-    for step in steps:
-        value = value.get(step) if isinstance(value, Mapping) else None
+    for field in fields:
+        value = value.get(field) if isinstance(value, Mapping) else None
     return value
 
 
-def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
-    """Print the problems or, if there are none, a table of the pools; then the notes."""
+def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
+    """Print the problems of a file, or a table of its pools if there are no problems. Then print the notes."""
     if wrong:
         click.echo(report_of(file, wrong))
     else:
@@ -97,14 +97,14 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
         for line in [*_ladders(file), *_manager(file.value(MANAGER))]:
             print_text(line, indent=2)
-    for text in doubtful:
+    for text in notes:
         click.echo(f"{file.name}: note: {text}")
     if file.unchecked:
         click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
 
 
 def _ladders(file: StackFile) -> list[str]:
-    """Return a line for each pool with a capacity ladder: its rungs, in the order in which they are tried."""
+    """Return a line for each pool with a capacity ladder: its entries, in the order in which they are tried."""
     rungs: dict[str, list[str]] = {}
     for each in quotas.ladder_demands(file.pools):
         machine = each.machine.key.partition("/")[2]
@@ -134,12 +134,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:
+def document(file: StackFile, wrong: list[Problem], notes: list[str]) -> dict[str, Any]:
     return {
         "file": file.name,
         "works": not wrong,
         "pools": [name for name, _ in file.pools],
         "problems": [_problem(file, each) for each in wrong],
-        "notes": doubtful,
+        "notes": notes,
         "unchecked": file.unchecked,
     }

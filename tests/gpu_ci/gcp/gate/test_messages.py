@@ -21,7 +21,7 @@ from gpu_ci.gcp.gate.verdict import (
     last_step,
 )
 
-AGAIN = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
+AGAIN = "no pool uses this template; the next pulumi up runs the check again"
 # After a pass, or of machines that are no check's.
 _NO_CHECK = {
     "job-done",
@@ -113,8 +113,8 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
         (
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
-                "the organization policy compute.trustedImageProjects forbids it: ask its administrator for an "
-                "exception for the project p, or change the pool to what the policy allows "
+                "the organization policy compute.trustedImageProjects forbids this machine: ask the administrator of the policy for an "
+                "exception for the project p, or change the pool so that the policy allows it "
                 "(docs/guides/google-project.md)"
             ),
         ),

@@ -55,7 +55,7 @@ def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
         grpc.StatusCode.UNKNOWN,
         (
             "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
-            "  hint: no pool uses this template; the next pulumi up checks this template again, or a changed one"
+            "  hint: no pool uses this template; the next pulumi up runs the check again"
         ),
     )
 
@@ -103,14 +103,14 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             None,
             (
-                "other zones and other tries use the same quota: request more, at "
+                "other zones use the same quota: request more, at "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
         (
             QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
             (
-                "other zones and other tries use the same quota: request more, at IAM & Admin > Quotas & System "
+                "other zones use the same quota: request more, at IAM & Admin > Quotas & System "
                 "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
