@@ -108,8 +108,8 @@ def show(file: StackFile, compared: Compared) -> None:
         places = sorted({place for place, _ in limits_in_file})
         of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if limits_in_file else ""
         click.echo(
-            f"{answer}: has {compared.limits_from(answer)} of the {len(rows)} needed limits, "
-            f"and {len(limits_in_file)} limits in total{of}"
+            f"{answer}: has {compared.limits_from(answer)} of the {len(rows)} needed limits; "
+            f"limits in total: {len(limits_in_file)}{of}"
         )
     for finding in findings:
         if finding.is_short:

@@ -142,8 +142,8 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
         (
             {"version": "v2.337.1"},
             "runner.version",
-            "starts with a v, which only tags do",
-            "remove the v: version: 2.337.1",
+            "starts with a v, but only tags of releases do",
+            "version: 2.337.1",
         ),
         (
             {"version": "2.337.1", "sha256": {"x64": "aaaa"}},
@@ -172,7 +172,7 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
         (
             {"idleSec": 14400},
             "runner.idleSec",
-            "leaves jobs no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
             "raise maxRunDurationSec, or lower runner.idleSec",
         ),
     ],

@@ -76,7 +76,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         (
             {"maxRunDurationSec": 1200},
             "smoke.deadlineSec",
-            "leaves the check no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
         ),
         ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1 machine types: g2-standard-8 has built-in GPUs"),
         (

@@ -209,12 +209,12 @@ def keeps(name: str, **scope: str) -> dict[str, Any]:
         (
             {"secrets": {"A::b": keeps("T")}},
             'gpu-ci:github.secrets["A::b"]',
-            "the name has a form that is not accepted",
+            "is not a valid name of a trigger",
         ),
         (
             {"rules": {"x" * 41: {"repository": "kernels"}}},
             f"gpu-ci:github.rules.{'x' * 41}",
-            "the name has a form that is not accepted",
+            "is not a valid name of a trigger",
         ),
         (
             {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
