@@ -102,8 +102,8 @@ class Metered:
 class Total:
     """The sum of the costs of several pools.
 
-    Pools with an unknown price are left out. The sum is then a lower bound, and `at_least` is True. If no price is known,
-    the sum is None, because 0 would look like a known cost.
+    Pools with an unknown price are left out. The sum is then a lower bound, and `at_least` is True. If no price is
+    known, the sum is None, because 0 would look like a known cost.
     """
 
     usd_per_hour_at_rest: float | None

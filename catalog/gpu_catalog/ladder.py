@@ -61,8 +61,8 @@ class NoLadder(LookupError):  # noqa: N818 - the name describes the error
 def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[RungProblem]:
     """Return every problem of a ladder.
 
-    Without `needs`, the machine of the first rung sets the needs: every other rung must have as many GPUs, with at least
-    the same memory and compute capability. An unknown price counts as within the budget.
+    Without `needs`, the machine of the first rung sets the needs: every other rung must have as many GPUs, with at
+    least the same memory and compute capability. An unknown price counts as within the budget.
     """
     if not rungs:
         return [RungProblem((), "has no rung")]

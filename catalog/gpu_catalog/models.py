@@ -139,7 +139,10 @@ class Machine(Row):
     zoneless_regions: tuple[str, ...] = ()
     """Regions that have the machine, but no source names the zones."""
     unlisted_regions: tuple[str, ...] = ()
-    """Regions that have the machine, but are missing on the cloud's own page. They may be open to some projects only."""
+    """Regions that have the machine, but are missing on the cloud's own page.
+
+    They may be open to some projects only.
+    """
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Quota metrics by market; several if sources disagree."""

@@ -65,7 +65,7 @@ def too_large(machine_type: str, accelerator: str, count: int, zones: Sequence[s
 
 @cache
 def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
-    """Return the machine of an N1 machine type with attached GPUs. It lists the zones that allow a machine of this size.
+    """Return the machine of an N1 machine type with attached GPUs. It has the zones that allow a machine of this size.
 
     Raise UnknownMachine, UnknownAccelerator or DoesNotFit if there is no such machine.
     """

@@ -13,8 +13,8 @@ from .queries import market as market_named
 def price(machine: str | Machine, region: str, market: str) -> Price | None:
     """Return the newest known price of one machine, or None if it is unknown or the machine is not sold in the market.
 
-    The price of an N1 machine includes its GPUs. A spot price of AWS is computed from the on-demand price and the saving
-    in AWS's Spot Instance Advisor. Such a price is marked as estimated.
+    The price of an N1 machine includes its GPUs. A spot price of AWS is computed from the on-demand price and the
+    saving in AWS's Spot Instance Advisor. Such a price is marked as estimated.
     """
     found = named(machine) if isinstance(machine, str) else machine
     word = market_named(market)

@@ -216,7 +216,7 @@ def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:
 
 
 def quota_metric(machine: str | Machine, market: str) -> Quota | None:
-    """Return the quota that the GPUs use in the market; None if the machine is not sold there or the quota is unknown."""
+    """Return the quota that the GPUs use in the market. Return None if the quota is unknown or the market has none."""
     found, word = _machine(machine), _market(market)
     metrics = found.quota.get(word, ()) if word in found.markets else ()
     if not metrics:

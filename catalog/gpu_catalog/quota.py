@@ -44,8 +44,8 @@ class Need:
     instead: str = ""
     """The metric of another quota that the same machines can use; empty if there is none.
 
-    Spot machines use the standard quota if no preemptible quota was granted. Machines that are deleted within a week can
-    use the preemptible quota.
+    Spot machines use the standard quota if no preemptible quota was granted. Machines that are deleted within a week
+    can use the preemptible quota.
     """
     movable: float = 0
     """The part of `amount` that the machines can take from the quota `instead`."""
@@ -106,7 +106,9 @@ class Finding:
         need = self.need
         other = ""
         if need.instead and self.given is not None and self.given.limit == 0 and need.metric.startswith("PREEMPTIBLE_"):
-            other = f"; without a granted limit, spot machines use {need.instead}: give the limit of {need.instead}, too"
+            other = (
+                f"; without a granted limit, spot machines use {need.instead}: give the limit of {need.instead}, too"
+            )
         if need.alternatives:
             other = f"; other sources name {', '.join(need.alternatives)} instead"
         link = console_link(need, project)

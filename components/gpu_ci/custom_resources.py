@@ -1,7 +1,7 @@
 """The code that the providers of custom resources share: read properties from the engine, check them, and log.
 
-The engine sends the properties of a resource as a protobuf Struct. In a Struct, a secret value is wrapped in a map with a
-signature.
+The engine sends the properties of a resource as a protobuf Struct. In a Struct, a secret value is wrapped in a map with
+a signature.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def checked(request: Any, model: type[Args], public: Mapping[str, str]) -> Any:
         public: The inputs that must not be secret. Each has a text that says where its value appears in plain text.
     """
     values, secrets = to_plain(request.news), secret_names(request.news)
-    # If a failure has a property, the engine prints the value of the property. So for a secret property, the failure has
-    # the name only in its text.
+    # If a failure has a property, the engine prints the value of the property. So for a secret property, the failure
+    # has the name only in its text.
     failures = [
         provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
         if re.split(r"[.\[]", problem.path)[0] in secrets
@@ -107,7 +107,7 @@ def _contains_secret(value: Any) -> bool:
 
 
 def redacted(text: str, inputs: struct_pb2.Struct) -> str:
-    """Replace each secret input in a text by [secret], also if only the last segment of a secret path is in the text."""
+    """Replace each secret input in a text by [secret]. Of a secret path, the last segment is also replaced."""
     values = to_plain(inputs)
     secrets = {str(values[name]) for name in secret_names(inputs)}
     for secret in sorted(secrets | {each.rpartition("/")[2] for each in secrets}, key=len, reverse=True):

@@ -121,8 +121,8 @@ def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
 def whole_value(rule: Callable[[Any], Any]) -> WrapValidator:
     """Return a validator that checks the entries of a list or map, and applies a rule to the whole value.
 
-    The rule runs even if an entry is invalid, so that one report has all problems. In this case, the rule gets the value
-    as the user wrote it, and the entries may have any type.
+    The rule runs even if an entry is invalid, so that one report has all problems. In this case, the rule gets the
+    value as the user wrote it, and the entries may have any type.
     """
 
     return WrapValidator(lambda value, entries: validate_whole_and_entries(value, entries, rule))

@@ -1,7 +1,7 @@
 """Finds the components of this package by reading its source files. A component is imported at its first use.
 
-The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this value
-in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
+The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
+value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
 """
 
 from __future__ import annotations

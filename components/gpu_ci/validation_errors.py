@@ -1,7 +1,7 @@
 """Converts pydantic's validation errors to problems with paths, expected values and hints.
 
-A choice of models is a union of models. One field, the discriminator, has a fixed value in each of them, and its value
-selects the model.
+A choice of models is a union of models, such as the ways to share a GPU. One field, the discriminator, selects the
+model. It has a different fixed value in each model. An example is `kind`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Place(NamedTuple):
     choices: list[str]
     """The keys of the model at this place. For a choice of models, the values of the discriminator."""
     tag: str
-    """The discriminator of a choice of models; empty otherwise."""
+    """The name of the discriminator if this place is a choice of models; empty otherwise."""
     redacted: bool
     """True if the value may be a secret."""
     example: str
@@ -84,7 +84,7 @@ def explain(
 
 
 def without_misspelt(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if an unknown key next to it has that key as its suggestion."""
+    """Drop the problem of a missing key if a misspelt key in the same map already suggests the missing key."""
     suggested = {
         f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_DID_YOU_MEAN)}".lstrip(".")
         for each in problems
@@ -120,9 +120,9 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
 
 
 def _same_word(value: Any, expected: str) -> str:
-    """Return a hint if the value differs from a choice in upper and lower case only.
+    """Return a hint if the value differs from an allowed value only in upper and lower case.
 
-    Similar values get no hint, because they may mean the opposite: enabled resembles disabled.
+    Values that are only similar get no hint, because they may mean the opposite, such as enabled and disabled.
     """
     words = re.findall(r"'([^']*)'", expected)  # pydantic quotes each choice
     found = next((word for word in words if word.casefold() == str(value).casefold()), "")
@@ -180,7 +180,10 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
 
 
 def _takes_secrets(*annotations: Any) -> bool:
-    """Return True if a field takes secret Outputs or a collection of them. Its invalid values may be secrets too."""
+    """Return True if a field takes secrets.
+
+    Messages then do not show its invalid values, because they may be secrets.
+    """
     return any(getattr(each, "secrecy", None) or _takes_secrets(*get_args(each)) for each in annotations)
 
 
@@ -197,7 +200,7 @@ def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
 def tag_of(model: type[BaseModel]) -> tuple[str, str]:
     """Return the discriminator of a model in a choice: the field with one fixed value, and that value.
 
-    Raise LookupError if the model has no such field. It cannot be part of a choice then.
+    Raise LookupError if the model has no such field. The model then cannot be part of a choice.
     """
     for name, field in model.model_fields.items():
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()

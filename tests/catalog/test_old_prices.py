@@ -71,8 +71,8 @@ def test_a_size_with_a_fresh_price_is_listed_for_a_cheaper_one_whose_price_is_ol
     asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot")
     first = recommend(asked, today=TODAY)[0]
     assert first.text == (
-        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1; price of 2026-10-04; g2-standard-4 costs less by a "
-        "price that is not reliable: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old"
+        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1; price of 2026-10-04; g2-standard-4 may cost less, "
+        "but its price is not reliable: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old"
     )
     sizes = recommend(asked, every_size=True, today=TODAY)
     assert [(each.machine.machine_type, each.usd_per_hour, each.offer.counts_as) for each in sizes[:3]] == [

@@ -139,7 +139,7 @@ def test_every_number_type_has_a_source() -> None:
 def test_partial_support_of_a_number_type_is_a_caveat() -> None:
     first = recommend(Needs(dtype="fp4"))[0]
     assert first.machine.gpu.key == "rtx-pro-6000"
-    assert first.caveats == ("fp4 is supported only in part:  Transformer Engine calls its NVFP4 partial here",)
+    assert first.caveats == ("fp4 is supported only in part: Transformer Engine calls its NVFP4 partial here",)
 
 
 def test_a_gpu_that_new_drivers_leave_behind_is_a_caveat() -> None:

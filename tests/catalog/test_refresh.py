@@ -80,8 +80,7 @@ def test_of_a_list_only_the_difference_is_listed() -> None:
 
 def test_the_counts_are_above_the_lists() -> None:
     assert next(held({"aws:g5.xlarge": {"vcpus": 8}, "aws:g9.xlarge": {"vcpus": 4}}).lines()) == (
-        "moto: 1 added, 1 fields changed, 1 gone, 0 back, 0 fields the same, 0 gone before, "
-        "1 machines not covered"
+        "moto: 1 added, 1 fields changed, 1 gone, 0 back, 0 fields the same, 0 gone before, 1 machines not covered"
     )
 
 

@@ -84,7 +84,7 @@ def test_gpuhunts_table_under_another_name_is_missed_and_not_empty() -> None:
 
 
 def test_a_source_that_is_not_installed_says_how_to_get_it() -> None:
-    with pytest.raises(UpstreamError, match=re.escape("no-such: not installed")) as caught:
+    with pytest.raises(UpstreamError, match=re.escape("no-such: is not installed")) as caught:
         upstream.folder("no_such_package", "no-such")
     assert "hint: make dev" in str(caught.value)
 

@@ -45,8 +45,8 @@ def upstream(known: Rows) -> Rows:
             mine = known.get(key, {}).get("regions")
             rows[key] = _upstream(moto.instance_types()[name], mine if isinstance(mine, tuple) else ())
         elif key in known or spellings.GPU_FAMILIES.match(name):
-            # EC2's API still has the name, but no source has other facts about the instance type. An empty row counts as
-            # neither missing nor different.
+            # EC2's API still has the name, but no source has other facts about the instance type. An empty row counts
+            # as neither missing nor different.
             rows[key] = {}
     return rows
 

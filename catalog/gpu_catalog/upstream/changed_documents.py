@@ -1,7 +1,7 @@
 """Applies the diff of a refresh to the data files of the catalog, for `gpu-ci catalog refresh`.
 
-The result is the new documents, and a list of changes that a maintainer has to make by hand. This module writes nothing:
-`plans.save` writes the documents.
+The result is the new documents, and a list of changes that a maintainer has to make by hand. This module writes
+nothing: `plans.save` writes the documents.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from gpu_catalog.refresh import GONE, Change, Diff, Row, value_text
 
 FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
 
-# The fields of a data file that a refresh can change, and for each the fact of `Machine`. A maintainer changes the other
-# fields: the fields of families, because several machines share them, and zones, because they have several sources.
+# The fields of a data file that a refresh can change, and for each the fact of `Machine`. A maintainer changes the
+# other fields: the fields of families, because several machines share them, and zones, because they have several
+# sources.
 FACTS = {
     "aws": {
         "vcpus": "vcpus",

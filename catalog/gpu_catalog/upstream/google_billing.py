@@ -3,10 +3,10 @@
 A component, such as a vCPU of G2, is a SKU of Google. `fetch` calls Google's API with application default credentials.
 It has only been tested with answers in the documented format, not with a Google Cloud account.
 
-A SKU is found by its description. Google documents no list of the descriptions. The descriptions in SKU_DESCRIPTIONS are
-from public repositories that print the live catalog (2026). With these SKUs, the price of g2-standard-8 in us-central1
-equals the price in this project's catalog. Prices of other series are not computed, because a wrong description would
-result in a price that is too low.
+A SKU is found by its description. Google documents no list of the descriptions. The descriptions in SKU_DESCRIPTIONS
+are from public repositories that print the live catalog (2026). With these SKUs, the price of g2-standard-8 in
+us-central1 equals the price in this project's catalog. Prices of other series are not computed, because a wrong
+description would result in a price that is too low.
 """
 
 from __future__ import annotations

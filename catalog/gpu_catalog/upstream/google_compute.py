@@ -110,7 +110,10 @@ Listed = TypeVar("Listed", MachineType, AcceleratorType)
 
 
 def _joined(first_zone: Listed, one: Listed) -> Listed:
-    """Add the zone of `one` to the same type of other zones. `deprecated` may differ: the first zone's value is kept."""
+    """Add the zone of `one` to the same type of other zones.
+
+    `deprecated` may differ: the first zone's value is kept.
+    """
     for field in fields(one):
         if field.name in ("zones", "deprecated"):
             continue

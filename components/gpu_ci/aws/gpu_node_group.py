@@ -137,16 +137,16 @@ class GpuNodeGroup(Component):
             subnet_ids=subnet_ids(args),
             ami_type=args.chosen_ami_type,
             capacity_type=_CAPACITY_TYPES[args.market],
-            # EKS allows the instance type either here or in the launch template. For a capacity block, it must be in the
-            # launch template.
+            # EKS allows the instance type either here or in the launch template. For a capacity block, it must be in
+            # the launch template.
             instance_types=None if args.market == "capacity-block" else args.instance_types,
             # The version is a number. With $Latest, a new version would not appear in the preview.
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
-            # These sizes apply to a new group only, and NodeGroupLimits changes the maximum later. The AWS provider sends
-            # the desired size from the state with every change of a size. EKS would then terminate the nodes above
-            # that size (terraform-provider-aws@012e0a32:internal/service/eks/node_group.go,
+            # These sizes apply to a new group only, and NodeGroupLimits changes the maximum later. The AWS provider
+            # sends the desired size from the state with every change of a size. EKS would then terminate the nodes
+            # above that size (terraform-provider-aws@012e0a32:internal/service/eks/node_group.go,
             # expandNodegroupScalingConfig).
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=0, max_size=args.max, desired_size=0),
             # With MINIMAL, EKS terminates a node before it starts the replacement. GPUs are scarce, so there may be no

@@ -12,10 +12,10 @@ from ..kubernetes.scale_set.args import RunnerChoices
 from .nodes.autoscaler_tags import free_for_pods_gib
 from .nodes.rules import machines_of
 
-# The CPUs and memory of a node that runners cannot use. The kubelet reserves memory for each possible pod, and the pods of
-# the cluster itself run on the node, too (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The real
-# amount varies. These values are estimates of this project, with a margin. A pod that fits on no node would stay pending
-# without an error.
+# The CPUs and memory of a node that runners cannot use. The kubelet reserves memory for each possible pod, and the pods
+# of the cluster itself run on the node, too (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The
+# real amount varies. These values are estimates of this project, with a margin. A pod that fits on no node would stay
+# pending without an error.
 _RESERVED_CPUS = 1
 _USABLE_MEMORY_SHARE, _RESERVED_MEMORY_GIB = 0.9, 1
 

@@ -28,7 +28,8 @@ from gpu_ci.stack import quotas
 def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """Show the quotas that the pools need, and the limits that are too small.
 
-    A pool needs quota for all its machines and for the machine of the smoke check, because all may run at the same time.
+    A pool needs quota for all its machines and for the machine of the smoke check, because all may run at the same
+    time.
 
     Limits come from gpu-ci:quotas of the stack file and from --limits. If both have a limit, --limits counts. The file
     of --limits is the output of one of these:
@@ -53,9 +54,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
             hint=f"add --limits ec2.json, or leave --region {region} out",
         )
     given = {answer: read(Path(answer), region or "") for answer in answers}
-    for_each_file(
-        files, lambda file: compared(file, given), show, document, as_json, lambda result: result[1].is_short
-    )
+    for_each_file(files, lambda file: compared(file, given), show, document, as_json, lambda result: result[1].is_short)
 
 
 @dataclass(frozen=True)

@@ -49,12 +49,13 @@ MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None:
     """Show machines that meet the needs of a job, cheapest first. Machines without a known price come last.
 
-    A spot price that is older than 90 days, undated or estimated is marked with *. To choose the market, region and size
-    of such a machine, the command uses the standard price in the same region, because a spot price is never higher.
-    --budget applies to the printed price. A reason that several machines share is printed once, after their numbers.
+    A spot price that is older than 90 days, undated or estimated is marked with *. To choose the market, region and
+    size of such a machine, the command uses the standard price in the same region, because a spot price is never
+    higher. --budget applies to the printed price. A reason that several machines share is printed once, after their
+    numbers.
 
-    Without --torch, a note names the GPUs that the torch version of the smoke check does not support. The exit code is 1
-    if no machine meets the needs.
+    Without --torch, a note names the GPUs that the torch version of the smoke check does not support. The exit code is
+    1 if no machine meets the needs.
 
     \b
     Examples:

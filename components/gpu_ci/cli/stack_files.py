@@ -152,7 +152,9 @@ def one_file(given: tuple[str, ...]) -> StackFile:
     if len(paths) > 1:
         command = click.get_current_context().command_path
         raise InputError(
-            f"{command}: several stack files", got=", ".join(map(str, paths)), expected="one stack file",
+            f"{command}: several stack files",
+            got=", ".join(map(str, paths)),
+            expected="one stack file",
             hint=f"{command} {paths[0]}",
         )
     return read(paths[0])

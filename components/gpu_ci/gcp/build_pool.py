@@ -227,10 +227,10 @@ class BuildPool(Component):
             opts=self.child(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
-        # The permission to use a private pool is granted on the project, because the API has no policy for a single pool.
-        # Triggers of the same project need no grant (cloud.google.com/build/docs/private-pools/
-        # run-builds-in-private-pool). It is not verified that this is true for triggers with a custom service account, so
-        # the grant is created anyway.
+        # The permission to use a private pool is granted on the project, because the API has no policy for a single
+        # pool. Triggers of the same project need no grant (cloud.google.com/build/docs/private-pools/
+        # run-builds-in-private-pool). It is not verified that this is true for triggers with a custom service account,
+        # so the grant is created anyway.
         grants: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
                 f"{self._name}-{role}-{right}",

@@ -1,4 +1,4 @@
-"""The component GithubIdentity on Google Cloud: a service account for the jobs of one GitHub repository, without keys."""
+"""The component GithubIdentity on Google Cloud: a service account without keys for the jobs of a GitHub repository."""
 
 from __future__ import annotations
 

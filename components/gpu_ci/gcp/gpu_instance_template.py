@@ -50,10 +50,10 @@ class GpuInstanceTemplate(Component):
     """A regional instance template of a GPU machine that installs its driver and checks its GPU when it boots.
 
     Creates: the template. Costs: nothing. Machines created from the template cost.
-    Does not: check the template. A SmokeGate checks it: set `template` of the SmokeGate to `selfLink`, and use the output
-    `checkedTemplate` of the SmokeGate for resources that create machines. Machines have no public address. To install a
-    driver or torch, the network needs internet access, such as Cloud NAT.
-    Replaces on change of: the template for every field, because Google does not allow changes of a template.
+    Does not: check the template. A SmokeGate checks it: set `template` of the SmokeGate to `selfLink`, and use the
+    output `checkedTemplate` of the SmokeGate for resources that create machines. Machines have no public address. To
+    install a driver or torch, the network needs internet access, such as Cloud NAT. Replaces on change of: the template
+    for every field, because Google does not allow changes of a template.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:GpuInstanceTemplate"

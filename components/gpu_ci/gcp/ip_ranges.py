@@ -18,8 +18,8 @@ def subnet(value: str) -> str:
     return value
 
 
-# The private ranges of RFC 1918 and RFC 6598. Google accepts more ranges (cloud.google.com/vpc/docs/subnets, "Valid IPv4
-# ranges"). Some of these are public addresses of other organizations, so gpu-ci does not allow them.
+# The private ranges of RFC 1918 and RFC 6598. Google accepts more ranges (cloud.google.com/vpc/docs/subnets, "Valid
+# IPv4 ranges"). Some of these are public addresses of other organizations, so gpu-ci does not allow them.
 _PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 
 

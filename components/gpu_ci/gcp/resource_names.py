@@ -39,7 +39,8 @@ _SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: 
 
 
 # A regional secret is only at the endpoint of its region, https://secretmanager.REGION.rep.googleapis.com
-# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret). gpu-ci uses the global endpoint.
+# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret). gpu-ci uses the global
+# endpoint.
 _REGIONAL = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/secrets/"
 
 

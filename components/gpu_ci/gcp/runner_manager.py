@@ -276,14 +276,15 @@ class RunnerManager(Component):
             location=args.region,
             name=self._pool_name(),
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
-            # The launch stage is only needed for the creation. Later, the API returns the current stage of the resource.
+            # The launch stage is only needed for the creation. Later, the API returns the current stage of the
+            # resource.
             launch_stage="BETA",
             deletion_protection=False,
             scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,
-                # The manager reads its configuration when it starts. The annotation makes Cloud Run start a new revision
-                # if the configuration changes.
+                # The manager reads its configuration when it starts. The annotation makes Cloud Run start a new
+                # revision if the configuration changes.
                 "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
                 "containers": [
                     {

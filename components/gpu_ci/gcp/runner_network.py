@@ -19,10 +19,11 @@ _IAP = "35.235.240.0/20"
 # The rules of Google's default network have priority 65534. Rules without a priority have 1000 (compute v1, Firewall).
 _DENY_PRIORITY, _ALLOW_PRIORITY = 1000, 900
 
-# Minimum and maximum number of NAT ports of one machine, which limit its concurrent connections to one destination. With
-# Google's default of 64 ports, package downloads of a job lose connections (gardener/gardener-extension-provider-gcp#6,
-# openshift/installer#4273). Both numbers must be powers of two (discovery document compute v1, RouterNat). One NAT address
-# has 64,512 ports, which is enough for 15 machines with the maximum number of ports.
+# Minimum and maximum number of NAT ports of one machine, which limit its concurrent connections to one destination.
+# With Google's default of 64 ports, package downloads of a job lose connections
+# (gardener/gardener-extension-provider-gcp#6, openshift/installer#4273). Both numbers must be powers of two (discovery
+# document compute v1, RouterNat). One NAT address has 64,512 ports, which is enough for 15 machines with the maximum
+# number of ports.
 _NAT_PORTS = (64, 4096)
 
 

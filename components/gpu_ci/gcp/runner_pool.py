@@ -161,7 +161,10 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @property
     def template_name(self) -> str:
-        """The region and the machine, which identify a template of the pool. Rungs of other markets share a template."""
+        """The region and the machine, which identify a template of the pool.
+
+        Rungs of other markets share a template.
+        """
         gpus = self.guest_accelerator
         attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
         return f"{self.region}-{self.machine_type}{attached}"
@@ -222,8 +225,8 @@ class RunnerPool(Component):
             project=args.project,
             opts=self.child(),
         )
-        # Apart from secrets, this is the only permission of a machine. To give jobs access to another resource, its owner
-        # grants the access to this service account.
+        # Apart from secrets, this is the only permission of a machine. To give jobs access to another resource, its
+        # owner grants the access to this service account.
         log_writer = gcp.projects.IAMMember(
             f"{name}-log-writer",
             member=pulumi.Output.concat("serviceAccount:", account.email),
@@ -258,8 +261,8 @@ class RunnerPool(Component):
     ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
         """Yield each rung of the ladder with the checked template of its region and machine.
 
-        The market does not affect the GPU, so rungs that differ only in their market share a template. If the pool has a
-        reservation, rungs do not use the pool's own template, because it is for machines of the reservation only.
+        The market does not affect the GPU, so rungs that differ only in their market share a template. If the pool has
+        a reservation, rungs do not use the pool's own template, because it is for machines of the reservation only.
         """
         rungs = args.rungs[1:]
         templates: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
@@ -353,6 +356,8 @@ class RunnerPool(Component):
 def _standby(chosen: Standby | None) -> dict[str, Any]:
     """Return the standby arguments of the managed instance group."""
     if chosen is None:
-        return {"target_stopped_size": 0}  # without this, the stopped machines of an earlier setting would stay, and cost
+        return {
+            "target_stopped_size": 0
+        }  # without this, the stopped machines of an earlier setting would stay, and cost
     policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
     return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}

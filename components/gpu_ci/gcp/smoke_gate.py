@@ -69,7 +69,8 @@ class SmokeGate(pulumi.CustomResource):
         args.set_subject(f"SmokeGate '{name}'")
         # The engine loads the plugin of this version.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        # The fields get the engine's names here. Pulumi's own translation of names would also change the keys of labels.
+        # The fields get the engine's names here. Pulumi's own translation of names would also change the keys of
+        # labels.
         given = {to_camel(field): getattr(args, field) for field in SmokeGateArgs.model_fields}
         outputs = dict.fromkeys(map(to_camel, self.OUTPUTS))
         super().__init__(self.TYPE, name, {**given, **outputs}, pulumi.ResourceOptions.merge(defaults, opts))

@@ -28,7 +28,8 @@ def repository_ids(
     ]
 
     async def check() -> None:
-        # Each repository is checked separately, because repositories that the same stack creates are unknown in a preview.
+        # Each repository is checked separately, because repositories that the same stack creates are unknown in a
+        # preview.
         known = [(at, await each.future()) for at, each in enumerate(found) if await each.is_known()]
         problems = [_problem(f"{path}[{at}]", answer, public=public) for at, answer in known]
         if wrong := [problem for problem in problems if problem]:

@@ -139,8 +139,8 @@ class RepositoryRules(Component):
                 required_status_checks=_checks(args),
             ),
             bypass_actors=[_actor(each) for each in args.bypass_actors],
-            # For an update in place, the provider would look for the ruleset of the old repository in the new repository
-            # (terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go).
+            # For an update in place, the provider would look for the ruleset of the old repository in the new
+            # repository (terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go).
             opts=self.child(replace_on_changes=["repository"]),
         )
         self.ruleset_id = ruleset.ruleset_id

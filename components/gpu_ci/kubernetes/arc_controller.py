@@ -40,8 +40,8 @@ class ArcControllerArgs(Args):
     )
     log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="the log level")
     log_format: Literal["text", "json"] = Field(default="json", description="the log format")
-    # Later versions of the charts than 0.14 will change scale sets in place (actions/actions-runner-controller#4516). Then
-    # remove this field.
+    # Later versions of the charts than 0.14 will change scale sets in place (actions/actions-runner-controller#4516).
+    # Then remove this field.
     update_strategy: Literal["immediate", "eventual"] = Field(
         default="eventual",
         description="when to recreate a changed scale set: eventual (after its running jobs have ended) or immediate "
@@ -90,9 +90,9 @@ class ArcController(Component):
             opts=self.child(),
         )
         # Helm installs the definitions of a chart once, and never updates them
-        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches. A
-        # patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the definition
-        # exists (pulumi-kubernetes 4.29.0).
+        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches.
+        # A patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the
+        # definition exists (pulumi-kubernetes 4.29.0).
         definitions = [
             kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
                 f"{name}-{definition['spec']['names']['plural']}",

@@ -1,7 +1,8 @@
 """The custom resource definitions of ARC. The controller's chart contains them, but Helm never updates them.
 
 arc_definitions.json contains the definitions without their descriptions. The descriptions are help texts for `kubectl
-explain`, and nine tenths of 3 MB. To update the file, run `helm show crds` for the chart, and pass each definition through
+explain`, and nine tenths of 3 MB. To update the file, run `helm show crds` for the chart, and pass each definition
+through
 
     jq -cS 'walk(if type == "object" and (.description | type) == "string" then del(.description) else . end)'
 """

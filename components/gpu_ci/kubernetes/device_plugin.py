@@ -39,8 +39,8 @@ class DevicePluginArgs(Args):
         "affinity": "the plugin runs on nodes with the label nvidia.com/gpu.present=true",
     }
 
-    # Each strategy needs settings of the node's container toolkit. Without them, containers get no GPU with volume-mounts,
-    # and too many GPUs with the other strategies (docs/how-it-works/gpu-isolation.md).
+    # Each strategy needs settings of the node's container toolkit. Without them, containers get no GPU with
+    # volume-mounts, and too many GPUs with the other strategies (docs/how-it-works/gpu-isolation.md).
     device_list_strategy: Literal["volume-mounts", "cdi-cri", "envvar"] = Field(
         default="volume-mounts",
         description="how the plugin passes a container's GPUs to the node. It depends on the toolkit's settings "
@@ -62,7 +62,7 @@ class DevicePluginArgs(Args):
     )
     built_in_pools: Annotated[list[Pool], EachOnce] = Field(
         default=[],
-        description="pools whose nodes have a built-in device plugin, such as nodes with Bottlerocket; this plugin does "
+        description="pools whose nodes have a built-in device plugin, such as Bottlerocket; this plugin does "
         "not run there",
     )
     priority_class: Name = Field(
@@ -135,11 +135,11 @@ def _values(args: DevicePluginArgs) -> dict[str, Any]:
     configs = {_DEFAULT: args.sharing, **args.configs}
     off_built_in_pools = {"key": gpu_nodes.POOL_LABEL, "operator": "NotIn", "values": args.built_in_pools}
     return {
-        # The plugin needs the capability CAP_SYS_ADMIN on nodes whose container toolkit restricts GPUs, such as nodes of
-        # EKS since April 2026 (awslabs/amazon-eks-ami#2706). There, only containers with this capability may see all GPUs
-        # (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/privileged.go), and the plugin crashes without
-        # it. The chart grants the capability if the configurations are a map and migStrategy is not set separately
-        # (_helpers.tpl, requiresCapSysAdmin).
+        # The plugin needs the capability CAP_SYS_ADMIN on nodes whose container toolkit restricts GPUs, such as nodes
+        # of EKS since April 2026 (awslabs/amazon-eks-ami#2706). There, only containers with this capability may see all
+        # GPUs (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/privileged.go), and the plugin crashes
+        # without it. The chart grants the capability if the configurations are a map and migStrategy is not set
+        # separately (_helpers.tpl, requiresCapSysAdmin).
         "config": {"map": {key: as_text(each) for key, each in configs.items()}, "default": _DEFAULT},
         "deviceListStrategy": args.device_list_strategy,
         # The plugin writes the CDI specification itself, from the node's driver files (docs/cdi.md).

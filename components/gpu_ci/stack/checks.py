@@ -41,8 +41,8 @@ def check(
         values: The decoded value of each of KEYS. The value of a missing key, and of a key in `unread`, is None.
         present: Every key of the file.
         unread: The keys whose values are secret and cannot be read. The caller reports them.
-        complete: True if the file must have the project, subnetworks and registration that its pools need. A file of
-        another program need not have them.
+        complete: True if the file must have the project, subnetworks and registration that its pools need. False for
+        the file of another program, which may set them in code.
     """
     project, site, github = values[PROJECT], values[SITE], values[GITHUB]
     project_needed = complete or project is not None
@@ -81,7 +81,7 @@ def _with_package(path: str, needed: Collection[str], find: Callable[[], Sequenc
 
 
 def unknown_keys(present: Collection[str]) -> list[Problem]:
-    """Report keys of this package that the program does not read, such as misspelt keys and fields of gpu-ci:site."""
+    """Report keys that start with gpu-ci: but do not exist, such as misspelt keys and fields of gpu-ci:site."""
     known = [path for path in KEYS if path.startswith(_NAMESPACE)]
     site_keys = {f"{_NAMESPACE}{name}": f"{SITE}.{name}" for name in Site.choice_names()}
     found = []
@@ -125,6 +125,6 @@ def _github_problems(github: Any, site: Any, unread: Collection[str]) -> Sequenc
         expected = str(GithubOwner.model_fields["owner"].description)
         hint = f"pulumi config set --path '{SITE}.github.owner' …"
         problems.append(
-            Problem(f"{SITE}.github.owner", f"is missing, and {GITHUB} is there", "nothing", expected, hint)
+            Problem(f"{SITE}.github.owner", f"is missing, but {GITHUB} needs it", "nothing", expected, hint)
         )
     return problems

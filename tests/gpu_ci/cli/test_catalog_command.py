@@ -98,7 +98,9 @@ def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
 def test_show_reports_a_machine_that_is_not_in_the_region(ask: Ask) -> None:
     answer = ask("catalog", "show", "g2-standard-8", "--region", "us-south1")
     assert (answer.code, "no price" in answer.out) == (0, False)
-    assert "\ng2-standard-8 is not in us-south1; the nearest regions are us-central1, us-east1, us-east4\n" in answer.out
+    assert (
+        "\ng2-standard-8 is not in us-south1; the nearest regions are us-central1, us-east1, us-east4\n" in answer.out
+    )
 
 
 def test_one_region_shows_its_prices_alone(ask: Ask) -> None:

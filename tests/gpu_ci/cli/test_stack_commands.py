@@ -235,7 +235,7 @@ BROKEN = {
         (("      max: 4", "\tmax: 4"),),
         (
             "Pulumi.dev.yaml:9:1: is not valid YAML: found character '\\t' that cannot start any token\n"
-            "  hint: indent with spaces: YAML takes no tab there\n"
+            "  hint: indent with spaces: YAML does not allow a tab there\n"
         ),
     ),
     "a key that is there twice": (

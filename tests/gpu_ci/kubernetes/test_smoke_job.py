@@ -251,7 +251,8 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     assert said == [
         (
             "l4: the check did not pass, so no dependent resource was created or changed: an existing "
-            "scale set keeps its image and settings, and a new one was not created. The nodes are already changed\n"
+            "scale set keeps its image and settings, and a new scale set is not created. The nodes are already "
+            "changed\n"
             "  hint: fix the cause in the error, or revert the change; the next pulumi up repeats the check"
         )
     ]

@@ -100,7 +100,7 @@ def test_what_a_cluster_has_is_in_namespaces_of_their_own(changes: dict[str, Any
     [problem] = refused(of_cluster(**changes)).problems
     assert (problem.path, problem.text) == (
         f"{CLUSTER}.{path}",
-        f"is the namespace of the {owner} already, and each has its own",
+        f"is already the namespace of the {owner}",
     )
 
 
@@ -112,8 +112,8 @@ def test_a_namespace_that_another_one_has_left_is_free() -> None:
 def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> None:
     kept_off = {"devicePlugin": {"builtInPools": ["elsewhere", "a10g"]}}
     assert told(of_cluster(**kept_off)).startswith(
-        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without their own device plugin: its "
-        "check would wait for GPUs until its deadline\n  got: 'a10g'\n"
+        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without a built-in device plugin: the "
+        "check of the pool would wait for GPUs until its deadline\n  got: 'a10g'\n"
     )
     values = of_cluster(**kept_off)
     values["gpu-ci:pools"]["a10g"]["amiType"] = "BOTTLEROCKET_x86_64_NVIDIA"
@@ -148,7 +148,7 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
     [
         (
             {"runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}},
-            ("runner.image: has no digest: its tag can point to another, unchecked image later"),
+            ("runner.image: has no digest, and its tag can point to another, unchecked image later"),
             "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…",
         ),
         (
@@ -180,7 +180,7 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
         ),
         (
             {"runner": {"image": IMAGE, "gpuResource": "nvidia.com/gpu.shared"}},
-            "runner.gpuResource: is on no node of the pool, so no runner would ever start: ci hands out nvidia.com/gpu",
+            "runner.gpuResource: is on no node of the pool, so no runner would ever start: ci offers nvidia.com/gpu",
             "remove it",
         ),
     ],

@@ -103,7 +103,7 @@ def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> 
 def test_an_owner_that_is_missing_is_asked_for() -> None:
     text = told(config() | {"gpu-ci:github": KERNELS})
     assert text == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, and gpu-ci:github is there\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, but gpu-ci:github needs it\n"
         "  got: nothing\n"
         "  expected: the organization, such as acme\n"
         "  hint: pulumi config set --path 'gpu-ci:site.github.owner' …"
@@ -209,17 +209,17 @@ def keeps(name: str, **scope: str) -> dict[str, Any]:
         (
             {"secrets": {"A::b": keeps("T")}},
             'gpu-ci:github.secrets["A::b"]',
-            "is not a valid name of a trigger",
+            "is not a valid name of an entry",
         ),
         (
             {"rules": {"x" * 41: {"repository": "kernels"}}},
             f"gpu-ci:github.rules.{'x' * 41}",
-            "is not a valid name of a trigger",
+            "is not a valid name of an entry",
         ),
         (
             {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
             "gpu-ci:github.secrets.b.secrets.TOKEN",
-            "is kept by a already; case does not count",
+            "is already in a; names are case-insensitive",
         ),
     ],
 )

@@ -25,13 +25,13 @@ def stack(asked: Any = KERNELS, pools: Any = None, **github: Any) -> dict[str, A
 @pytest.mark.parametrize("asked", [KERNELS, GROUP])
 def test_machines_do_not_register_as_the_app_that_administers_the_organization(asked: dict[str, Any]) -> None:
     assert told(stack(asked, app=ADMIN)) == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.runnerApp: is missing, and the runners of l4 need it: the key of app, "
-        "which may change runner groups, secrets and rules, is not for machines\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.runnerApp: is missing, and the runners of l4 need it: machines must "
+        "not have the key of app, which may change runner groups, secrets and rules\n"
         "  got: nothing\n"
         "  expected: a GitHub App with the permission Self-hosted runners: read and write, and no other: id, "
         "installationId and privateKey\n"
-        "  hint: move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give "
-        "app a new one (docs/guides/github.md, One App becomes two)"
+        "  hint: move the values of app to runnerApp, remove all permissions of this App except Self-hosted runners, "
+        "and create a new App for app (docs/guides/github.md, One App becomes two)"
     )
 
 
@@ -53,17 +53,17 @@ def test_runners_on_a_cluster_do_not_register_as_that_app_either() -> None:
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        ("id", "is the App of app too"),
-        ("installationId", "is the installation of app too"),
-        ("privateKey", "is the key of app too"),
+        ("id", "is also the App of app"),
+        ("installationId", "is also the installation of app"),
+        ("privateKey", "is also the key of app"),
     ],
 )
 def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
     assert told(stack(app=ADMIN, runnerApp={**RUNNERS, field: ADMIN[field]})) == (
         f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
         "  got: a value that is not shown, because it may be a secret\n"
-        "  expected: a GitHub App of its own, with a key of its own\n"
-        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
+        "  expected: a separate GitHub App with a separate key\n"
+        "  hint: create another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )
 
 

@@ -237,7 +237,7 @@ def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
         "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
         "  got: a value that is not shown\n"
         "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
-        "  hint: remove it, give it as GITHUB_TOKEN instead, and make a new one: everyone with the file has this one"
+        "  hint: create a new secret, because every reader of the file has this one; set it as GITHUB_TOKEN instead"
     )
     assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"
 
@@ -251,7 +251,7 @@ def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
     text = told(values, secrets=[key])
     assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
-    assert f"pulumi config set --plaintext '{key}' …; if only one value under it is `secure`, set that one: " in text
+    assert f"pulumi config set --plaintext '{key}' …; if only one value of the key is secure: " in text
     assert "hunter2" not in text
 
 

@@ -45,8 +45,9 @@ def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_i
         monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", value)
     [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
     assert warning == (
-        "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "
-        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/how-it-works/check.md)"
+        "gcp:impersonateServiceAccount: applies to pulumi-gcp only, so the smoke gates use another identity or "
+        "have no credentials; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead "
+        "(docs/how-it-works/check.md)"
     )
     monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "ci@example-ci.iam.gserviceaccount.com")
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []

@@ -34,7 +34,7 @@ def test_a_secret_in_plain_text_is_told_with_the_variable_it_can_come_from(
     [found] = in_plain_text({"gcp:project": "acme-ci", key: value})
     assert (found.path, found.text, found.got) == (path, "is a secret in plain text", "a value that is not shown")
     assert found.hint == (
-        f"remove it, give it as {variable} instead, and make a new one: everyone with the file has this one"
+        f"create a new secret, because every reader of the file has this one; set it as {variable} instead"
     )
     assert "hunter2" not in repr(found)
 

@@ -79,7 +79,10 @@ class LimitsService:
         return provider_pb2.UpdateResponse(properties=outputs)
 
     async def read(self, request: Any) -> Any:
-        """Return the current maximum. If the group does not exist, return no id: the engine then removes the resource."""
+        """Return the current maximum.
+
+        If the group does not exist, return no id: the engine then removes the resource.
+        """
         given = to_plain(request.properties)
         if not given:
             return provider_pb2.ReadResponse()

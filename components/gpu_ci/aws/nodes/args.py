@@ -245,7 +245,10 @@ class GpuNodeGroupArgs(Args):
         return ami.ami_of(dict(self))
 
     def demand(self, name: str) -> Demand:
-        """Return the machines of the group `name`, to compute its cost and its quotas. Every node has the largest type."""
+        """Return the machines of the group `name`, to compute its cost and its quotas.
+
+        Every node has the largest type.
+        """
         largest = max(self.machines, key=lambda machine: machine.vcpus)
         return Demand(
             pool=name,

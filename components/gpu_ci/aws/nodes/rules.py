@@ -257,7 +257,7 @@ def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
-    """Return instance types that a spot group with few types could add, to have more capacity and fewer interruptions."""
+    """Return instance types that a spot group with few types could add, to get more capacity."""
     names = [each.machine_type for each in machines]
     if len(names) >= SPOT_TYPES:
         return ()

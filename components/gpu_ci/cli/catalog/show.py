@@ -26,8 +26,8 @@ _NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unl
 def command(machine: Machine, region: str | None, as_json: bool) -> None:
     """Show one machine: every fact, its source and the date of the source.
 
-    MACHINE is a machine type. For N1, it is the machine type and the attached GPUs. The mark (?) means that a fact has no
-    vendor's source: it is general knowledge or inferred.
+    MACHINE is a machine type. For N1, it is the machine type and the attached GPUs. The mark (?) means that a fact has
+    no vendor's source: it is general knowledge or inferred.
 
     \b
     Examples:

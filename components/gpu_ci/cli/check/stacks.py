@@ -35,7 +35,7 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Return every problem that the Pulumi program finds in the file, and every problem of the solver with its pools."""
+    """Return every problem that the Pulumi program finds in the file, and that the solver finds with its pools."""
     present = list(file.config)
     wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
     unread = {problem.path for problem in wrong}

@@ -1,7 +1,7 @@
 """Runs a checklist of `gpu-ci verify` or `gpu-ci doctor`, and writes the report.
 
-A checklist is a list of steps. Its target is a project, a cluster, a machine or a runner manager. The function `ask` of a
-step checks one property of the target, and returns a Finding. The user runs steps without this function by hand.
+A checklist is a list of steps. Its target is a project, a cluster, a machine or a runner manager. The function `ask` of
+a step checks one property of the target, and returns a Finding. The user runs steps without this function by hand.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Targets(Lazy):
 
 @click.group("verify", cls=Targets)
 def command() -> None:
-    """Run the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write the results to a file.
+    """Run the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write a report.
 
     Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the file, so that you
     can attach the file to an issue. The exit code is 1 if a step failed or could not run.

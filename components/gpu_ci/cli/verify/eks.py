@@ -392,7 +392,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
-        "a default route to a NAT gateway", "add the route: nodes pull images, and runners reach github.com, through it",
+        "a default route to a NAT gateway", "add the route, through which nodes pull images and reach github.com",
         subnets_reach_internet,
     ),
     Step(

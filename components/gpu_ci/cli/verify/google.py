@@ -57,8 +57,8 @@ _NOT_FOUND = 404
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
 _PERMISSIONS_PER_REQUEST = 100
 
-# The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API start
-# with this address. It contains the version of the API.
+# The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
+# start with this address. It contains the version of the API.
 ENDPOINTS = {
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",

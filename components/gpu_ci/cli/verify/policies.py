@@ -1,7 +1,7 @@
 """Evaluates the effective rules of an organization policy of Google, for `gpu-ci verify google`.
 
-A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. A function
-returns None if the result depends on tags of the resource, or on a group with unknown members.
+A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. A
+function returns None if the result depends on tags of the resource, or on a group with unknown members.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _any(answers: Any) -> bool | None:
 def _combined(answers: Sequence[bool | None], rules: Rules) -> bool | None:
     """Combine the answers of all rules.
 
-    If a rule has a condition, it is unknown which rule applies. The result is then None, except if all answers are equal.
-    Without conditions, the result is True if one answer is True.
+    If a rule has a condition, it is unknown which rule applies. The result is then None, except if all answers are
+    equal. Without conditions, the result is True if one answer is True.
     """
     if any("condition" in rule for rule in rules):
         return answers[0] if len(set(answers)) == 1 else None

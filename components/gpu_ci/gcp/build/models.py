@@ -113,7 +113,10 @@ class PullRequestEvent(Args):
 
 
 class DockerStep(Args):
-    """Builds an image from a Dockerfile and pushes it to the pool's registry. The image of a pull request is not pushed."""
+    """Builds an image from a Dockerfile and pushes it to the pool's registry.
+
+    The image of a pull request is not pushed.
+    """
 
     kind: Literal["docker"] = Field(description="build an image")
     # The path components of distribution/reference. Artifact Registry accepts any number of them.

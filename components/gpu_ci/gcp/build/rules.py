@@ -15,8 +15,8 @@ from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
 from .. import ip_ranges, regions
 
-# The machine types of private pools, none with a GPU (cloud.google.com/build/pricing, "Private pools pricing"). The field
-# in the API is free text. The API has no field for a GPU (discovery document cloudbuild v1, revision 20261029).
+# The machine types of private pools, none with a GPU (cloud.google.com/build/pricing, "Private pools pricing"). The
+# field in the API is free text. The API has no field for a GPU (discovery document cloudbuild v1, revision 20261029).
 MACHINE_TYPES = (
     "e2-medium",
     "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
@@ -30,8 +30,8 @@ SET_BY_POOL = ("_POOL", "_REGISTRY", "_CACHE")
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
-# Cloud Build uses RE2 expressions (github.com/google/re2/wiki/Syntax). _PYTHON_ONLY matches syntax that only Python's re
-# has, and _RE2_ONLY syntax that only RE2 has. Python's re checks all other expressions.
+# Cloud Build uses RE2 expressions (github.com/google/re2/wiki/Syntax). _PYTHON_ONLY matches syntax that only Python's
+# re has, and _RE2_ONLY syntax that only RE2 has. Python's re checks all other expressions.
 _PYTHON_ONLY = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
 _RE2_ONLY = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 

@@ -130,7 +130,7 @@ class ComputeApi(Protocol):
         """Return the value that the machine published under `namespace/key`, or ""."""
 
     def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
-        """Return the output of the first serial port after `start` bytes, and the value of `start` for the next call."""
+        """Return the output of the first serial port after `start` bytes, and the `start` for the next call."""
 
 
 class GoogleCompute:
@@ -282,7 +282,10 @@ class GoogleCompute:
         self._connection().close()
 
     def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
-        """Send a request, and return the answer. Retries are safe: Google executes calls with the same requestId once."""
+        """Send a request, and return the answer.
+
+        Retries are safe: Google executes calls with the same requestId once.
+        """
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]

@@ -17,7 +17,10 @@ _AFTER_REJECTION_SEC = 15.0
 
 
 class Pace:
-    """The pace that the gates share, each in its own thread. Google has a limit for each region, but here all share one."""
+    """The pace that the gates share, each in its own thread.
+
+    Google has a limit for each region, but here all share one.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,8 +1,8 @@
 """Runs the smoke check of a gate: starts one check machine, waits for its verdict, and deletes the machine.
 
 A check machine is a Compute Engine VM from the gate's instance template, with the metadata `gpu-ci-role: check`. At
-boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py). The
-gate runner tries the zones of the pool in order, until a zone has capacity for the machine.
+boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py).
+The gate runner tries the zones of the pool in order, until a zone has capacity for the machine.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class GateRunner:
     def _run(self, spec: CheckSpec) -> Verdict:
         self.remove_leftovers(spec)
         body = self._machine_body(spec)
-        # The link of a template may end with its id, such as `?uniqueId=1`. instances.insert does not accept such a link
-        # (discovery document compute v1, sourceInstanceTemplate).
+        # The link of a template may end with its id, such as `?uniqueId=1`. instances.insert does not accept such a
+        # link (discovery document compute v1, sourceInstanceTemplate).
         spec = replace(spec, template=spec.template.partition("?")[0])
         without_capacity: list[str] = []
         suggested: list[str] = []
@@ -415,8 +415,8 @@ def _cancelled(zone: str) -> Verdict:
 def _gate_label(spec: CheckSpec) -> str:
     """Return the label value that identifies the check machines of one gate and template.
 
-    The URN of a gate is not unique: stacks of two Pulumi backends can have the same name and use the same Google project.
-    A gate must not delete the machines of another gate with the same URN. So the label includes the name of the
-    template, which is unique.
+    The URN of a gate is not unique: stacks of two Pulumi backends can have the same name and use the same Google
+    project. A gate must not delete the machines of another gate with the same URN. So the label includes the name of
+    the template, which is unique.
     """
     return fit(f"{spec.gate} {region_and_name_of_template(spec.template)[1]}", 63)

@@ -1,7 +1,8 @@
 """The provider of the custom resource SmokeGate (a gate). Creating a gate runs the smoke check of a template.
 
-The creation succeeds in two cases, and the state of the gate has the verdict: `pass` if the check passed, and `unproven`
-if no zone had capacity for a check machine and the input onNoCapacity is `unproven`. In all other cases it fails.
+The creation succeeds in two cases, and the state of the gate has the verdict: `pass` if the check passed, and
+`unproven` if no zone had capacity for a check machine and the input onNoCapacity is `unproven`. In all other cases it
+fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Deletes the stopped machines of a template that the runner manager will not start again.
 
-A pool with `standby` has machines (Compute Engine VMs) that the manager stops, and starts again for a job. Google deletes
-a running machine after its maximum run duration. This time does not count while a machine is stopped, so Google never
-deletes a stopped machine.
+A pool with `standby` has machines (Compute Engine VMs) that the manager stops, and starts again for a job. Google
+deletes a running machine after its maximum run duration. This time does not count while a machine is stopped, so Google
+never deletes a stopped machine.
 """
 
 from __future__ import annotations

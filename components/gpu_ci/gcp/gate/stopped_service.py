@@ -19,7 +19,10 @@ _REPLACES = ("project",)
 
 
 class StoppedService:
-    """Creates, changes and deletes StoppedMachines resources, which exist only in the state. Only `delete` calls Google."""
+    """Creates, changes and deletes StoppedMachines resources, which exist only in the state.
+
+    Only `delete` calls Google.
+    """
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log

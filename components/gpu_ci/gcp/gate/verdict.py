@@ -60,8 +60,8 @@ def from_guest_attribute(answer: str, zone: str) -> Verdict:
 def from_serial_log(serial: str, zone: str) -> Verdict | None:
     """Return the last complete verdict on a serial port, if there is one.
 
-    Lines that are not complete verdicts are skipped: other programs, such as the kernel, write to the port, too. And the
-    API may return a line in two answers.
+    Lines that are not complete verdicts are skipped: other programs, such as the kernel, write to the port, too. And
+    the API may return a line in two answers.
     """
     for result in reversed(_RESULT.findall(serial)):
         try:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 METADATA_VALUE_LIMIT = 262_144
 # Discovery document compute v1, Metadata.items: keys and values together "less than 512 KB".
 METADATA_LIMIT = 524_288
-# The bytes that are reserved for the other entries of the template, such as the agent's configuration. For a pool with a
-# hundred labels of a hundred characters, the configuration has 12 KiB.
+# The bytes that are reserved for the other entries of the template, such as the agent's configuration. For a pool with
+# a hundred labels of a hundred characters, the configuration has 12 KiB.
 _SMALL_ENTRIES = 16_384
 
 
@@ -43,8 +43,8 @@ def metadata(
     }
 
 
-# The keys that users must not set. The template sets some of them. With others, Google's software would run a program or
-# give access to the machine (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
+# The keys that users must not set. The template sets some of them. With others, Google's software would run a program
+# or give access to the machine (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
 _RESERVED = re.compile(
     r"enable-.*|block-project-ssh-keys|serial-port-.*|startup-script.*|shutdown-script.*|user-data.*|ssh-?keys|ssh-.*"
     r"|gpu-.*|gce-.*|google-.*|cos-.*|windows-.*|sysprep-.*|vmdnssetting",

@@ -43,8 +43,8 @@ _PUBLISHERS = {
     "rocky-linux-cloud": "installer",
     "cos-cloud": "cos",
 }
-# The solver's name of the driver source, by publisher. Deep Learning VM images are missing, so only the smoke gate checks
-# their drivers: Google's documentation excludes combinations of these images that projects use in practice.
+# The solver's name of the driver source, by publisher. Deep Learning VM images are missing, so only the smoke gate
+# checks their drivers: Google's documentation excludes combinations of these images that projects use in practice.
 _SOLVER_SOURCES = {
     "ubuntu-os-accelerator-images": "accelerator-image",
     "rocky-linux-accelerator-cloud": "accelerator-image",
@@ -125,7 +125,10 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
-    """Return the image. It must be for the machine's architecture, and its driver must fit driver.source and the GPU."""
+    """Return the image.
+
+    It must be for the machine's architecture, and its driver must fit driver.source and the GPU.
+    """
     machine, source, facts = machine_of(others), others.get("driver_source"), image_facts(value)
     if not source or not facts.driver_source:
         return value
@@ -159,8 +162,8 @@ def image(value: str, others: Mapping[str, Any]) -> str:
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the torch version. It must have kernels for the GPU, and the driver must support its CUDA version.
 
-    Without a value, the default version (versions.TORCH) is checked. If the driver or the image is invalid, only the GPU
-    is compared with the version.
+    Without a value, the default version (versions.TORCH) is checked. If the driver or the image is invalid, only the
+    GPU is compared with the version.
     """
     machine, driver_settings, boot_image = machine_of(others), others.get("driver"), others.get("image")
     facts, in_container = image_facts(boot_image or ""), others.get("driver_source") == "cos"

@@ -91,8 +91,8 @@ def _scheduling(args: GpuMachineArgs) -> gcp.compute.RegionInstanceTemplateSched
         "automatic_restart": args.market == "standard",  # other markets do not support an automatic restart
         "on_host_maintenance": "TERMINATE",  # the only possible value for machines with a GPU
         "instance_termination_action": "DELETE",
-        # It is not verified that RESERVATION_BOUND machines can have a maximum run duration. Google's documentation does
-        # not exclude it.
+        # It is not verified that RESERVATION_BOUND machines can have a maximum run duration. Google's documentation
+        # does not exclude it.
         "max_run_duration": {"seconds": args.run_limit_sec},
     }
 

@@ -31,8 +31,8 @@ from .rules import LOCAL_DISKS
 _MACHINE_FIELDS = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
 # Invented values for the other fields of a machine, which the validation of a rung requires.
 _PLACEHOLDER_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
-# The markets of a rung. When the manager requests a machine, it can override the market of a template with one of these.
-# Reservations and flex-start need a separate template, and flex-start also another API call.
+# The markets of a rung. When the manager requests a machine, it can override the market of a template with one of
+# these. Reservations and flex-start need a separate template, and flex-start also another API call.
 MARKETS = ("spot", "standard")
 
 
@@ -83,7 +83,10 @@ class _RungProblem(NamedTuple):
 
 
 def own_machine(pool: Mapping[str, Any]) -> Machine | None:
-    """Return the pool's own machine. Return None if a field of the machine is invalid. The ladder is then not checked."""
+    """Return the pool's own machine.
+
+    Return None if a field of the machine is invalid. The ladder is then not checked.
+    """
     return machine_of(pool) if all(name in pool for name in _MACHINE_FIELDS) else None
 
 
@@ -167,8 +170,8 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
         hint = f"regions that have it: {', '.join(machine.regions)}"
         yield _RungProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
         return
-    # Without a valid machine, the zones of the region are unknown. The zones of the pool are then used, so that only the
-    # problem of the machine is reported.
+    # Without a valid machine, the zones of the region are unknown. The zones of the pool are then used, so that only
+    # the problem of the machine is reported.
     zones = chosen["zones"] or pool["zones"]
     yield from _machine_problems(rung, {**{name: pool[name] for name in _MACHINE_FIELDS}, **chosen, "zones": zones})
     if machine:
@@ -183,7 +186,7 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
 
 
 def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
-    """Return True if the runner manager may stop machines of the rung: the pool has standby, and the market is the same.
+    """Return True if the manager may stop machines of the rung: the pool has standby, and the market is the same.
 
     If the pool's own machine has local disks, return False, because the validator of `standby` already reports this.
     """

@@ -51,8 +51,8 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
 
     `value` is a map instead of a model if the settings have other errors.
     """
-    # The rules depend on `github`: the manager starts the machines of pools with runners, and the managed instance group
-    # the machines of other pools.
+    # The rules depend on `github`: the manager starts the machines of pools with runners, and the managed instance
+    # group the machines of other pools.
     if value is None or "github" not in others:
         return value
     fields = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)

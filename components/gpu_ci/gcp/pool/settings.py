@@ -8,7 +8,8 @@ from pydantic import Field, StringConstraints
 
 from ...args import Args, Integer
 
-# GitHub does not publish its rule for labels. This pattern has no comma, because labels are passed as a list with commas.
+# GitHub does not publish its rule for labels. This pattern has no comma, because labels are passed as a list with
+# commas.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 

@@ -113,7 +113,8 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
         (
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
-                "the organization policy compute.trustedImageProjects forbids this machine: ask the administrator of the policy for an "
+                "the organization policy compute.trustedImageProjects forbids this machine: ask the administrator of "
+                "the policy for an "
                 "exception for the project p, or change the pool so that the policy allows it "
                 "(docs/guides/google-project.md)"
             ),

@@ -112,7 +112,7 @@ def test_fewer_passes_than_nodes_are_no_pass(succeeded: int) -> None:
         deployed(succeeded)
 
 
-FEW = "is less than 3 nodes with 8 GPUs each need, so some pods would never be created\n  got: 23\n"
+FEW = "is less than the GPUs of 3 nodes with 8 each, so some pods would never be created\n  got: 23\n"
 
 
 @pytest.mark.parametrize(
