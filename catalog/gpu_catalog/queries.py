@@ -216,7 +216,7 @@ def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:
 
 
 def quota_metric(machine: str | Machine, market: str) -> Quota | None:
-    """Return the quota that the GPUs use in the market. Return None if the quota is unknown or the market has none."""
+    """Return the GPU quota of the market. Return None if it is unknown or the machine is not sold in the market."""
     found, word = _machine(machine), _market(market)
     metrics = found.quota.get(word, ()) if word in found.markets else ()
     if not metrics:

@@ -25,7 +25,7 @@ def held(upstream: Rows, current: Rows = OURS) -> Diff:
     return diff(current, upstream, source="moto", today=TODAY, covers=aws)
 
 
-def test_a_source_that_says_the_same_changes_nothing() -> None:
+def test_a_source_with_equal_values_changes_nothing() -> None:
     found = held({name: row for name, row in OURS.items() if aws(name)})
     assert found.empty
     assert (found.same, found.outside) == (6, ("gcp:g2-standard-4",))

@@ -38,7 +38,7 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
     )
 
     @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
         return {
             "project": "acme-ci",
             "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
@@ -52,8 +52,8 @@ class GpuInstanceTemplate(Component):
     Creates: the template. Costs: nothing. Machines created from the template cost.
     Does not: check the template. A SmokeGate checks it: set `template` of the SmokeGate to `selfLink`, and use the
     output `checkedTemplate` of the SmokeGate for resources that create machines. Machines have no public address. To
-    install a driver or torch, the network needs internet access, such as Cloud NAT. Replaces on change of: the template
-    for every field, because Google does not allow changes of a template.
+    install a driver or torch, the network needs internet access, such as Cloud NAT.
+    Replaces on change of: the template for every field, because Google does not allow changes of a template.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:GpuInstanceTemplate"

@@ -48,10 +48,12 @@ class RunnerNetwork(Component):
 
     Creates: a VPC network unless `network` is set, and a subnetwork with Private Google Access. A Cloud Router with NAT
     for that subnetwork, and a firewall rule that denies incoming traffic to it. With `iapSsh`: also a firewall rule
-    that allows SSH through Identity-Aware Proxy. Costs: the NAT's addresses by the hour while it has any, and the
-    traffic through it. Logs of the connections that the NAT dropped, and flow logs, are billed per GiB. Does not: allow
-    traffic between machines, or give any machine a public address. Replaces on change of: everything for region. For
-    network, the subnetwork, router and NAT. For ipRange, the subnetwork, unless the new range contains the old one.
+    that allows SSH through Identity-Aware Proxy.
+    Costs: the NAT's addresses by the hour while it has any, and the traffic through it. Logs of the connections that
+    the NAT dropped, and flow logs, are billed per GiB.
+    Does not: allow traffic between machines, or give any machine a public address.
+    Replaces on change of: everything for region. For network, the subnetwork, router and NAT. For ipRange, the
+    subnetwork, unless the new range contains the old one.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerNetwork"

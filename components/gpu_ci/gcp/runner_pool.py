@@ -128,7 +128,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         return getattr(rules, str(info.field_name))(value, info.data)
 
     @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
         ladder_subnetworks = {each: f"projects/acme-ci/regions/{each}/subnetworks/ci" for each in COMPUTE}
         return {
             "project": "acme-ci",

@@ -43,7 +43,8 @@ class SmokeGate(pulumi.CustomResource):
     """A smoke check of a template on one machine. The creation of the resource fails if the check fails.
 
     Creates: no permanent resources. It starts one machine from the template, waits for the verdict of the check that
-    runs at boot, and deletes the machine. Costs: one machine for some minutes.
+    runs at boot, and deletes the machine.
+    Costs: one machine for some minutes.
     Deletes with this resource: remaining check machines, and stopped machines that a runner manager created from the
     template.
     Does not: repeat a check that passed. Only a change of template, project or pool starts a new check.

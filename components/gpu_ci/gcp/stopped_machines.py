@@ -28,9 +28,9 @@ class StoppedMachinesArgs(Args):
 class StoppedMachines(pulumi.CustomResource):
     """Deletes the stopped machines of a runner manager when the manager is removed from the stack.
 
-    Creates: nothing, because the manager creates the machines. Costs: nothing. Deletes with this resource: stopped
-    machines with the label of a manager that were created from one of the templates. Running machines stay, because
-    they may have a job.
+    Creates: nothing, because the manager creates the machines. Costs: nothing.
+    Deletes with this resource: stopped machines with the label of a manager that were created from one of the
+    templates. Running machines stay, because they may have a job.
     Does not: delete machines of an earlier template. The SmokeGate of that template deletes them.
     Replaces on change of: project.
     The stack must name this package's plugin in Pulumi.yaml:

@@ -88,8 +88,8 @@ class ActionsSecrets(Component):
     Does not: create the repository or the environment, or read values, because GitHub does not return them. If a user
     changes a secret on GitHub, a refresh shows only a new remoteUpdatedAt. The user's value stays on GitHub until the
     value in the stack changes.
-    Replaces on change of: all secrets and variables for scope, and an organization's secrets with visibility selected
-    also for the repositories. During a replacement, each secret is missing for a moment. A new value updates only its
+    Replaces on change of: for scope, all secrets and variables. For the repositories of an organization with visibility
+    selected, its secrets. During a replacement, each secret is missing for a moment. A new value updates only its
     own secret or variable.
     """
 

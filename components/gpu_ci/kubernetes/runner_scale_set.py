@@ -35,10 +35,11 @@ class RunnerScaleSet(Component):
     runners.
     Does not: start nodes or create the runner group. An autoscaler starts nodes for pending pods. Personal access
     tokens are rejected. A job with the label self-hosted or with a list of labels in runs-on does not get these
-    runners. Replaces on change of: the release for scaleSetName, githubConfigUrl, runnerGroup, scaleSetLabels,
-    namespace, and the controller's minor version. The old release is removed first, after running jobs have ended or
-    drainTimeoutSec has passed. Jobs queue until the new release exists. To rename a set without a pause, add a second
-    set and move the workflows.
+    runners.
+    Replaces on change of: the release for scaleSetName, githubConfigUrl, runnerGroup, scaleSetLabels, namespace, and
+    the controller's minor version. The old release is removed first, after running jobs have ended or drainTimeoutSec
+    has passed. Jobs queue until the new release exists. To rename a set without a pause, add a second set and move the
+    workflows.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:RunnerScaleSet"

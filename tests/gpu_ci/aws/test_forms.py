@@ -53,12 +53,14 @@ from tests.gpu_ci.aws.node_groups import problems
         ({"tags": {"x" * 129: ""}}, f"tags.{'x' * 129}", "the key is not valid in AWS"),
     ],
 )
-def test_what_has_the_wrong_form_is_told_with_the_right_one(changes: dict[str, Any], path: str, text: str) -> None:
+def test_a_value_of_the_wrong_form_is_reported_with_the_right_form(
+    changes: dict[str, Any], path: str, text: str
+) -> None:
     (found,) = problems(**changes)
     assert (found.path, found.text, bool(found.expected)) == (path, text, True)
 
 
-def test_too_many_types_are_told_beside_what_is_wrong_with_each() -> None:
+def test_too_many_types_are_reported_together_with_the_problems_of_each() -> None:
     too_many, *twice = problems(instance_types=["g6.xlarge"] * 21)
     assert (too_many.path, too_many.text) == ("instanceTypes", "must have at most 20 entries")
     assert [(each.path, each.text) for each in twice] == [

@@ -57,7 +57,7 @@ def test_n1_is_left_out_and_counted_until_it_is_asked_for(ask: Ask) -> None:
     assert "gcp/n1-standard-8+nvidia-tesla-t4x1" in [row["machine"] for row in every]
 
 
-def test_nothing_found_is_said_and_ends_with_1(ask: Ask) -> None:
+def test_no_match_exits_with_1(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "l4", "--market", "capacity-block")
     assert (answer.code, answer.out, answer.err) == (1, "", "no machine of the catalog matches all options\n")
     assert ask("catalog", "--gpu", "l4", "--market", "capacity-block", "--json").json == []

@@ -18,7 +18,7 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_path: Path) -> None:
+def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, tmp_path: Path) -> None:
     values = stack({"max": 0})
     values["gpu-ci:clusters"]["ci"] |= {"namespace": "default", "subnets": {"us-east-1a": 3}}
     answer = ask("check", written(tmp_path, values))

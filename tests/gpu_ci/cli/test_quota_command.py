@@ -13,7 +13,7 @@ from tests.gpu_ci.cli.conftest import Ask
 Stack = Callable[..., str]
 
 
-def test_quotas_are_told_by_region_and_metric(ask: Ask, stack: Stack) -> None:
+def test_quotas_are_printed_by_region_and_metric(ask: Ask, stack: Stack) -> None:
     answer = ask("quota", stack())
     assert (answer.code, answer.err) == (0, "")
     assert answer.rows == [
@@ -60,7 +60,7 @@ def test_a_region_without_an_answer_is_refused(ask: Ask, stack: Stack) -> None:
         ("[]", "has 0 of the 3 needed limits; limits in total: 0", 0),
     ],
 )
-def test_what_an_answer_has_of_the_limits_is_told(
+def test_the_number_of_limits_in_a_file_is_printed(
     ask: Ask, stack: Stack, tmp_path: Path, text: str, told: str, found: int
 ) -> None:
     (tmp_path / "limits.json").write_text(text)

@@ -12,7 +12,7 @@ from gpu_ci.payload import smoke_archive
 from tests.gpu_ci.cli.conftest import Ask
 
 
-def test_it_writes_what_machines_get_and_says_how_to_run_it(ask: Ask) -> None:
+def test_it_writes_the_archive_of_machines_and_prints_how_to_run_it(ask: Ask) -> None:
     answer = ask("zipapp")
     data = Path("gpu_smoke.pyz").read_bytes()
     assert data == base64.b64decode(smoke_archive())

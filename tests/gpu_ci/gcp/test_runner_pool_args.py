@@ -25,7 +25,7 @@ def test_the_example_is_right() -> None:
     assert problems() == []
 
 
-def test_a_mistake_is_told_in_the_house_form() -> None:
+def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
     found = [problem.under("gpu-ci:pools.l4") for problem in problems(machineType="g2-standrad-8")]
     assert report("Pulumi.staging.yaml", found) == (
         "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
@@ -109,12 +109,12 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
     assert text is None or found.text == text
 
 
-def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
+def test_independent_mistakes_are_reported_together() -> None:
     found = problems(machineType="n1-standard-8", zones=["us-central1"], market="x", max=0, diskGib="big", smoke=3)
     assert [problem.path for problem in found] == ["guestAccelerator", "zones[0]", "market", "diskGib", "max", "smoke"]
 
 
-def test_a_check_that_outlasts_its_machine_is_told_with_the_other_mistakes() -> None:
+def test_a_check_longer_than_its_machine_is_reported_with_the_other_mistakes() -> None:
     found = problems(market="x", max=0, maxRunDurationSec=900, smoke={"deadlineSec": 900})
     assert [problem.path for problem in found] == ["market", "max", "smoke.deadlineSec"]
     assert found[2].hint == "raise maxRunDurationSec, or lower smoke.deadlineSec"
@@ -131,12 +131,12 @@ def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> 
     assert found[2].expected == "a zone of us-central1"
 
 
-def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
+def test_a_zone_without_the_gpu_is_reported_with_zones_that_have_it() -> None:
     (found,) = problems(zones=["us-central1-f"])
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
 
 
-def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() -> None:
+def test_a_zone_with_these_gpus_only_for_smaller_machines_is_reported() -> None:
     p100 = {"type": "nvidia-tesla-p100", "count": 4}
     choices = {
         "guestAccelerator": p100,

@@ -189,7 +189,7 @@ def test_one_cause_is_one_problem_with_one_hint(case: Case) -> None:
     judge(case)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     found = problems(
         SECRET,
         lambda: {

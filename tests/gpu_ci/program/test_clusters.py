@@ -116,7 +116,7 @@ def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     assert {row.request.provider for row in made} == {provider}
 
 
-def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_are_told_of() -> None:
+def test_runners_wait_for_the_check_and_the_check_for_the_device_plugin() -> None:
     found = deployed()
     waits = {row.name: set(row.request.dependencies) for row in found.rows}
     urns = {row.name: row.urn for row in found.rows}
@@ -325,7 +325,7 @@ def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
     assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
 
 
-def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the_others_place() -> None:
+def test_two_scale_sets_of_one_name_on_one_cluster_are_refused() -> None:
     values = stack()
     values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
     assert told(values) == (
@@ -412,7 +412,7 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (stack({"namespaceGpus": 9}), ".namespaceGpus: is set by gpu-ci, not in a stack file"),
     ],
 )
-def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:
+def test_a_mistake_of_a_pool_is_reported_with_its_path(values: dict[str, Any], text: str) -> None:
     assert told(values).startswith(f"{HERE}{text}")
 
 

@@ -30,8 +30,8 @@ class Targets(Lazy):
 def command() -> None:
     """Run the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write a report.
 
-    Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the report, so that you
-    can attach it to an issue. The exit code is 1 if a step failed or could not run.
+    Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the report, so that
+    you can attach it to an issue. The exit code is 1 if a step failed or could not run.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ _AFTER_REJECTION_SEC = 15.0
 class Pace:
     """The pace that the gates share, each in its own thread.
 
-    Google has a limit for each region, but here all share one.
+    Google limits the requests for each region, but here the gates of all regions share one pace.
     """
 
     def __init__(self) -> None:

@@ -149,9 +149,7 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
         ),
     ],
 )
-def test_what_is_no_credential_of_an_app_is_refused_without_being_told(
-    field: str, value: str, text: str, hint: str
-) -> None:
+def test_an_invalid_credential_of_an_app_is_refused_and_not_shown(field: str, value: str, text: str, hint: str) -> None:
     async def settle() -> tuple[Problem, ...]:
         wiring = scale_set_wiring()
         wiring["app"][field] = pulumi.Output.secret(value)
