@@ -15,7 +15,8 @@ class RepositoryScope(Args):
     """The workflows of one repository."""
 
     # docs.github.com/en/actions/reference/security/secrets ("Limits for secrets") and docs.github.com/en/actions/
-    # reference/workflows-and-actions/variables ("Limits for configuration variables"). All limits in this module are from there.
+    # reference/workflows-and-actions/variables ("Limits for configuration variables").
+    # All limits in this module are from there.
     MOST_SECRETS: ClassVar[int] = 100
     MOST_VARIABLES: ClassVar[int] = 500
 
