@@ -74,8 +74,7 @@ def test_nothing_is_changed(verify: Verify) -> None:
         ({"permissions": set(google_permissions.deployer()) - {"iam.serviceAccounts.actAs"}},
          "permissions", "fail", "missing: iam.serviceAccounts.actAs"),
         ({"agent_roles": ()}, "service agent", "unknown",
-         "it needs roles/compute.instanceAdmin.v1, and roles/iam.serviceAccountUser on each pool's account, from "
-         "the project, a folder or the organization"),
+         "on each pool's account, from the project, a folder or the organization"),
         ({"policies": {"compute.disableGuestAttributesAccess": ENFORCED["compute.disableGuestAttributesAccess"]}},
          "policies", "fail", "is enforced: the check's verdict is then read from the serial port alone"),
         ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian-cloud"]}}]}},
