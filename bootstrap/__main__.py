@@ -1,4 +1,4 @@
-"""The bootstrap program: it creates what `pulumi up` of the pools needs, and exports the values for it."""
+"""The bootstrap program: creates the state bucket, the key and the identities for the deployment of pools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pulumi
 
 from bootstrap import google, settings
 
-# Pulumi's language host ends the program with SIGINT after a failed resource. Python would print a traceback.
+# After a failed resource, Pulumi's language host ends the program with SIGINT. Without this line, Python would print a
+# traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 stack_settings = settings.load()

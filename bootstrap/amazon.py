@@ -1,8 +1,8 @@
 """Roles in an AWS account for the jobs that deploy and preview pools on EKS.
 
-Actions of each resource type: the `handlers` of CloudFormation's schemas in cfn-lint 1.58.0, and for types without a
-schema the service authorization reference (docs.aws.amazon.com/service-authorization/latest/reference). No real account
-has confirmed the table.
+READS and WRITES list the actions of each resource type. Most actions are from the `handlers` of CloudFormation's
+schemas in cfn-lint 1.58.0. For types without a schema, they are from the service authorization reference
+(docs.aws.amazon.com/service-authorization/latest/reference). The lists were not tested with a real account.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ WRITES: Mapping[str, tuple[str, ...]] = {
         "ec2:AuthorizeSecurityGroupEgress", "ec2:AuthorizeSecurityGroupIngress", "ec2:CreateSecurityGroup",
         "ec2:DeleteSecurityGroup", "ec2:RevokeSecurityGroupEgress", "ec2:RevokeSecurityGroupIngress",
     ),
-    # EKS starts the nodes for the caller, so it checks that the caller may (docs.aws.amazon.com/eks/latest/userguide/
-    # launch-templates.html).
+    # EKS starts the nodes, but requires that the caller has the permission ec2:RunInstances
+    # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     "aws:eks/nodeGroup:NodeGroup": (
         "ec2:RunInstances", "eks:CreateNodegroup", "eks:DeleteNodegroup", "eks:TagResource", "eks:UntagResource",
         "eks:UpdateNodegroupConfig", "eks:UpdateNodegroupVersion", "iam:PassRole",

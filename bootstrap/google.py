@@ -1,4 +1,8 @@
-"""What the first deployment needs in a Google Cloud project."""
+"""Creates the resources of a Google Cloud project that the first deployment needs.
+
+They are the enabled APIs, the bucket for Pulumi's state, the key for its secrets, and identities for the jobs on
+GitHub.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from gpu_common import google_permissions
 
 from bootstrap.settings import Settings
 
-# docs/guides/google-project.md, "APIs"; iamcredentials and sts exchange the tokens of GitHub's jobs (Google Cloud
-# documentation "Configure Workload Identity Federation with deployment pipelines").
+# docs/guides/google-project.md, "APIs", has the reasons. iamcredentials and sts exchange the tokens of GitHub's jobs
+# (Google Cloud documentation "Configure Workload Identity Federation with deployment pipelines").
 APIS = (
     "artifactregistry", "cloudbuild", "cloudkms", "cloudresourcemanager", "compute", "iam", "iamcredentials", "logging",
     "monitoring", "run", "secretmanager", "serviceusage", "storage", "sts",
@@ -23,7 +27,7 @@ _ROTATION_SEC = 90 * 86400
 # Pulumi's backend lists, reads and writes objects, and does not change the bucket
 # (pulumi.com/docs/iac/concepts/state-and-backends).
 STATE_ROLES: dict[Purpose, str] = {"deploy": "roles/storage.objectUser", "preview": "roles/storage.objectViewer"}
-# Encrypting is for `pulumi up`. A preview decrypts the secrets in the state and writes none.
+# `pulumi up` encrypts and decrypts the secrets in the state. A preview only decrypts them.
 KEY_ROLES: dict[Purpose, str] = {
     "deploy": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
     "preview": "roles/cloudkms.cryptoKeyDecrypter",
@@ -57,11 +61,12 @@ def build(settings: Settings) -> dict[str, Any]:
         uniform_bucket_level_access=True,
         public_access_prevention="enforced",
         versioning={"enabled": True},
-        # A year of old versions; Pulumi itself keeps the history of a stack in other objects.
+        # Old versions are kept for a year, and at least ten. Pulumi itself keeps the history of a stack in other
+        # objects.
         lifecycle_rules=[
             {"action": {"type": "Delete"}, "condition": {"days_since_noncurrent_time": 365, "num_newer_versions": 10}}
         ],
-        # A bucket with states is not deleted.
+        # Pulumi must not delete a bucket that has states.
         force_destroy=False,
         opts=after_apis,
     )

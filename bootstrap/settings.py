@@ -21,7 +21,8 @@ class Jobs(Args):
     ref: str | None = Field(default=None, description="the git ref of the jobs, such as refs/heads/main")
     job_workflow_ref: str | None = Field(default=None, description="the reusable workflow of the jobs")
     pool_id: str | None = Field(
-        default=None, description="the id of the workload identity pool on Google Cloud, if the default is in use"
+        default=None,
+        description="the id of the workload identity pool on Google Cloud; set it if the default id is already in use",
     )
 
 
@@ -36,7 +37,7 @@ class Github(Args):
 
 
 class Aws(Args):
-    """The AWS account, which is that of the caller's credentials."""
+    """The settings for AWS. The account is the account of the caller's credentials."""
 
     region: Annotated[str, Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$")] = Field(
         description="the region of the provider; the resources are global"

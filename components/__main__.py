@@ -1,4 +1,4 @@
-"""The plugin's entry point, as `runtime: python` of PulumiPlugin.yaml starts it."""
+"""The entry point of the Pulumi plugin. Pulumi starts it because of `runtime: python` in PulumiPlugin.yaml."""
 
 from gpu_ci.plugin import main
 

@@ -1,6 +1,6 @@
 """A catalog of machines with GPUs on Google Cloud and AWS. Every fact is data with a source.
 
-It needs the standard library only. The data files are read at the first query, not at import.
+The data files are read at the first query, not at import.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cost of pools by the hour, and the maximum by the month.
 
-*At rest* are the machines that run without jobs. *At max* are all machines that a pool may have. A total that leaves
-out pools with an unknown price is a lower bound.
+A cost *at rest* is the cost of the machines that run without jobs. A cost *at max* is the cost of all machines that a
+pool may have. A total leaves out pools with an unknown price, and is then a lower bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PoolCost:
     price: Price | None
     """The price of one machine of the most expensive type; None if the price of the largest type is unknown."""
     by_type: tuple[tuple[str, Price | None], ...] = ()
-    """The price of each machine type if the pool has several, cheapest first."""
+    """If the pool has several machine types: the price of each type, cheapest first, then the unknown prices."""
 
     @property
     def usd_per_hour_at_rest(self) -> float | None:
@@ -81,7 +81,7 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """One pool that a service bills by use, such as build minutes. Its costs are 0 at rest and otherwise unknown."""
+    """One pool that a service bills by use, such as build minutes. The cost is 0 at rest and unknown with jobs."""
 
     pool: str
     machine_type: str
@@ -102,8 +102,8 @@ class Metered:
 class Total:
     """The sum of the costs of several pools.
 
-    Pools with an unknown price are left out. The sum is then a lower bound, and `at_least` is True. Without any known
-    price the sum is unknown (None), because 0 would look like a known cost.
+    Pools with an unknown price are left out. The sum is then a lower bound, and `at_least` is True. If no price is
+    known, the sum is None, because 0 would look like a known cost.
     """
 
     usd_per_hour_at_rest: float | None
@@ -191,7 +191,7 @@ class StackCost:
 
     @property
     def _not_included(self) -> str:
-        """The text of NOT_INCLUDED, with the number of stopped machines, whose disks cost money at rest."""
+        """The text of NOT_INCLUDED, with the number of stopped machines. Their disks cost money at rest."""
         stopped = sum(pool.demand.stopped_machines for pool in self.pools)
         machines = f"{stopped} stopped machine{'s' if stopped > 1 else ''}"
         disks, *rest = NOT_INCLUDED
@@ -224,7 +224,7 @@ def of_stack(demands: Iterable[Demand], metered: Iterable[Metered] = ()) -> Stac
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum of the known values, or None if there are values but none is known."""
+    """Return the sum of the known values. Return None if there are values, but all are unknown."""
     known = [value for value in values if value is not None]
     return None if values and not known else round(math.fsum(known), 4)
 
@@ -234,5 +234,5 @@ def _or_unknown(value: float | None) -> float | str:
 
 
 def _amount_text(value: float | None, digits: int, least: str) -> str:
-    """Return an amount as text for the summary."""
+    """Return an amount as text for the summary. `least` is "at least " or empty."""
     return UNKNOWN if value is None else f"{least}{value:,.{digits}f}"

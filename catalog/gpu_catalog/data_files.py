@@ -40,9 +40,10 @@ def sources() -> dict[str, Source]:
 
 
 def origin(*layers: tuple[str, Json]) -> dict[str, Any]:
-    """Return the sources of a row's facts. The sources of a file apply to all its rows, unless a row has its own.
+    """Return the sources of a row's facts, as the fields `sources` and `uncertain` of `Row`.
 
-    A layer is a file with one of its rows. A later layer overrides an earlier one.
+    A layer is a file and one of its rows. The sources of the file apply to all its rows. A row can override them, and a
+    later layer overrides an earlier layer.
     """
     found: Sources = {}
     for file, row in layers:
@@ -163,8 +164,9 @@ def _gib(gb: float) -> float:
 def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the zones of a row of gcp_zones.json, and the regions whose zones no source names.
 
-    Google's list of zones is older than its list of regions. A region in the older list alone is dropped, even if the
-    undated copy of the API has it. A region in that copy alone is kept, because it may be open to some projects.
+    There are three sources: Google's list of zones, Google's newer list of regions, and an undated copy of an answer of
+    the API. A region of the list of zones is dropped if the newer list of regions does not have it. A region that only
+    the copy has is kept, because the region may be open to some projects.
     """
     found: dict[str, set[str]] = {}
     listed_regions: set[str] = set()
@@ -180,7 +182,7 @@ def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @cache
 def unlisted(key: str) -> tuple[str, ...]:
-    """Return the regions of a place that Google's page does not list. A copy of its API or a price list names them."""
+    """Return the regions of a place that Google's page does not list, but a copy of the API or a price list names."""
     zones, zoneless = zones_and_regions(key)
     pages = [row for row in rows("gcp_zones") if row["place"] == key and row["source"].startswith("gdoc_")]
     listed = {region for row in pages for region in (*row.get("zones", ()), *row.get("regions", ()))}
@@ -188,7 +190,7 @@ def unlisted(key: str) -> tuple[str, ...]:
 
 
 def with_zone_sources(row: Json) -> Json:
-    """Return a row with the sources of its zones: those of its rows in gcp_zones.json."""
+    """Return a row of a machine with the sources of its zones, taken from gcp_zones.json."""
     zones = [each["source"] for each in rows("gcp_zones") if each["place"] == row["place"]]
     return {**row, "sources": {"zones": zones, **row.get("sources", {})}}
 

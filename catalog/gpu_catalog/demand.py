@@ -20,11 +20,11 @@ class Demand:
     max_machines: int
     machines_at_rest: int = 0
     stopped_machines: int = 0
-    """The number of stopped machines, in addition to the others. Each has a boot disk, but uses no GPU."""
+    """The number of stopped machines, in addition to `max_machines`. Each has a boot disk, but uses no GPU."""
     machines_of_a_check: int = 0
     """The number of machines that run for minutes while a template is checked. They count against quotas."""
     boot_disk: str = ""
-    """Google's disk type; empty if it is not chosen."""
+    """Google's disk type; empty if the pool does not choose a disk type."""
     boot_disk_gib: int = 0
     local_ssd_gib: float = 0
     """The size of the local disks added to one machine, without bundled disks."""
@@ -40,5 +40,5 @@ class Demand:
 
     @property
     def is_short_lived(self) -> bool:
-        """True if Google lets the machines use preemptible quota although they are not spot."""
+        """True if the machines may use preemptible quota, even without spot. Google allows this for up to 7 days."""
         return self.max_run_sec is not None and self.max_run_sec <= WEEK_SEC

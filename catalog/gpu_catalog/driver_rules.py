@@ -1,7 +1,8 @@
 """Rules about the driver and torch of a machine.
 
-A driver source is the place that a driver comes from, such as an image (`setup.DriverSource`). A branch is the first
-number of a driver's version. `gpu_smoke.compat.rules` has the rules about GPU, driver and torch.
+A driver source is an image, an add-on or an installer that brings the driver (`setup.DriverSource`). A driver branch is
+the first number of a driver's version, such as 580. `gpu_smoke.compat.rules` decides which GPU, driver and torch work
+together.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 
 def unknown(setup: Setup) -> Iterator[str]:
-    """Yield what could not be checked about the driver and torch."""
+    """Yield a sentence for each fact about the driver and torch that could not be checked."""
     if setup.driver_source and setup.branch is None:
         yield f"the driver branch of {setup.driver_source} is unknown"
     branch, card = setup.branch, setup.machine.gpu
@@ -40,6 +41,7 @@ def unknown(setup: Setup) -> Iterator[str]:
 
 
 def _source(setup: Setup) -> Iterator[Finding]:
+    """Yield a finding if the driver source does not support the cloud, the architecture or the driver branch."""
     if not setup.driver_source:
         return
     source, machine = driver_source(setup.driver_source), setup.machine
@@ -86,7 +88,7 @@ def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
         yield Finding("driver.before-gpu", "driver_branch", text, origin(card, "first_driver_branch"), _drivers(setup))
     for problem in verdict.problems:
         if too_old and problem.rule == "driver.before-gpu":
-            continue  # the first branch of the card is more exact than the first branch of its architecture
+            continue  # the finding above is more exact: it is about the GPU, this one is about the GPU's architecture
         choice = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
         choice = {"driver": "driver_branch"}.get(choice, choice)
         yield Finding(problem.rule, choice, problem.text, problem.source, tuple(_fixes(setup, choice, verdict)))
@@ -115,7 +117,10 @@ def _fixes(setup: Setup, choice: str, verdict: rules.Verdict) -> Iterator[Change
 
 
 def _drivers(setup: Setup) -> tuple[Change, ...]:
-    """Return changes of the driver: other branches of its source, then other sources. PREFERRED_BRANCH comes first."""
+    """Return changes of the driver: other branches of the same driver source, then other driver sources.
+
+    Of each source, PREFERRED_BRANCH comes first.
+    """
     if not setup.driver_source:
         return changes("driver_branch", sorted(BRANCHES, key=_preferred_first))
     own = driver_source(setup.driver_source).branches or sorted(BRANCHES)

@@ -40,7 +40,10 @@ class UnknownSource(UnknownName):
 
 
 class DoesNotFit(LookupError):  # noqa: N818 - as above
-    """An error for an N1 machine that cannot have these GPUs: wrong number of GPUs, or too many vCPUs or GiB."""
+    """An error for an N1 machine that cannot have these GPUs.
+
+    The number of GPUs is wrong, or the machine has too many vCPUs or GiB of memory for them.
+    """
 
 
 def closest(name: str, candidates: Iterable[str]) -> str:

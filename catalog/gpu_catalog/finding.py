@@ -18,7 +18,9 @@ class Finding:
     """One problem of a setup, and the field that it refers to."""
 
     rule: str
+    """The id of the rule, such as driver.before-gpu."""
     choice: str
+    """The field of the setup."""
     text: str
     source: str
     instead: tuple[Change, ...] = field(default=(), compare=False)
@@ -33,7 +35,8 @@ def changes(choice: str, values: Iterable[Any]) -> tuple[Change, ...]:
 def machines_like(machine: Machine) -> list[Machine]:
     """Return machines of the same cloud, most suitable first.
 
-    Machines with current driver branches come first, then x86_64, then a near GPU generation, then a near size.
+    The order is: GPUs that current drivers support, then x86_64, then the nearest GPU generation, then the nearest
+    number of vCPUs.
     """
 
     def distance(other: Machine) -> tuple[Any, ...]:

@@ -1,8 +1,7 @@
-"""Capacity ladders: the ordered list of machine types, markets and places that a pool tries, and checks of that list.
+"""Creates and checks capacity ladders: the ordered lists of machine types, markets and regions that pools try.
 
-Each entry is a step of the ladder. The class `Rung` is one step. The first step is tried first. Every step must meet
-the needs of the job (`needs.Needs`), such as GPU memory: its GPU may be newer than the GPU of the first step, but not
-older.
+An entry of a ladder is a rung (`Rung`). The first rung is tried first. Every rung must meet the needs of the job
+(`needs.Needs`), such as GPU memory.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ from .offers import best, usd
 from .prices import price
 from .recommend import recommend
 
-# A cloud reports within about this time that it has no machine. Markets with a queue, such as flex-start, need more.
+# If a cloud has no machine, it reports this within about this time. Markets with a queue, such as flex-start, need more
+# time.
 TIMEOUT_SEC = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One step of a ladder: a machine type, a market and a region."""
+    """One entry of a ladder: a machine type, a market and a region."""
 
     machine: str
     """A machine type or the key of a machine, such as g2-standard-8 or n1-standard-8+nvidia-tesla-t4x1."""
@@ -35,9 +35,9 @@ class Rung:
     zones: tuple[str, ...] = ()
     """Zones of the region, tried together. If empty, the cloud chooses the zone."""
     cloud: Cloud | None = None
-    """The cloud; None for the one that has that machine type."""
+    """The cloud; None for the cloud that has the machine type."""
     timeout_sec: int = TIMEOUT_SEC
-    """The time before the next step is tried."""
+    """The time before the next rung is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RungProblem:
     """One problem of a ladder."""
 
     at: tuple[str | int, ...]
-    """The path: the index of the step, the field, and the index in a list; empty for the whole ladder."""
+    """The path: the index of the rung, the field, and the index in a list; empty for the whole ladder."""
     text: str
     hint: str = ""
 
@@ -61,8 +61,8 @@ class NoLadder(LookupError):  # noqa: N818 - the name describes the error
 def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[RungProblem]:
     """Return every problem of a ladder.
 
-    Without `needs`, the job needs what the machine of the first step has: as many GPUs, with as much memory, and not
-    older. A budget is compared with known prices only.
+    Without `needs`, the machine of the first rung sets the needs: every other rung must have as many GPUs, with at
+    least the same memory and compute capability. An unknown price counts as within the budget.
     """
     if not rungs:
         return [RungProblem((), "has no rung")]
@@ -77,7 +77,7 @@ def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[Rung
 
 
 def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
-    """Return the machine of a step, or the problem with its name."""
+    """Return the machine of a rung, or the problem with its name."""
     try:
         if rung.cloud not in (None, *CLOUDS):
             return None, [RungProblem(("cloud",), f"unknown cloud {rung.cloud!r}", f"one of {', '.join(CLOUDS)}")]
@@ -96,7 +96,7 @@ def _market(rung: Rung) -> tuple[Market | None, list[RungProblem]]:
 
 
 def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungProblem]:
-    """Yield the problems of one step. Their paths are relative to the step."""
+    """Yield the problems of one rung. Their paths are relative to the rung."""
     machine, no_machine = _machine(rung)
     market, no_market = _market(rung)
     yield from (*no_machine, *no_market)
@@ -129,7 +129,7 @@ def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Ite
 def _unmet_needs(
     machine: Machine, market: Market | None, rung: Rung, needs: Needs | None, hint: str
 ) -> Iterator[RungProblem]:
-    """Yield the needs of the job that the step does not meet."""
+    """Yield the needs of the job that the rung does not meet."""
     if needs is None:
         return
     for need in missing_needs(machine, replace(needs, market=None, region=None)):
@@ -148,7 +148,10 @@ def _over_budget(machine: Machine, market: Market, region: str, needs: Needs) ->
 
 
 def _repeated(number: int, rung: Rung, earlier_rungs: dict[tuple[str, str, str], int]) -> Iterator[RungProblem]:
-    """Yield a problem for each place that an earlier step tries. A region may come after its zones, but not before."""
+    """Yield a problem for each zone or region that an earlier rung already tries.
+
+    A rung for a region may follow a rung for zones of the region. The opposite order repeats the zones.
+    """
     machine, market = _machine(rung)[0], _market(rung)[0]
     offer = (machine.key if machine else rung.machine, market or rung.market)
     for index, where in enumerate(rung.zones or (rung.region,)):
@@ -168,20 +171,20 @@ def default_ladder(
     neighbours: int = 2,
     timeout_sec: int = TIMEOUT_SEC,
 ) -> tuple[Rung, ...]:
-    """Return a default ladder: a machine in all zones of the first market, then of the next, then similar machines.
+    """Return a default ladder: a machine type in each market, then similar machine types in each market.
 
-    Similar machines have as many GPUs of another model, at least the same compute capability, and meet the needs.
+    Similar machine types have as many GPUs of another model, at least the same compute capability, and meet the needs.
 
     Args:
-        machine: The machine of the first steps.
-        needs: The needs of the job; by default what the machine has.
+        machine: The machine type of the first rungs.
+        needs: The needs of the job. By default: the GPUs, memory and compute capability of the machine type.
         regions: Regions, also of several clouds. By default the region with the lowest price.
-        markets: The markets, in the order they are tried.
-        neighbours: The number of similar machines to add.
-        timeout_sec: The time before the next step is tried.
+        markets: The markets, in the order in which they are tried.
+        neighbours: The number of similar machine types to add.
+        timeout_sec: The time before the next rung is tried.
 
     Raises:
-        NoLadder: The machine itself does not meet the needs, or is not sold in these markets and regions.
+        NoLadder: The machine type itself does not meet the needs, or is not sold in these markets and regions.
     """
     own = queries.machine(machine) if isinstance(machine, str) else machine
     floor = needs or needs_of(own)
@@ -200,7 +203,10 @@ def default_ladder(
 
 
 def _cheapest_region(machine: Machine, needs: Needs, markets: Sequence[Market]) -> tuple[str, ...]:
-    """Return the cheapest region of the first market with a known price, or else of the first market."""
+    """Return the cheapest region of the first market that has a known price.
+
+    Without any known price, return a region of the first market.
+    """
     if needs.region or not machine.regions:
         return (needs.region,) if needs.region else ()
     found = [best(machine, market) for market in markets if market in machine.markets]
@@ -238,5 +244,5 @@ def _neighbours(machine: Machine, needs: Needs, regions: Sequence[str]) -> Itera
 
 
 def _kind(machine: Machine) -> tuple[str, ...]:
-    """Return a key that machines of one stock share. If one of them is sold out, the others often are, too."""
+    """Return a key for the hardware of a machine. If one machine with a key is sold out, the others often are, too."""
     return machine.cloud, machine.family, machine.gpu.key, machine.accelerator

@@ -1,4 +1,4 @@
-"""Quota limits, read from a stack file or from an answer of an API of Google or AWS."""
+"""Reads quota limits from a stack file or from an answer of an API of Google or AWS."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def from_mapping(values: Any) -> tuple[Limits, list[Mistake]]:
 
 
 def from_answer(answer: Mapping[str, Any], region: str = "") -> Limits:
-    """Read limits from an API's answer. Raise ValueError for any other answer than these:
+    """Read limits from an answer of an API. Raise ValueError if the answer is of none of these methods:
 
     - Google: regions.get, regions.list and projects.get of the Compute API, quotaInfos.list of the Cloud Quotas API.
     - AWS: list-service-quotas. Its answer does not contain the region, so `region` is required.
@@ -90,8 +90,8 @@ def from_answer(answer: Mapping[str, Any], region: str = "") -> Limits:
 def _location_of(answer: Mapping[str, Any], region: str = "") -> str:
     """Return the region of an answer's quotas, or GLOBAL for the answer of a project.
 
-    An answer that was reduced to its quotas is recognized as a project's by its metrics. The region of a region's
-    reduced answer is not in it.
+    The user may have reduced the answer to its quotas. The answer of a project is then recognized by its metrics. The
+    answer of a region has lost the name of the region, which is an error without the argument `region`.
     """
     named = {row.get("metric") for row in answer["quotas"]}
     if answer.get("kind") == "compute#project" or named & {m for m in metrics() if row_of(m)["scope"] == GLOBAL}:
@@ -113,7 +113,7 @@ def _usage(row: Mapping[str, Any]) -> float | None:
 
 
 def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Limits:
-    """Read limits from the Cloud Quotas API. A limit for one region overrides a limit for all other regions."""
+    """Read limits from the Cloud Quotas API. A limit for one region overrides a limit for all regions."""
     named: Limits = {}
     elsewhere: Limits = {}
     for info in infos:
@@ -153,7 +153,7 @@ def _metric(quota_id: str, gpu_family: str) -> str:
 
 
 def _flat(metrics: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Yield path, metric and limit. Each GPU family of a metric is a metric of its own."""
+    """Yield path, metric and limit. A quota with limits by GPU family yields one metric for each GPU family."""
     for metric, limit in metrics.items():
         if metric == _FAMILIES and isinstance(limit, Mapping):
             for family, each in limit.items():

@@ -29,7 +29,7 @@ def _common_prefix_length(one: str, other: str) -> int:
 
 
 def closest_location(given: str, candidates: Iterable[str]) -> str:
-    """Return the region or zone that was probably meant. It is on the same continent."""
+    """Return the region or zone that was probably meant. It is on the continent that `given` names, if it names one."""
     locations = sorted(set(candidates))
     continents = {each.partition("-")[0] for each in locations}
     first, dash, _ = given.lower().partition("-")

@@ -1,7 +1,7 @@
-"""Rules about a machine without its driver: its market, zone, boot disk, network interface, AMI and MIG partitions.
+"""Rules about the market, zone, boot disk, network interface, AMI and MIG partitions of a machine.
 
-A rule yields a `Finding` for a choice that cannot work. `unknown` yields a sentence for a choice that no source
-settles.
+`driver_rules` has the rules about its driver. A rule yields a `Finding` for a choice that cannot work. `unknown` yields
+a sentence for a choice about which the sources say nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .locations import nearest_locations
 from .models import Machine
 from .setup import Setup
 
-# Source keys of facts whose rows name no source.
+# The keys of sources, for facts whose rows name no source.
 _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
 _ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
 def unusable(machine: Machine) -> Iterator[Finding]:
-    """Yield a finding for a machine that cannot be used at all: its GPU is AMD's or retired."""
+    """Yield a finding for a machine that cannot be used at all: its GPU is made by AMD, or is retired."""
     if machine.gpu.is_nvidia and not machine.legacy:
         return
     text = f"{machine.key} has a {machine.gpu.name}, an AMD GPU: it has no NVIDIA driver and no CUDA"

@@ -1,6 +1,7 @@
 """The types of the catalog: machines, GPUs, prices, quotas and others.
 
-A market is a way in which a cloud sells a machine, such as spot. A fact is one field of a row, and each has a source.
+A market is a way in which a cloud sells a machine, such as spot. A row describes one machine, GPU or AMI type. A fact
+is one field of a row. Each fact has at least one source.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ MARKETS: tuple[Market, ...] = get_args(Market)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of facts."""
+    """A source of facts, such as a page of a vendor."""
 
     key: str
     what: str
+    """The title of the source, as messages cite it."""
     date: str | None
     """The date as YYYY-MM-DD, YYYY-MM or YYYY; None if the source has none."""
     certain: bool
@@ -33,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row with the source of each of its facts."""
+    """The base of rows: the sources of the facts of a row."""
 
     sources: Mapping[str, tuple[str, ...]] = field(repr=False, compare=False, kw_only=True)
     """Source keys by field. The key of a fact about one market is, for example, markets.flex-start."""
@@ -57,13 +59,14 @@ class Gpu(Row):
     memory_gib: int
     """The nominal size: the GB in the vendor's product table, for the variant of the GPU that clouds offer.
 
-    It is 270 for the B300 and 279 for the GB300, not the 288 of the mounted chips. A driver reports GiB and reserves
-    some: 268.6 of 270, 179.1 of a B200's 180, 22.5 of an L4's 24. The size that a cloud reports, or the size of a
-    fraction, is `Machine.gpu_memory_gib`.
+    The nominal size is 270 for the B300 and 279 for the GB300, although chips of 288 are mounted. A driver reserves
+    some memory. It reports 268.6 GiB of a B300, 179.1 of a B200 (nominal 180) and 22.5 of an L4 (nominal 24).
+    `Machine.gpu_memory_gib` has the size that a cloud reports, also for a fraction of a GPU.
     """
     first_driver_branch: int | None
+    """The first driver branch that supports the GPU; None if it is unknown."""
     last_driver_branch: int | None
-    """The last driver branch that supports the GPU; None while new branches support it."""
+    """The last driver branch that supports the GPU; None while new branches support the GPU."""
     kernel_module: Literal["proprietary", "open", "either", ""]
     """The NVIDIA kernel modules that support the GPU; empty for an AMD GPU."""
     accelerators: tuple[str, ...]
@@ -90,7 +93,9 @@ class LocalDisks:
     size_gib: float | None = None
     """The size of all bundled disks together."""
     only_zones: tuple[str, ...] = ()
+    """If not empty: the zones that offer the disks."""
     not_zones: tuple[str, ...] = ()
+    """The zones that do not offer the disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +109,16 @@ class Machine(Row):
     gpu_count: float
     """The number of GPUs; below 1 for a fraction of a GPU."""
     gpu_memory_gib: float
-    """The memory of one GPU or of the fraction, as the cloud reports it: nominal on Google Cloud, usable on AWS."""
+    """The memory of one GPU, or of the fraction of a GPU, as the cloud reports it.
+
+    Google Cloud reports the nominal size, AWS the usable size.
+    """
     vcpus: int
     memory_gib: float
     architecture: Architecture
     markets: tuple[Market, ...]
     unverified_markets: tuple[Market, ...] = ()
-    """Markets in which it is unknown if the machine is sold."""
+    """Markets for which no source confirms that the machine is sold."""
     accelerator: str = ""
     """Google's accelerator type."""
     api_gpu_count: int = 0
@@ -129,9 +137,12 @@ class Machine(Row):
     zones: tuple[str, ...] = ()
     """Google's zones with the machine, from any source. AWS publishes regions only."""
     zoneless_regions: tuple[str, ...] = ()
-    """Regions with the machine, whose zones no source names."""
+    """Regions that have the machine, but no source names the zones."""
     unlisted_regions: tuple[str, ...] = ()
-    """Regions with the machine that the cloud's own page does not list. They may be open to some projects only."""
+    """Regions that have the machine, but are missing on the cloud's own page.
+
+    They may be open to some projects only.
+    """
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Quota metrics by market; several if sources disagree."""
@@ -162,14 +173,17 @@ class Machine(Row):
         return place in self.zones or place in self.regions or region_of(place) in self.zoneless_regions
 
     def zones_near(self, zone: str) -> tuple[str, ...]:
-        """Return the zones of the same region with the machine, or else all zones with it, nearest first."""
+        """Return the zones of the same region that have the machine. If there are none, return all zones that have it.
+
+        The nearest zone is first.
+        """
         near = tuple(z for z in self.zones if region_of(z) == region_of(zone))
         return near or tuple(nearest_locations(zone, self.zones))
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A number of GPUs that can be attached to an N1 machine, and the largest machine that allows it."""
+    """A number of GPUs that can be attached to an N1 machine, and the largest N1 machine that can have this number."""
 
     accelerator: str
     count: int
@@ -208,7 +222,7 @@ class Price:
     region: str
     market: Market
     date: str | None
-    """The oldest date of the price's components; None if one has no date."""
+    """The oldest date of the price's components; None if a component has no date."""
     sources: tuple[str, ...]
     estimated: bool = False
     """True if the price was computed from a published saving, False if it is listed."""
@@ -231,6 +245,7 @@ class Quota:
     alternatives: tuple[str, ...] = ()
     """The metrics that other sources name instead."""
     certain: bool = True
+    """False without a vendor's source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +256,7 @@ class DriverBranches:
     last: int | None
     """The last branch; None while new branches support the GPU."""
     certain: bool
+    """False without a vendor's source."""
 
     def __contains__(self, branch: int) -> bool:
         return self.first <= branch and (self.last is None or branch <= self.last)
@@ -248,14 +264,14 @@ class DriverBranches:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """A MIG profile of a GPU."""
+    """A MIG profile: one way to divide a GPU into partitions."""
 
     gpu: str
     profile: str
     memory_gib: int
     max_instances: int
     gke_partition_size: str
-    """The name in GKE; empty if GKE does not offer it."""
+    """The name of the profile in GKE; empty if GKE does not offer the profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,4 +283,4 @@ class AmiType:
     architecture: str
     nvidia: bool
     retired: str
-    """The day since which no new images are released; empty for a current type."""
+    """The day of the end of new images; empty for a current type."""

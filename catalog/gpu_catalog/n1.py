@@ -1,4 +1,7 @@
-"""N1 machines: the only Google machine types to which GPUs can be attached. All others have built-in GPUs or none."""
+"""N1 machine types with attached GPUs: what can be attached to which machine, and the resulting `Machine`.
+
+N1 is the only series of Google to which GPUs can be attached. Other machine types have built-in GPUs or no GPU.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def attachable() -> tuple[str, ...]:
 
 
 def attachments(accelerator: str = "") -> tuple[Attachment, ...]:
-    """Return each number of GPUs that can be attached, with its largest machine, of one accelerator or of all."""
+    """Return the attachable numbers of GPUs with their limits, of one accelerator type or of all."""
     if accelerator and accelerator not in attachable():
         raise UnknownAccelerator(accelerator, attachable())
     return tuple(each for each in data_files.attachments() if accelerator in ("", each.accelerator))
@@ -57,12 +60,12 @@ def too_large(machine_type: str, accelerator: str, count: int, zones: Sequence[s
     if shape.vcpus <= vcpus and shape.memory_gib <= memory_gib:
         return ""
     most = f"{count} x {accelerator} takes at most {vcpus} vCPUs and {memory_gib:g} GB"
-    return f"{most}; this has {shape.vcpus} and {shape.memory_gib:g}"
+    return f"{most}; {machine_type} has {shape.vcpus} and {shape.memory_gib:g}"
 
 
 @cache
 def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
-    """Return the machine of an N1 machine type with attached GPUs. Its zones are those that allow this size.
+    """Return the machine of an N1 machine type with attached GPUs. It has the zones that allow a machine of this size.
 
     Raise UnknownMachine, UnknownAccelerator or DoesNotFit if there is no such machine.
     """
@@ -115,7 +118,10 @@ def all_attached() -> Iterator[Machine]:
 
 
 def from_derived_name(machine_type: str) -> Machine | None:
-    """Return the machine of a derived name: one without local SSDs (-nolssd), or with custom memory (g2-custom)."""
+    """Return the machine of a name that is derived from a row of the catalog. Return None for any other name.
+
+    Names that end in -nolssd have no local SSDs. Names such as g2-custom-8-40960 have custom memory.
+    """
     bare = machine_type.removesuffix("-nolssd")
     rows = {row["machine_type"]: row for row in data_files.rows("gcp_machines")}
     if bare != machine_type and bare in rows and rows[bare]["nolssd"]:

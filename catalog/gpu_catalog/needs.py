@@ -1,4 +1,4 @@
-"""The needs of a job (the minimum that it requires of a machine), and the needs that a machine does not meet."""
+"""Compares a machine with the needs of a job: the minimum that the job requires, such as GPU memory."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ class UnknownArchitecture(UnknownName):
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A number type, and the first compute capability whose hardware multiplies matrices of it."""
+    """A number type, such as bf16, and the hardware that multiplies matrices of it."""
 
     dtype: Dtype
     compute_capability: str
+    """The first compute capability with support."""
     partly: Mapping[str, str]
-    """Compute capabilities with partial support, and what is missing."""
+    """The missing feature of each compute capability with partial support."""
     sources: tuple[str, ...]
     """Source keys."""
 
@@ -54,14 +55,15 @@ class NumberType:
 class Needs:
     """The minimum that a job needs. A field with its default value is not checked.
 
-    Raise UnknownName for an unknown market, cloud, region, architecture or number type. Raise ValueError for an
-    invalid number.
+    Raises:
+        UnknownName: A market, cloud, region, architecture or number type is unknown.
+        ValueError: A number is invalid.
     """
 
     gpu_memory_gib: float = 0
     """The memory of one GPU by its nominal size: 24 for an L4 on every cloud."""
     gpu_count: float = 1
-    """The number of GPUs. Below 1, fractions of a GPU are included, and the memory is that of the fraction."""
+    """The number of GPUs. A number below 1 allows fractions of a GPU. `gpu_memory_gib` is then that of the fraction."""
     compute_capability: str = ""
     """The lowest compute capability, such as 8.0."""
     dtype: Dtype | None = None
@@ -73,7 +75,7 @@ class Needs:
     region: str | None = None
     architecture: Architecture | None = None
     memory_gib: float = 0
-    """The memory of the machine itself."""
+    """The memory of the machine, without the memory of its GPUs."""
     vcpus: int = 0
     torch: str = ""
     """A torch wheel that must run on the GPU, such as 2.9.1+cu129."""
@@ -108,7 +110,7 @@ class MissingNeed:
     """The name of the field of `Needs`."""
     text: str
     distance: float
-    """The distance from the need: 1 if the machine has half of it, or if a choice such as the region differs."""
+    """The distance from the need. It is 1 if the machine has half the needed amount, and 1 for a different region."""
 
 
 def capability(text: str) -> tuple[int, int]:
@@ -144,7 +146,8 @@ def _regions() -> frozenset[str]:
 def needs_of(machine: Machine) -> Needs:
     """Return the needs of a job that was written for this machine.
 
-    They are as many GPUs, each with at least its memory and compute capability, and its processor architecture.
+    The job needs the same number of GPUs, at least the same GPU memory and compute capability, and the same processor
+    architecture.
     """
     return Needs(
         gpu_memory_gib=queries.nominal_gpu_memory_gib(machine),
@@ -161,7 +164,7 @@ def torch_on(torch: str, compute_capability: str, architecture: Architecture) ->
 
 
 def missing_needs(machine: Machine, needs: Needs) -> list[MissingNeed]:
-    """Return every need that the machine does not meet. Prices are not checked."""
+    """Return every need that the machine does not meet. The budget is not checked: see `offers.shortfalls`."""
     return [*_choices(machine, needs), *_amounts(machine, needs), *_capabilities(machine, needs)]
 
 

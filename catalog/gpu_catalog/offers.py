@@ -1,8 +1,9 @@
 """The offers of a machine, sorted by price. An offer is one market and one region in which the machine is sold.
 
 Spot prices change every month, on-demand prices rarely. So a spot price is *unreliable* if it is older than 90 days,
-undated or estimated. Comparisons then use the on-demand price of the same machine and region, because a spot price is
-never higher. An offer without such a price comes after all others. A budget is compared with the spot price itself.
+undated or estimated. Offers are then sorted by the on-demand price of the same machine and region, because a spot price
+is never higher than the on-demand price. If the on-demand price is unknown, the offer comes after all other priced
+offers. The budget of a job is compared with the spot price itself, even if that price is unreliable.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class Offer:
     price: Price | None
     """The price; None if it is unknown."""
     stale_days: int = 0
-    """The age of the price in days if it is more than 90, else 0. Also 0 if no current day was given."""
+    """The age of the price in days if the price is older than 90 days, else 0. Without a current day it is 0, too."""
     compared_by: Price | None = None
     """The price used for comparisons: the price itself, or the on-demand price. None if both are unknown."""
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """The zones of the region with the machine; empty if no source names them."""
+        """The zones of the region that have the machine; empty if no source names the zones."""
         return queries.zones(self.machine, self.region)
 
     @property
@@ -67,7 +68,7 @@ class Offer:
 
     @property
     def price_origin(self) -> str:
-        """The date and the age of the price as text, and that it is estimated; empty for an unknown price."""
+        """The date and the age of the price as text, and a note for an estimated price; empty for an unknown price."""
         if self.price is None:
             return ""
         date_text = f"price of {self.price.date}" if self.price.date else "price undated"
@@ -81,7 +82,7 @@ class Offer:
         if self.price is None or self.compared_by is self.price:
             return ""
         if self.compared_by is None:
-            return "no standard price is known, which would be the maximum"
+            return "the maximum is unknown, because no standard price is known"
         return f"at most {usd(self.compared_by.usd_per_hour)}, its standard price"
 
 
@@ -95,14 +96,15 @@ def best(
 ) -> Offer:
     """Return the cheapest offer in a market and a region. If no price is known, return an offer without a price.
 
-    The machine must have an offer in that market and region within the budget; `shortfalls` checks that.
+    The machine must have an offer in that market and region within the budget. Call `shortfalls` first, which checks
+    this.
 
     Args:
         machine: The machine.
         market: The market; by default any.
         region: The region; by default any.
         budget: The maximum price in USD an hour.
-        today: The day on which the age of prices is computed. Without it, no price is old.
+        today: The day from which the age of prices is computed. Without a day, no price counts as old.
     """
     offers = _matching(machine, market, region, today)
     return next(offer for offer in offers if budget is None or _affordable(offer, budget))
@@ -132,7 +134,7 @@ def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
 
 
 def _order(offer: Offer) -> tuple[object, ...]:
-    """Return the sort key. Regions that the cloud's own page does not list come after those that it lists."""
+    """Return the sort key. Regions that the cloud's own page lists come first."""
     unlisted = offer.region in offer.machine.unlisted_regions
     return offer.price is None, unlisted, *offer.rank, MARKETS.index(offer.market), offer.region
 
@@ -152,7 +154,8 @@ def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
     missing = missing_needs(machine, needs)
     if needs.budget_usd_per_hour is None:
         return missing
-    # If the machine is not sold in this market or region, its other prices still show how near it is to the budget.
+    # If the machine is not sold in this market or region, its prices in other markets or regions are compared with the
+    # budget.
     names = {each.need for each in missing}
     market = None if "market" in names else needs.market
     region = None if "region" in names else needs.region
@@ -160,7 +163,7 @@ def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
 
 
 def _over_budget(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[MissingNeed]:
-    """Return the missing need if the machine is over the budget or has no known price."""
+    """Return the budget as a missing need if the machine costs more or has no known price."""
     cost = _lowest_price(machine, market, region)
     if cost is None:
         text = f"has no known price to compare with {budget:g} USD/h"

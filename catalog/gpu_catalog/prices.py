@@ -1,4 +1,4 @@
-"""The prices of running machines. A price that is not published is unknown (None), and never guessed."""
+"""Returns the prices of running machines. A price that is not published is unknown (None), and never guessed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .queries import market as market_named
 def price(machine: str | Machine, region: str, market: str) -> Price | None:
     """Return the newest known price of one machine, or None if it is unknown or the machine is not sold in the market.
 
-    For N1, it is the sum of the prices of machine and GPUs. On AWS, a spot price is the on-demand price less the saving
-    in the Spot Instance Advisor, and is marked as estimated.
+    The price of an N1 machine includes its GPUs. A spot price of AWS is computed from the on-demand price and the
+    saving in AWS's Spot Instance Advisor. Such a price is marked as estimated.
     """
     found = named(machine) if isinstance(machine, str) else machine
     word = market_named(market)
@@ -27,7 +27,10 @@ def price(machine: str | Machine, region: str, market: str) -> Price | None:
 
 
 def list_price(machine: Machine, region: str) -> Price | None:
-    """Return the on-demand list price, even if the machine is not sold on demand. It is the maximum of spot prices."""
+    """Return the on-demand list price, which is the maximum of spot prices.
+
+    The price is also returned if the machine is listed but not sold on demand.
+    """
     if machine.attached:
         return _sum(machine, region, "standard")
     return _listed(machine.machine_type, region, "standard")

@@ -1,4 +1,7 @@
-"""The queries of the catalog. An unknown name raises a LookupError that suggests the most similar name."""
+"""The queries of the catalog, such as `machine` and `zones`.
+
+An unknown name raises a LookupError that suggests the most similar name.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def _gpu_names() -> dict[str, Gpu]:
 
 
 def machine_types(cloud: Cloud | None = None) -> tuple[str, ...]:
-    """Return the machine types that have a GPU or to which one can be attached, without legacy machines."""
+    """Return the machine types that have a GPU or can have an attached GPU, without legacy machines."""
     own = [name for name, each in data_files.machines().items() if not each.legacy and cloud in (None, each.cloud)]
     return (*own, *(data_files.n1_shapes() if cloud in (None, "gcp") else ()))
 
@@ -111,14 +114,14 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     """Return a machine by its machine type (g2-standard-8, g6.xlarge) or key (gcp/n1-standard-8+nvidia-tesla-t4x1).
 
     Derived names also work: a3-highgpu-8g-nolssd, g2-custom-8-40960. Raise UnknownMachine for an unknown name, and for
-    an N1 machine type without GPUs; use `attached` for these.
+    an N1 machine type without GPUs. `attached` returns an N1 machine type with its GPUs.
     """
     if parts := _ATTACHED.fullmatch(name):
         return n1.attached(parts["machine"], parts["accelerator"], int(parts["count"]))
     bare = name.removeprefix("gcp/").removeprefix("aws/")
     found = data_files.machines().get(bare) or n1.from_derived_name(bare)
     if found is None and n1.takes_accelerator(bare):
-        raise UnknownMachine(name, hint=f"it has no GPU of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
+        raise UnknownMachine(name, hint=f"{bare} has no built-in GPU; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
         raise UnknownMachine(name, machine_types(cloud), hint=_with_a_gpu(bare, cloud))
     return found
@@ -179,7 +182,7 @@ def _attached() -> tuple[Machine, ...]:
 
 
 def nominal_gpu_memory_gib(machine: Machine) -> float:
-    """Return the nominal memory of one GPU, or of the fraction. It is the same on every cloud."""
+    """Return the nominal memory of one GPU, or of the machine's fraction of a GPU. It is the same on every cloud."""
     return machine.gpu.memory_gib * min(1.0, machine.gpu_count)
 
 
@@ -189,24 +192,24 @@ def accelerators() -> tuple[str, ...]:
 
 
 def is_nvidia(machine: str | Machine) -> bool:
-    """Return True if the GPUs are NVIDIA GPUs. Those of g4ad are AMD GPUs."""
+    """Return True if the GPUs of the machine are NVIDIA GPUs. The GPUs of g4ad are AMD GPUs."""
     return _machine(machine).gpu.is_nvidia
 
 
 def zones(machine: str | Machine, region: str = "") -> tuple[str, ...]:
-    """Return the zones with the machine, in one region or all. Empty on AWS, which publishes regions only."""
+    """Return the zones that have the machine, in one region or all. AWS publishes no zones, so the result is empty."""
     return tuple(zone for zone in _machine(machine).zones if region in ("", region_of(zone)))
 
 
 def regions(machine: str | Machine | None = None) -> tuple[str, ...]:
-    """Return the regions with the machine; without a machine, every region of the catalog."""
+    """Return the regions that have the machine. Without a machine, return every region of the catalog."""
     if machine is not None:
         return _machine(machine).regions
     return tuple(sorted({region for each in machines(n1=True) for region in each.regions}))
 
 
 def sold_as(machine: str | Machine, market: str) -> bool | None:
-    """Return True if the machine is sold in the market, False if not, None if that is unknown."""
+    """Return True if the machine is sold in the market, False if it is not sold there, None if no source says so."""
     found, word = _machine(machine), _market(market)
     return None if word in found.unverified_markets else word in found.markets
 
@@ -235,7 +238,7 @@ def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:
 
 
 def quota_metric(machine: str | Machine, market: str) -> Quota | None:
-    """Return the quota that the GPUs use in the market; None if the machine is not sold there or it is unknown."""
+    """Return the GPU quota of the market. Return None if it is unknown or the machine is not sold in the market."""
     found, word = _machine(machine), _market(market)
     metrics = found.quota.get(word, ()) if word in found.markets else ()
     if not metrics:
@@ -245,7 +248,7 @@ def quota_metric(machine: str | Machine, market: str) -> Quota | None:
 
 
 def quota_metrics(machine: str | Machine, market: str) -> tuple[Quota, ...]:
-    """Return every GPU quota that the machine uses: that of its region, and on Google Cloud that of all regions."""
+    """Return every GPU quota that the machine uses: the quota of a region, and Google's quota of all regions."""
     found = _machine(machine)
     own = quota_metric(found, market)
     if own is None:

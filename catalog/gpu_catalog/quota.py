@@ -1,7 +1,7 @@
-"""The quotas that pools need, compared with the given limits.
+"""Computes the quotas that pools need, and compares them with the limits of an account.
 
 A quota is a limit of the cloud on what an account may use at the same time, such as GPUs in a region. A metric is the
-name of a quota.
+name of a quota. Google has separate quotas for standard and preemptible GPUs. Spot machines use the preemptible quota.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .models import Cloud
 Key = tuple[str, str]
 """Region or `global`, and metric."""
 
+# The prefixes of regions in AWS partitions whose console has another address.
 _OTHER_PARTITIONS = ("us-gov-", "cn-", "eusc-")
 
 _UNITS = {"GPU": "GPUs", "vCPU": "vCPUs", "GB": "GB"}
@@ -25,7 +26,7 @@ _UNITS = {"GPU": "GPUs", "vCPU": "vCPUs", "GB": "GB"}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The amount of one quota that the pools need when every machine runs, including those of a check."""
+    """The amount of one quota that the pools need when every machine runs, including the machines of smoke checks."""
 
     cloud: Cloud
     region: str
@@ -41,14 +42,17 @@ class Need:
     certain: bool = True
     """False if no vendor's source names the quota."""
     instead: str = ""
-    """Another quota that the same machines can use. Spot machines use the standard quota if no preemptible quota was
-    granted. Machines that are deleted within a week can use the preemptible quota."""
+    """The metric of another quota that the same machines can use; empty if there is none.
+
+    Spot machines use the standard quota if no preemptible quota was granted. Machines that are deleted within a week
+    can use the preemptible quota.
+    """
     movable: float = 0
-    """The part of the amount that can come from the quota `instead`."""
+    """The part of `amount` that the machines can take from the quota `instead`."""
 
     @property
     def name(self) -> str:
-        """The metric. For AWS, whose codes are not readable, the name of the quota follows."""
+        """The metric. For AWS, the name of the quota follows, because the metric is a code such as L-DB2E81BA."""
         return f'{self.metric} "{row_of(self.metric)["name"]}"' if self.cloud == "aws" else self.metric
 
     @property
@@ -70,7 +74,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A quota that is too small, or whose limit is unknown."""
+    """A quota that is too small, or has an unknown limit."""
 
     need: Need
     given: Limit | None
@@ -98,11 +102,13 @@ class Finding:
         return self.need.amount_text
 
     def hint(self, project: str = "") -> str:
-        """Return where to request more quota, and alternatives."""
+        """Return the place in the console to request more quota, and other quotas that the machines may use."""
         need = self.need
         other = ""
         if need.instead and self.given is not None and self.given.limit == 0 and need.metric.startswith("PREEMPTIBLE_"):
-            other = f"; if none was granted, spot machines use {need.instead}: give that limit too"
+            other = (
+                f"; without a granted limit, spot machines use {need.instead}: give the limit of {need.instead}, too"
+            )
         if need.alternatives:
             other = f"; other sources name {', '.join(need.alternatives)} instead"
         link = console_link(need, project)
@@ -206,7 +212,7 @@ def _local_gib(demand: Demand) -> float:
 
 
 def _instead(demand: Demand, metric: str) -> str:
-    """Return the other quota that the same GPUs can use; empty for GPUs with one quota.
+    """Return the metric of the other quota that the same GPUs can use; empty for GPUs with one quota.
 
     Sources: docs.cloud.google.com, "Create and use Spot VMs" and "Allocation quotas".
     """
@@ -248,6 +254,11 @@ def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit])
 
 
 def _finding(need: Need, key: Key, needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> Finding | None:
+    """Return a finding if the quota of `key` is too small or unknown.
+
+    If sources name several metrics for the quota, the largest given limit counts. If the limit of a standard quota is
+    too small, the free part of the preemptible quota is added for machines that can use it.
+    """
     region, _ = key
     limits = [given[region, metric] for metric in (need.metric, *need.alternatives) if (region, metric) in given]
     certain = need.certain and len(limits) == 1 + len(need.alternatives)

@@ -1,11 +1,12 @@
 """Recommends machines for a job, cheapest first, with reasons. If no machine matches, it explains why.
 
 A *need* is a minimum that a job requires of a machine (`needs.Needs`). An *offer* is a market and a region in which a
-machine is sold, with its price (`offers.Offer`). Machines with an unknown price come last. With a budget they are left
-out.
+machine is sold, with its price (`offers.Offer`). Machines with an unknown price come last. If the job has a budget,
+machines with an unknown price are left out.
 
-The list has one offer and one size of each machine family with the same GPUs. That choice does not use old, undated or
-estimated spot prices (`offers` explains it). The list itself is sorted by the prices that it shows.
+The machine types of a family that have the same GPUs are its sizes. The list has one size of each family, and one offer
+of this size. To choose the size and the offer, old, undated and estimated spot prices are not used (`offers` explains
+the reason). The list itself is sorted by the prices that it shows.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ class Recommendation:
 
 
 def shared_texts(recommendations: Sequence[Recommendation]) -> dict[tuple[int, ...], list[str]]:
-    """Return the reasons and caveats that several recommendations have, by the ranks of these recommendations.
+    """Return the reasons and caveats that several recommendations share.
 
-    The rank of the first recommendation is 1.
+    The key is the positions of these recommendations in the list, starting with 1.
     """
     ranks_by_text: dict[str, list[int]] = {}
     for number, each in enumerate(recommendations, 1):
@@ -85,8 +86,8 @@ def recommend(
         needs: The needs of the job.
         limit: The maximum number of machines.
         every_size: False to return only the best size of a family with the same GPUs.
-        today: The day on which the age of prices is computed. Without it, no price counts as old.
-        default_torch: If the needs have no torch version, GPUs that this version does not support get a caveat.
+        today: The day from which the age of prices is computed. Without a day, no price counts as old.
+        default_torch: The torch version that is used if the needs have none. Unsupported GPUs get a caveat.
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
     sizes_by_group = [[offer] for offer in found] if every_size else _sizes(found)
@@ -104,7 +105,7 @@ def recommend(
 
 @cache
 def candidates() -> tuple[Machine, ...]:
-    """Return every machine that can be recommended: with CUDA, not retired, and with a known region."""
+    """Return every machine that can be recommended: its GPU is not retired and has CUDA, and its regions are known."""
     return tuple(each for each in queries.machines() if each.gpu.is_nvidia and each.regions)
 
 
@@ -136,7 +137,7 @@ def _sizes(offers: list[Offer]) -> list[list[Offer]]:
 
 
 def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterator[str]:
-    """Yield the reasons for the first of these sizes, which is the one in the list."""
+    """Yield the reasons for the recommended size, which is the first of these sizes."""
     offer = sizes[0]
     usd = offer.usd_per_hour
     if usd is not None and cheapest is not None:
@@ -151,14 +152,14 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
     if needs.dtype:
         floor = number_type(needs.dtype).compute_capability
         has = offer.machine.gpu.compute_capability
-        yield f"{needs.dtype} in hardware, which begins with compute capability {floor}: it has {has}"
+        yield f"{needs.dtype} in hardware: it needs compute capability {floor}, and the GPU has {has}"
 
 
 def _cheaper_but_unreliable(sizes: list[Offer]) -> Iterator[str]:
     """Yield a note if another size has a lower but unreliable price."""
     least = min(sizes, key=lambda each: each.price.usd_per_hour if each.price else float("inf"))
     if least.price and sizes[0].price and least.price.usd_per_hour < sizes[0].price.usd_per_hour:
-        yield f"{least.machine.machine_type} costs less by a price that is not reliable: {least.text}"
+        yield f"{least.machine.machine_type} may cost less, but its price is not reliable: {least.text}"
 
 
 def _cheapest_with(needs: Needs) -> str:
@@ -180,18 +181,18 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     if band := interruption(machine, offer.region) if offer.market == "spot" else "":
         yield f"{band} of the spot instances were interrupted in a month ({queries.source('adv').date})"
     if offer.region in machine.unlisted_regions:
-        yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
+        yield f"Google's page does not list the machine in {offer.region}: the region may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
-        yield f"no vendor's source confirms that it is sold as {offer.market}"
+        yield f"no vendor's source confirms that the machine is sold as {offer.market}"
     if machine.gpu_count < 1:
         driver = ", which needs the vGPU guest driver" if machine.cloud == "gcp" else ""
-        yield f"it has {machine.gpu_count:g} of a GPU{driver}"
+        yield f"the machine has {machine.gpu_count:g} of a GPU{driver}"
     if machine.architecture != "x86_64" and needs.architecture is None:
         yield f"the processor is {machine.architecture}"
     if gpu.last_driver_branch is not None:
         yield f"driver branch {gpu.last_driver_branch} is the last one that supports the {gpu.name}"
     if needs.dtype and (limitation := number_type(needs.dtype).partly.get(gpu.compute_capability)):
-        yield f"{needs.dtype} in part only: {limitation}"
+        yield f"{needs.dtype} is supported only in part: {limitation}"
 
 
 def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
@@ -237,7 +238,7 @@ class NoMatch:
         return "; ".join(sentences)
 
 
-# The value of each need that all machines meet.
+# For each need: the value that every machine meets.
 _DEFAULTS: dict[str, Any] = {each.name: 0 if each.name == "gpu_count" else each.default for each in fields(Needs)}
 
 

@@ -1,8 +1,8 @@
-"""Compares a source with the catalog, and returns the updated catalog, for `gpu-ci catalog refresh`.
+"""Compares the rows of a source with the rows of the catalog, for `gpu-ci catalog refresh`. The result is a `Diff`.
 
-This module reads no file, no clock and no network: it computes a `Diff` from rows. The caller shows the diff before it
-writes anything. No row is deleted. A machine that a source no longer names is marked with the day on which it was first
-missing. It stays in the catalog until a maintainer removes it.
+This module reads no file, no clock and no network. The command shows the diff before it writes anything. No row is
+deleted. A machine that the source no longer names is marked with the day on which it was first missing. A maintainer
+then removes the row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RefreshError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one field of a machine. A value that the catalog does not have is None in `current`."""
+    """A change of one field of a machine. `current` is None if the catalog has no value."""
 
     machine: str
     field: str
@@ -46,11 +46,11 @@ class Diff:
 
     source: str
     added: tuple[str, ...]
-    gone: tuple[str, ...]
-    still_gone: tuple[str, ...]
-    back: tuple[str, ...]
+    gone: tuple[str, ...]  # machines that the source no longer names
+    still_gone: tuple[str, ...]  # machines that were already missing at an earlier refresh
+    back: tuple[str, ...]  # machines that the source names again
     changed: tuple[Change, ...]
-    same: int  # equal fields of machines that both have
+    same: int  # the number of equal fields, of machines in both the catalog and the source
     outside: tuple[str, ...]  # machines that the source does not cover
     rows: Rows
 
@@ -63,7 +63,7 @@ class Diff:
         yield (
             f"{self.source}: {len(self.added)} added, {len(self.changed)} fields changed, {len(self.gone)} gone, "
             f"{len(self.back)} back, {self.same} fields the same, {len(self.still_gone)} gone before, "
-            f"{len(self.outside)} machines it says nothing about"
+            f"{len(self.outside)} machines not covered"
         )
         for name in self.added:
             fields = ", ".join(f"{field} {value_text(value)}" for field, value in self.rows[name].items())
@@ -93,8 +93,8 @@ def diff(
     """
     if not upstream:
         raise RefreshError(
-            f"{source}: named no machines at all\n  expected: at least one\n"
-            "  hint: an empty answer is a failed question; nothing was changed"
+            f"{source}: names no machines\n  expected: at least one machine\n"
+            "  hint: an empty answer counts as a failed request; nothing is changed"
         )
     rows: dict[str, Row] = {}
     gone: list[str] = []

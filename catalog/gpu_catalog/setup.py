@@ -1,4 +1,4 @@
-"""The input of the solver: one machine, and how it is bought, booted and used."""
+"""The input of the solver: a `Setup` is one machine with choices such as market, zone, driver and torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Setup:
 
     @property
     def branch(self) -> int | None:
-        """The driver branch that boots: the chosen one, or else the default of the driver source."""
+        """The chosen driver branch. Without a chosen branch, it is the default branch of the driver source."""
         if self.driver_branch or not self.driver_source:
             return self.driver_branch
         return driver_source(self.driver_source).default_of(self.machine)
@@ -56,19 +56,21 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class DriverSourceInfo:
-    """A source of drivers."""
+    """An image, an add-on or an installer that brings the NVIDIA driver."""
 
     name: DriverSource
     clouds: tuple[str, ...]
     architectures: tuple[Architecture, ...]
     branches: tuple[int, ...] | None
-    """The driver branches; None if no list of them was found."""
+    """The driver branches; None if no list of the branches was found."""
     default: int | None
+    """The default branch; None if it is unknown."""
     defaults: Mapping[str, int]
-    """The default branches of machine families with another default."""
+    """The default branches of machine families whose default differs from `default`."""
     what: str
+    """A description for messages."""
     sources: tuple[str, ...]
-    """Source keys."""
+    """The keys of the sources of `branches`."""
 
     def default_of(self, machine: Machine) -> int | None:
         """Return the default branch of a machine."""

@@ -1,8 +1,8 @@
-"""Checks if a machine can be bought, booted and used as requested. If not, it returns the reasons and a fix.
+"""Checks if a machine can work with choices such as market, zone, driver branch and torch.
 
-The request is a `Setup`: a machine and the choices for it, such as the driver branch. `gpu_smoke.compat` checks GPU,
-driver and torch. This module adds the rules about machines and driver sources. A choice that no source settles is not
-refused, but listed as unknown.
+The input is a `Setup`. The result is `Works`, or `Refused` with the reasons and a fix. `gpu_smoke.compat` has the rules
+about GPU, driver and torch. This package adds the rules about machines and driver sources. If the sources say nothing
+about a choice, the choice is not refused, but listed as unknown.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Problem:
     text: str
     source: str
     fix: Mapping[str, Any] | None
-    """The smallest change found after which the whole setup works, or None.
+    """The smallest change that makes the whole setup work, or None if the solver finds no such change.
 
-    It begins with a change for this problem.
+    The first field of the change solves this problem. Further fields may solve other problems.
     """
 
     @property
@@ -71,13 +71,13 @@ class Refused:
 
     @property
     def fix(self) -> Mapping[str, Any] | None:
-        """The smallest change after which the setup works."""
+        """The smallest fix of all problems, or None. With any of these fixes, the whole setup works."""
         fixes = [problem.fix for problem in self.problems if problem.fix]
         return min(fixes, key=len) if fixes else None
 
 
 def check(machine: str | Machine, **choices: Any) -> Works | Refused:
-    """Check if a machine works with these choices. Their names are the fields of `Setup`.
+    """Check if a machine works with these choices. The keyword arguments are fields of `Setup`.
 
     Raise UnknownName for an unknown machine, market or driver source. Raise ValueError for an invalid torch version or
     compute capability.
@@ -115,7 +115,11 @@ def change_text(change: Mapping[str, Any]) -> str:
 
 
 def _fix(setup: Setup, finding: Finding) -> Change | None:
-    """Return the smallest change after which the setup works. It starts with a change that this finding suggests."""
+    """Return the smallest change after which the setup works, or None.
+
+    The search starts with the changes that the finding suggests. If a change leads to another finding, the search adds
+    a change that the other finding suggests.
+    """
     for steps in range(1, _STEPS + 1):
         for change in _working_changes(setup, finding, steps):
             return change
@@ -123,7 +127,7 @@ def _fix(setup: Setup, finding: Finding) -> Change | None:
 
 
 def _working_changes(setup: Setup, finding: Finding, steps: int) -> Iterator[Change]:
-    """Yield combinations of that many changes after which the setup works."""
+    """Yield combinations of at most `steps` changes after which the setup works."""
     for change in islice(finding.instead, _TRIES):
         after = setup.changed(change)
         if after == setup:

@@ -1,4 +1,7 @@
-"""Finds outdated prices, images and GitHub runners. The day is always an argument, so that results are reproducible."""
+"""Finds outdated prices, images, AMI types and GitHub runners.
+
+The current day is always an argument, so that results are reproducible.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
 
 
 def stale_days(price: Price, today: date) -> int:
-    """Return the age of a price in days if it is more than 90, else 0. Also 0 for a price without a date."""
+    """Return the age of a price in days if the price is older than 90 days, else 0. Return 0 for an undated price."""
     days = (today - _last_day(price.date)).days if price.date else 0
     return days if days > PRICES_LAST_DAYS else 0
 
@@ -70,8 +73,8 @@ def _age(verb: str, day: str, today: date) -> str:
 def image(name: str, today: date) -> tuple[Stale, ...]:
     """Return warnings about components of a Google image whose support has ended or ends within 90 days.
 
-    The components are read from the name of the image or family, in the form projects/<project>/global/images/<name>.
-    An image with another name has no warnings.
+    `name` is the name of an image or an image family, such as projects/<project>/global/images/<name>. The name of
+    Google's images lists the components, such as ubuntu-2204 and nvidia-570. Images with other names get no warnings.
     """
     parts = name.split("/")
     project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
@@ -101,7 +104,7 @@ def ami_type(name: str, today: date) -> tuple[Stale, ...]:
 
 
 def runner_floor(version: str) -> str:
-    """Return the oldest runner version that GitHub registers if this version is older, else an empty text.
+    """Return an empty text if GitHub registers this runner version. Else return the oldest version that it registers.
 
     Raise ValueError for an invalid version.
     """
@@ -120,13 +123,13 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
     releases |= {_parsed(name): day for name, day in (released or {}).items()}
     subject, newest = f"the runner {_text(own)}", max(releases)
     floor = data_files.document("runners")["floor"]
-    hint = f"take {_text(newest)}, or what is newer by now on github.com/actions/runner/releases"
+    hint = f"take {_text(newest)}, or a newer release from github.com/actions/runner/releases"
     if own < _parsed(floor["version"]):
-        when = "is" if today >= date.fromisoformat(floor["since"]) else f"is, from {floor['since']} on,"
-        return (Stale(subject, f"{when} older than GitHub registers, which is {floor['version']} or later", hint),)
+        when = "is too old" if today >= date.fromisoformat(floor["since"]) else f"is too old from {floor['since']} on"
+        return (Stale(subject, f"{when}: GitHub registers {floor['version']} or later", hint),)
     refused = rows.get(own, {}).get("refused", "")
     if refused and today >= date.fromisoformat(refused):
-        return (Stale(subject, f"has got no jobs from GitHub since {refused}", hint),)
+        return (Stale(subject, f"gets no jobs from GitHub since {refused}", hint),)
     newer = [(releases[key], key) for key in releases if key > own]
     if newer:
         day, key = min(newer)
@@ -146,9 +149,9 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
 def _ended(subject: str, what: str, ends: str, then: str, instead: str, today: date) -> Iterable[Stale]:
     days = (_last_day(ends) - today).days
     if days < 0:
-        yield Stale(subject, f"is past its end: {what} ended in {ends}, {then}", f"take {instead}")
+        yield Stale(subject, f"is out of support: {what} ended in {ends}, {then}", f"take {instead}")
     elif days <= _ENDS_SOON_DAYS:
-        yield Stale(subject, f"ends soon: {what} ends in {ends}, and from then on {then}", f"take {instead}")
+        yield Stale(subject, f"is out of support soon: {what} ends in {ends}, and then {then}", f"take {instead}")
 
 
 def _last_day(text: str) -> date:

@@ -1,7 +1,7 @@
 """The base model of the arguments of every component, and the types of fields that accept Pulumi Outputs.
 
-A late value is an Output whose value is not known yet. Pydantic first validates the model with a `Late` in its place.
-Then `_bind` replaces the `Late` with an Output that checks the value when it resolves.
+A late value is an Output whose value is not known yet. Pydantic first validates the model, and a `Late` takes the place
+of the Output. Then `_bind` replaces the `Late` with an Output that checks the value when the value is known.
 
 Users write some of the arguments in a stack file. The other arguments are the wiring: values that the program gets from
 other resources, such as a network.
@@ -29,16 +29,16 @@ from .validation_errors import Loc, explain
 
 
 class Late:
-    """A late value. It becomes a checked Output after its whole model has been validated."""
+    """The placeholder of a late value in a model. `_bind` replaces it after the whole model has been validated."""
 
     def __init__(self, output: pulumi.Output[Any], marker: Marker) -> None:
         self.output = output
         self.marker = marker
 
     def checked(self, at: Loc, owner: Args) -> pulumi.Output[Any]:
-        """Return the same Output. It fails with the message of the field if it resolves to an invalid value.
+        """Return an Output with the same value, which fails with the field's message if the value is invalid.
 
-        `at` is the place of the field in `owner`, the whole model.
+        `at` is the path of the field in `owner`, the whole model.
         """
         source = self.output
 
@@ -56,9 +56,9 @@ class Late:
 
 
 class Marker:
-    """The annotation that `Input[T]` adds. It stores `T`, because pydantic flattens nested Annotated types.
+    """The annotation that `Input[T]` adds to a field. It stores `T`, because pydantic flattens nested Annotated types.
 
-    `secrecy` is True if the value must be a secret Output, False if it must not be one, and None if both are valid.
+    `secrecy` is True if the value must be a secret Output, False if the value must not be secret, and None otherwise.
     """
 
     def __init__(self, item: Any, secrecy: bool | None = None) -> None:
@@ -153,12 +153,12 @@ class Args(BaseModel):
     )
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
-    WIRING_HINTS: ClassVar[Mapping[str, str]] = {}
-    """For a name of WIRING that users mistake for another field: the hint that names this field."""
     """The fields that the program fills in from other resources. Users set the other fields in a stack file."""
+    WIRING_HINTS: ClassVar[Mapping[str, str]] = {}
+    """Hints for users who set a field of WIRING in a stack file. The hint names the field that they need instead."""
 
     DECIDED: ClassVar[Mapping[str, str]] = {}
-    """Names that users may expect as fields, each with the reason why this package sets the value instead."""
+    """Settings that users may expect as fields, each with the reason why gpu-ci sets the value instead."""
 
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
@@ -172,7 +172,8 @@ class Args(BaseModel):
             raise ArgsError(f"{type(self).__name__}{_caller()}", explain(error, type(self))) from None
         _bind(self, (), self)
 
-    # With this mark, pydantic builds nested models without this constructor, so one report has all their problems.
+    # With this attribute, pydantic creates nested models without calling this constructor. One error then lists the
+    # problems of all nested models.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
@@ -190,11 +191,11 @@ class Args(BaseModel):
         return self._file or self._subject or type(self).__name__
 
     def set_subject(self, subject: str) -> None:
-        """Set the resource that the arguments belong to, for errors of values that resolve later."""
+        """Set the resource that the arguments belong to. Errors of late values name this resource."""
         self._subject = subject
 
     def set_source(self, file: str, place: str) -> None:
-        """Set the file and the path where the user wrote the arguments. Later errors name these, not the resource."""
+        """Set the file and the path where the user wrote the arguments. Errors of late values then name the file."""
         self._file, self._place = file, place
 
     def wrong(self, problems: Sequence[Problem]) -> ArgsError:
@@ -235,7 +236,7 @@ class Args(BaseModel):
         return {}
 
     async def settle(self) -> None:
-        """Wait for all Outputs among the arguments. Raise one ArgsError with the problems of all of them."""
+        """Wait until the values of all late arguments are known. Raise one ArgsError with all their problems."""
         problems: list[Problem] = []
         for output in self._late:
             try:
@@ -256,7 +257,7 @@ def is_late(value: Any) -> bool:
 
 
 def marker_of(metadata: list[Any]) -> Marker | None:
-    """Return the `Input[...]` among the annotations of a field, or None."""
+    """Return the marker that `Input[...]` added to the annotations of a field, or None."""
     return next((mark for mark in metadata if isinstance(mark, Marker)), None)
 
 

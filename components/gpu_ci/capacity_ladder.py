@@ -1,6 +1,6 @@
 """The arguments of a capacity ladder: the ordered list of machine types, markets and regions that a pool tries.
 
-Each entry (class Rung) is a step of the ladder. The catalog checks the steps.
+An entry of the list is a rung (class Rung). `gpu_catalog.ladder` checks the list.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ ComputeCapability = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9])?$"), Bef
 
 
 class JobNeeds(Args):
-    """The minimum that a job requires of its machine, on every step."""
+    """The minimum that a job requires of its machine. Every rung must meet it."""
 
     gpu_memory_gib: float = Field(default=0, ge=0, description="GiB of one GPU, by its nominal size: 24 for an L4")
-    gpu_count: Integer = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
+    gpu_count: Integer = Field(default=1, ge=1, le=16, description="the number of GPUs, 1 to 16")
     compute_capability: ComputeCapability | None = Field(
         default=None, description="the lowest compute capability, such as 8.0"
     )
     dtype: Dtype | None = Field(
-        default=None, description="a number type the GPU has to multiply matrices of in hardware, such as bf16"
+        default=None, description="a number type, such as bf16, whose matrices the GPU multiplies in hardware"
     )
     architecture: Architecture | None = Field(default=None, description="the machine's processor: x86_64 or arm64")
-    memory_gib: float = Field(default=0, ge=0, description="GiB of the machine itself")
-    vcpus: Integer = Field(default=0, ge=0, description="how many vCPUs")
+    memory_gib: float = Field(default=0, ge=0, description="the memory of the machine in GiB, without GPU memory")
+    vcpus: Integer = Field(default=0, ge=0, description="the number of vCPUs")
     torch: str = Field(
         default="",
         pattern=r"^([0-9]+\.[0-9]+(\.[0-9]+)?(\+[a-z]+[0-9.]*)?)?$",
         description="a torch wheel that has to run on the GPU, such as 2.9.1+cu129",
     )
     budget_usd_per_hour: float | None = Field(
-        default=None, gt=0, description="the most one machine may cost, in USD an hour, where its price is known"
+        default=None, gt=0, description="the maximum price of a machine in USD an hour; unknown prices are allowed"
     )
 
     def plain(self) -> Needs:
@@ -54,19 +54,19 @@ class JobNeeds(Args):
 
 
 class Rung(Args):
-    """One step of a capacity ladder: a machine type, its market and its region."""
+    """One entry of a capacity ladder: a machine type, its market and its region."""
 
     machine: str = Field(
         description="a machine type, such as g2-standard-8; n1 with its GPUs, as n1-standard-8+nvidia-tesla-t4x1"
     )
     market: Market = Field(
-        description="how it is bought: spot, standard, flex-start, reservation or capacity-block, where it is sold so"
+        description="how the machine is bought: spot, standard, flex-start, reservation or capacity-block"
     )
     region: str = Field(description="the region, such as us-central1")
     zones: list[str] = Field(
-        default=[], description="zones of the region, tried together; by default they are left to the cloud"
+        default=[], description="zones of the region, tried together; by default the cloud chooses the zone"
     )
-    cloud: Cloud | None = Field(default=None, description="gcp or aws; by default the one with that machine type")
+    cloud: Cloud | None = Field(default=None, description="gcp or aws; by default the cloud with that machine type")
     timeout_sec: Integer = Field(
         default=ladder.TIMEOUT_SEC,
         ge=10,
@@ -75,16 +75,17 @@ class Rung(Args):
     )
 
     def plain(self) -> ladder.Rung:
-        """Return the step in the catalog's type."""
+        """Return the rung in the catalog's type."""
         return ladder.Rung(**{**dict(self), "zones": tuple(self.zones)})
 
 
 class CapacityLadder(Args):
-    """The machines that a pool tries to get, from the first step on. Each step meets the needs of the job."""
+    """The machines that a pool tries to get, the first rung first. Each rung meets the needs of the job."""
 
     needs: JobNeeds | None = Field(
         default=None,
-        description="what every rung must have; by default as many GPUs as the first, each no smaller and no older",
+        description="what every rung must have; by default the GPUs of the first rung: as many, with at least the same "
+        "memory and compute capability",
     )
     rungs: list[Rung] = Field(min_length=1, max_length=50, description="the rungs, in the order they are tried")
 
@@ -102,7 +103,7 @@ class CapacityLadder(Args):
 def _details(problem: ladder.RungProblem, rungs: list[Rung]) -> InitErrorDetails:
     """Return a problem of the ladder as a validation error, with the value that it refers to."""
     value: Any = rungs
-    for step in problem.at:
-        value = getattr(value, step) if isinstance(step, str) else value[step]
+    for key in problem.at:
+        value = getattr(value, key) if isinstance(key, str) else value[key]
     given = dict(value) if isinstance(value, Rung) else value
     return at_path(invalid(problem.text, hint=problem.hint), given, *problem.at)

@@ -1,6 +1,6 @@
-"""The names of the package gpu_catalog, for users of gpu_ci.
+"""Exports all names of the package gpu_catalog, for programs that use gpu_ci.
 
-The package is loaded at first use, because a program without GPU pools does not need it.
+gpu_catalog is imported at the first use of a name, because a program without GPU pools does not need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base class of every component: its type token, the options of its children, and its outputs."""
+"""The base class of every Pulumi component of this package."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Component(pulumi.ComponentResource):
         self._options_of_children = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         own = copy.copy(opts)
         if own:
-            # Only the children wait for `depends_on`. With --continue-on-error the engine skips all resources that
-            # depend on a failed one. If it skipped the component, the component would fail when it registers its
-            # outputs, and the program would end: "cannot complete a resource … whose registration isn't pending"
+            # Only the children get `depends_on`, not the component. With --continue-on-error, the engine skips all
+            # resources that depend on a failed resource. If the engine skipped a component, the program would end when
+            # the component registers its outputs: "cannot complete a resource … whose registration isn't pending"
             # (pulumi 3.272.0).
             own.depends_on = None
         super().__init__(self.TYPE, name, None, own)
@@ -44,8 +44,8 @@ class Component(pulumi.ComponentResource):
     def child(self, **options: Any) -> pulumi.ResourceOptions:
         """Return the options of a child resource.
 
-        They contain the caller's `depends_on`, because Pulumi does not pass this option on to children. Pulumi itself
-        passes the other options to the children that need them.
+        The options contain the `depends_on` of the component, because Pulumi does not pass this option on to children.
+        Pulumi passes on other options, such as providers.
         """
         return pulumi.ResourceOptions.merge(self._options_of_children, pulumi.ResourceOptions(parent=self, **options))
 

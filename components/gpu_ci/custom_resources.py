@@ -1,6 +1,7 @@
-"""Shared code of the plugin's custom resources: reading properties from the engine, checks, and log lines.
+"""The code that the providers of custom resources share: read properties from the engine, check them, and log.
 
-The engine sends the properties of a resource as a protobuf Struct. It wraps a secret value in a map with a signature.
+The engine sends the properties of a resource as a protobuf Struct. In a Struct, a secret value is wrapped in a map with
+a signature.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class Refused(Exception):  # noqa: N818 - the expected way to end a request
 
 
 class EngineLog:
-    """A log whose lines the engine shows under a resource. Without an engine, it drops them."""
+    """A log whose lines the engine shows under a resource. Without an engine, the lines are dropped."""
 
     def __init__(self, engine: Callable[[], str]) -> None:
         self._engine = engine
 
     def __call__(self, urn: str, text: str, is_warning: bool = False) -> None:
-        """Print a line under a resource. A line that is not a warning disappears when the resource is complete."""
+        """Print a line under a resource. Only warnings stay visible after the resource is complete."""
         if not self._engine():
             return
         severity = engine_pb2.WARNING if is_warning else engine_pb2.INFO
@@ -47,7 +48,9 @@ class EngineLog:
 
 
 def checked(request: Any, model: type[Args], public: Mapping[str, str]) -> Any:
-    """Return the CheckResponse of the engine: the inputs with their defaults, and all problems. Unknown values pass.
+    """Return the CheckResponse for the engine: the inputs with their defaults, and all problems.
+
+    Unknown values are not checked.
 
     Args:
         request: The CheckRequest of the engine.
@@ -55,7 +58,8 @@ def checked(request: Any, model: type[Args], public: Mapping[str, str]) -> Any:
         public: The inputs that must not be secret. Each has a text that says where its value appears in plain text.
     """
     values, secrets = to_plain(request.news), secret_names(request.news)
-    # If a failure names a property, the engine prints its value. Failures of secret properties therefore name none.
+    # If a failure has a property, the engine prints the value of the property. So for a secret property, the failure
+    # has the name only in its text.
     failures = [
         provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
         if re.split(r"[.\[]", problem.path)[0] in secrets
@@ -103,7 +107,7 @@ def _contains_secret(value: Any) -> bool:
 
 
 def redacted(text: str, inputs: struct_pb2.Struct) -> str:
-    """Return the text with [secret] instead of each secret input, and of the last segment of a secret path."""
+    """Replace each secret input in a text by [secret]. Of a secret path, the last segment is also replaced."""
     values = to_plain(inputs)
     secrets = {str(values[name]) for name in secret_names(inputs)}
     for secret in sorted(secrets | {each.rpartition("/")[2] for each in secrets}, key=len, reverse=True):

@@ -1,7 +1,7 @@
 """The error messages of this package: a problem, a report of several problems, and hints.
 
-Validators of the models raise `invalid(...)`, or `raise_problems(...)` for several places. `validation_errors.explain`
-turns these errors of pydantic into Problems.
+Validators of the models raise `invalid(...)` for one problem, or call `raise_problems(...)` for several problems.
+`validation_errors.explain` converts the resulting errors of pydantic into Problems.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off|y|n)$)[A-Za-z][A-Za-z
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 
-# The prefixes that the SDK and the engine add to a provider's message, each time that they pass it on.
+# The prefixes that the SDK and the engine add when they pass on the message of a provider.
 _PREFIXES = re.compile(
     r"^((invoke|invocation) of \S+ (failed|returned an error): |invoking \S+: |\d+ errors? occurred:\s*\* )*"
 )
@@ -121,15 +121,15 @@ def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
 def whole_value(rule: Callable[[Any], Any]) -> WrapValidator:
     """Return a validator that checks the entries of a list or map, and applies a rule to the whole value.
 
-    The rule also runs if an entry is invalid, so that one report has all problems. The rule then gets the value as the
-    user wrote it, so its entries may have any type.
+    The rule runs even if an entry is invalid, so that one report has all problems. In this case, the rule gets the
+    value as the user wrote it, and the entries may have any type.
     """
 
     return WrapValidator(lambda value, entries: validate_whole_and_entries(value, entries, rule))
 
 
 def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
-    """Check a value in the same way as `whole_value`. Field validators call this if the rule needs earlier fields.
+    """Check a value as `whole_value` does. Field validators whose rule needs earlier fields call this function.
 
     Args:
         value: The list or map.
@@ -153,7 +153,7 @@ def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: 
 
 
 def _as_details(error: ValidationError) -> list[InitErrorDetails]:
-    """Return the problems of a failed validation in the form that can be raised again."""
+    """Return the problems of a failed validation in the form that `raise_problems` needs."""
     return [
         InitErrorDetails(
             type=invalid(**line["ctx"]) if line["type"] == "gpu_ci" else line["type"],
@@ -201,7 +201,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return the choice most similar to a word, or an empty text if none is similar.
 
-    If choices differ from the word in their last number alone, the one with the nearest number is returned.
+    If some choices differ from the word only in the last number, return the choice with the nearest number.
     """
     choices = list(choices)
     if same := next((each for each in choices if each.casefold() == word.casefold()), ""):

@@ -1,4 +1,4 @@
-"""The extras of this package, and the message for a module that a missing extra installs."""
+"""The modules that extras of this package install, and the hint for a missing module."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_CLOUD = {"aws": ("aws", "kubernetes"), "gcp": ("gcp",)}
 
 
 def hint(module: str, needed: Collection[str] = ()) -> str:
-    """Return how to install a missing module, or an empty text for a module of no extra.
+    """Return the hint that installs a missing module. Return an empty text if no extra installs the module.
 
     Args:
         module: The missing module.

@@ -23,21 +23,21 @@ Event = Literal[
 ]
 
 _DEPLOY_EVENTS: tuple[Event, ...] = ("push", "schedule", "workflow_dispatch")
-# pull_request_target runs with the repository's secrets and often checks out the code of a fork, so it is no default.
+# pull_request_target is not a default: it runs with the repository's secrets, and often checks out the code of a fork.
 EVENTS: dict[str, tuple[Event, ...]] = {
     "deploy": _DEPLOY_EVENTS,
     "preview": ("merge_group", "pull_request", *_DEPLOY_EVENTS),
 }
 """The events of each purpose, if `events` is not set."""
 
-# The characters that have a meaning in CEL strings, in IAM policies (*, ? and ${) or in git's rules of refs.
+# The characters with a special meaning in CEL strings, in IAM policies (*, ? and ${) or in git refs.
 _RESERVED = re.compile(r"[\x00-\x1f\x7f\"'\\`*?$]")
 _REF = re.compile(r"refs/(heads|tags)/[^\s:~^\[]+")
 _WORKFLOW = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+/\.github/workflows/[^\s@:]+\.ya?ml@[^\s:]+")
 
 
 def _numeric_id(value: Any) -> Any:
-    """Accept 123 for "123", as YAML passes a number. Refuse a name."""
+    """Return a numeric id as text. YAML passes a number for 123. A name, such as acme, is an error."""
     is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
     text = str(int(value)) if is_whole else value
     if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,19}", text):
@@ -115,7 +115,8 @@ class GithubTrust(Args):
             return None
         if value.startswith("refs/pull/"):
             raise invalid(
-                "is the ref of one pull request", safe_hint="for pull requests, set environment and give the job it"
+                "is the ref of one pull request",
+                safe_hint="for pull requests, set environment here and in the job of the workflow",
             )
         if not _REF.fullmatch(value) or _RESERVED.search(value):
             raise invalid("is not the full name of a branch or tag", expected="such as refs/heads/main or refs/tags/v1")
@@ -125,7 +126,7 @@ class GithubTrust(Args):
     @classmethod
     def _environment(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None:
-            # A ref that is wrong has its own problem.
+            # If the ref is invalid, only its own problem is reported.
             if "ref" in info.data and info.data["ref"] is None:
                 raise invalid(
                     "is required, because without ref or environment every branch could use the identity",
@@ -155,7 +156,7 @@ def allowed_events(value: list[Event] | None, purpose: Any) -> list[Event]:
     untrusted = sorted({"pull_request", "pull_request_target"} & set(value or ()))
     if purpose == "deploy" and untrusted:
         raise invalid(
-            f"has {untrusted[0]}, which runs code that nobody has reviewed yet, but a deploy identity writes",
+            f"has {untrusted[0]}, which runs code before a review, but a deploy identity has write access",
             safe_hint="use an identity of purpose preview for pull requests",
         )
     if value is not None and not value:

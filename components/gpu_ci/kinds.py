@@ -1,8 +1,7 @@
-"""The list of components, found by reading the sources of this package. A component is imported at first use.
+"""Finds the components of this package by reading its source files. A component is imported at its first use.
 
-The kind of a pool is the value of its field `kind` in a stack file, such as gce-runners.
-
-The fields of a kind are in the file of its component, the class with that `KIND`: `gce-runners` in gcp/runner_pool.py.
+The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
+value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComponentInfo:
-    """A resource class of this package, found by its literal type token."""
+    """A resource class of this package: a class that sets TYPE to a text."""
 
     token: str
     kind: str
@@ -61,12 +60,12 @@ def kinds() -> dict[str, type[Component]]:
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Return every class with a literal TYPE, sorted by token."""
+    """Return every resource class of this package, sorted by its type token."""
     return components_below(Path(__file__).parent, __package__)
 
 
 def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
-    """Return every class with a literal TYPE in a folder and its subfolders, sorted by token."""
+    """Return every resource class in a folder and its subfolders, sorted by its type token."""
     components = [
         ComponentInfo(
             constants["TYPE"], constants.get("KIND", ""), _module(file.relative_to(folder), package), node.name

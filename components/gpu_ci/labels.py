@@ -1,4 +1,4 @@
-"""Labels in the format that every Google Cloud service accepts."""
+"""Validates labels of Google Cloud resources. Every Google Cloud service accepts a valid label."""
 
 from __future__ import annotations
 
@@ -50,17 +50,20 @@ def _at_most(most: int) -> Callable[[Any], Any]:
 _Key = Annotated[str, AfterValidator(_key)]
 _Value = Annotated[str, AfterValidator(_value)]
 
-# One label less than Google's limit, because the machine of the check gets one more.
+# One label less than Google's limit, because a check machine gets one additional label.
 AllLabels = Annotated[dict[_Key, _Value], whole_value(_at_most(_MOST - 1))]
-"""Google Cloud labels, validated before deployment."""
+"""All labels of a resource, including the labels that gpu-ci adds."""
 
-# Four labels less than Google's limit, because components add their own.
+# Four labels less than Google's limit, because components add up to four labels.
 Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_reserved)], _Value], whole_value(_at_most(_MOST - 4))]
 """The labels that users choose. Their keys must not start with this package's prefix."""
 
 
 def merge(*maps: Mapping[str, str]) -> dict[str, str]:
-    """Merge labels into one map. Later maps win. The keys are sorted, so that a different order is not a diff."""
+    """Merge labels into one map. Values of later maps override earlier values.
+
+    The keys are sorted, so that another order of the labels is no difference in a preview.
+    """
     merged: dict[str, str] = {}
     for part in maps:
         merged.update(part)

@@ -1,4 +1,4 @@
-"""Rules for names of cloud resources, which have limits on length and characters."""
+"""Creates and checks names of cloud resources, which have limits on length and characters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 
 from .errors import ArgsError, Problem
 
-# A pool's name carries suffixes: -template, Pulumi's own -a1b2c3d, -check-d4e5f6. Google's limit is 63 (RFC 1035).
+# The names of a pool's resources are the pool's name with suffixes, such as -template and Pulumi's -a1b2c3d. Google's
+# limit is 63 characters (RFC 1035).
 PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 FORM = "lower case letters, digits and dashes, a letter first, at most 40 characters"
 """The description of PATTERN in messages."""
@@ -15,9 +16,9 @@ _COMPONENT = re.compile(PATTERN)
 
 
 def fit(text: str, limit: int) -> str:
-    """Return the text as lower case letters, digits and single dashes, a letter first, in at most `limit` characters.
+    """Convert a text to a name of lower case letters, digits and single dashes, a letter first, at most `limit` long.
 
-    A changed or shortened text gets a hash at its end, so that different texts keep different names.
+    If the name differs from the text, it ends with a hash of the text, so that different texts have different names.
     """
     normalized = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     normalized = normalized if normalized[:1].isalpha() else f"x-{normalized}".rstrip("-")

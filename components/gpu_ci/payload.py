@@ -1,4 +1,4 @@
-"""The smoke check and the boot agent as archives (zip files) that Python can run on machines without this package."""
+"""Packs gpu-smoke and the boot agent into zip files that Python can run on machines without this package."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from .errors import ArgsError, Problem
 
-# A statement begins after one of these tokens: the end of another statement, or the start or end of a block. Before the
-# first statement there is no token, so `_string_statements` uses the last token, the end of the file.
+# The tokens before a statement: the end of another statement, or the start or end of a block. There is no token before
+# the first statement of a file. `_string_statements` uses the last token of the file (ENDMARKER) instead.
 _BEFORE_STATEMENT = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -41,8 +41,8 @@ def _archive(package: str) -> str:
 def pack(folder: Path) -> bytes:
     """Return a folder of code and data as a zip that Python can run.
 
-    File times and modes are fixed, so that the bytes depend on the content alone. Comments and docstrings are removed:
-    if only they change, no template is replaced and no check starts.
+    File times and modes are fixed, so that the bytes depend on the content alone. Comments and docstrings are removed.
+    A change of comments therefore replaces no instance template and starts no smoke check.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -61,8 +61,8 @@ def pack(folder: Path) -> bytes:
 def without_comments(source: str) -> str:
     """Return a module without comments, docstrings and blank lines. The text is the same on every version of Python.
 
-    The code is not generated from a syntax tree, because the text of `ast.unparse` differs between versions. Positions
-    come from tokens: a syntax tree has them too, but takes twice as long at the start of every program.
+    Comments and docstrings are found with `tokenize`. `ast.unparse` is not used, because its text differs between
+    versions of Python. Parsing with `ast` would also take twice as long at the start of every program.
     """
     lines = [b"", *source.encode().splitlines()]  # Tokens number lines from 1.
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))

@@ -1,7 +1,7 @@
-"""The multi-language plugin: builds the components for programs in any Pulumi language, and runs the gates.
+"""The Pulumi plugin: creates the components for programs in any Pulumi language, and provides the custom resources.
 
-It uses the stable provider base class of the SDK. The SDK's experimental component provider has defects: typed Outputs,
-integers, lists of enums, error text, unknown arguments, and options. Here the model of the component reads the inputs.
+The plugin uses the stable provider base class of the Python SDK. The SDK also has an experimental component provider,
+which has defects: typed Outputs, integers, lists of enums, error texts, unknown arguments, and options.
 """
 
 # ruff: noqa: ARG002 - the protocol fixes every method's arguments
@@ -112,7 +112,7 @@ class Servicer(ProviderServicer):
         _constructed_type.set(request.type)
         try:
             response = await self._construct(request, context)
-            # Wait for every apply, because an error in one that no output depends on would otherwise be lost.
+            # Wait for every `apply`. Otherwise, an error in an `apply` on which no output depends would be lost.
             await wait_for_rpcs(await_all_outstanding_tasks=True)
         except Exception as error:  # any error must reach the user as text
             await self._fail(error, context)
@@ -128,7 +128,7 @@ class Servicer(ProviderServicer):
 
     @staticmethod
     def _construct_options(request: Any) -> pulumi.ResourceOptions:
-        """Return the caller's options with the custom timeouts, which the base class ignores."""
+        """Return the caller's options. The base class ignores the custom timeouts, so they are added here."""
         options = ProviderServicer._construct_options(request)
         if request.HasField("customTimeouts"):
             timeouts = request.customTimeouts
@@ -138,7 +138,7 @@ class Servicer(ProviderServicer):
         return options
 
     async def _fail(self, error: BaseException, context: Context) -> NoReturn:
-        """End the call with the error's text, without a traceback. Report errors of arguments by property."""
+        """End the call with the error's text, without a traceback. Invalid arguments are reported for each property."""
         cause = error.inner if isinstance(error, ComponentInitError) else error
         if isinstance(cause, pulumi.InputPropertiesError):
             await context.abort_with_status(
@@ -191,9 +191,9 @@ class Servicer(ProviderServicer):
 
 
 async def serve(engine_address: str) -> None:
-    """Print the port to standard output for the engine. Serve until a signal, or until the parent process ends.
+    """Print the port to standard output for the engine. Then serve requests until a signal or the parent's end.
 
-    A killed engine sends no signal. If the plugin did not check its parent process, it would run forever.
+    If the engine is killed, it sends no signal, so the plugin checks that its parent process still runs.
     """
     parent = os.getppid()
     server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
@@ -213,9 +213,9 @@ async def serve(engine_address: str) -> None:
 
 
 def main() -> None:
-    """Run the plugin. The first argument is the engine's address; without it, the engine attaches later."""
-    # A failed component leaves unread futures. asyncio would report them in addition to the error. Pulumi's own Python
-    # runner sets the same level.
+    """Run the plugin. The first argument is the engine's address. Without an address, the engine attaches later."""
+    # After an error in a component, asyncio would log messages about unread futures in addition to the error. Pulumi's
+    # own Python runner sets the same level.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     asyncio.run(serve(addresses[0] if addresses else ""))

@@ -1,4 +1,4 @@
-"""The Pulumi schema of the package, generated from the models and classes of the components."""
+"""Generates the Pulumi schema of the package from the models and classes of the components."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _required(model: type[Args]) -> list[str]:
 
 
 def _default(field: FieldInfo) -> dict[str, Any]:
-    """Return the default of a field if a schema can contain it: a number, text or a boolean."""
+    """Return the default of a field if it is a number, a text or a boolean. A schema cannot contain other defaults."""
     return {"default": field.default} if isinstance(field.default, str | int | float | bool) else {}
 
 
@@ -137,7 +137,7 @@ def _object(model: type[Args], token: str, types: dict[str, Any]) -> str:
 
 
 def _one_of(models: list[type[Args]], token: str, types: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a choice of models. The discriminator is the field with one fixed value in each model."""
+    """Return the schema of a union of models. The discriminator is the field that has one fixed value in each model."""
     references = {tag_of(model): f"#/types/{_object(model, token, types)}" for model in models}
     ((name, _), *_) = references
     mapping = {value: reference for (_, value), reference in references.items()}

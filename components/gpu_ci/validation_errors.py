@@ -1,7 +1,7 @@
 """Converts pydantic's validation errors to problems with paths, expected values and hints.
 
-A choice of models is a union of models. One field, the discriminator, has a fixed value in each of them, and its value
-selects the model.
+A choice of models is a union of models, such as the ways to share a GPU. One field, the discriminator, selects the
+model. It has a different fixed value in each model. An example is `kind`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Place(NamedTuple):
     choices: list[str]
     """The keys of the model at this place. For a choice of models, the values of the discriminator."""
     tag: str
-    """The discriminator of a choice of models; empty otherwise."""
+    """The name of the discriminator if this place is a choice of models; empty otherwise."""
     redacted: bool
     """True if the value may be a secret."""
     example: str
@@ -198,7 +198,10 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
 
 
 def _takes_secrets(*annotations: Any) -> bool:
-    """Return True if a field takes secret Outputs or a collection of them. Its invalid values may be secrets too."""
+    """Return True if a field takes secrets.
+
+    Messages then do not show its invalid values, because they may be secrets.
+    """
     return any(getattr(each, "secrecy", None) or _takes_secrets(*get_args(each)) for each in annotations)
 
 
@@ -215,7 +218,7 @@ def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
 def tag_of(model: type[BaseModel]) -> tuple[str, str]:
     """Return the discriminator of a model in a choice: the field with one fixed value, and that value.
 
-    Raise LookupError if the model has no such field. It cannot be part of a choice then.
+    Raise LookupError if the model has no such field. The model then cannot be part of a choice.
     """
     for name, field in model.model_fields.items():
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()

@@ -1,4 +1,4 @@
-"""The versions that this package pins. A change here changes what pools boot, and the next preview shows it."""
+"""The versions of images, drivers, charts and programs that pools use. The next preview shows a change of a version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GCE_IMAGE = (
 could change without a check."""
 
 UV = "0.13.8"
-"""The uv version that installs torch for a CUDA version other than the default. uv knows PyTorch's own package indexes.
+"""The version of uv, which installs torch for another CUDA version than the default. uv knows PyTorch's indexes.
 A test checks that the version equals the one in locks/uv.lock."""
 
 CUDA_INSTALLER = (
@@ -37,8 +37,8 @@ older (googleapis/librarian#2860, GoogleCloudPlatform/terraform-google-enterpris
 support 1.40 and newer (docker/cli v29.4.0, which has moby/client v0.4.0). Check MinAPIVersion before you pin another
 version here.
 
-The name is the one on Docker Hub, not on mirror.gcr.io. Cloud Build itself tries that mirror first, and pulls from
-Docker Hub if the mirror has no copy. A pull by the mirror's name would fail in that case
+This is the name on Docker Hub, not on mirror.gcr.io. Cloud Build itself tries this mirror first, and pulls from Docker
+Hub if the mirror has no copy. With the mirror's name, the pull would fail in this case
 (cloud.google.com/artifact-registry/docs/pull-cached-dockerhub-images)."""
 
 BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
@@ -46,8 +46,8 @@ BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 separate BuildKit can (docs.docker.com/build/cache/backends)."""
 
 RUNNER = "2.338.0"
-"""The version of GitHub's runner on machines. It does not update itself there; change this line to update it. GitHub
-sends no jobs to a runner 30 days after a newer release. No newer release was known on 2026-11-22."""
+"""The version of GitHub's runner on machines. The runner does not update itself there. To update it, change this line.
+GitHub sends no jobs to a runner 30 days after a newer release. No newer release was known on 2026-11-22."""
 
 RUNNER_SHA256 = {
     "x64": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",

@@ -25,7 +25,7 @@ def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, d
     optimizer.load_state_dict(saved["optimizer"])
 
 
-def test_it_goes_on_where_it_was_interrupted(device: torch.device, tmp_path: Path) -> None:
+def test_training_continues_from_a_checkpoint(device: torch.device, tmp_path: Path) -> None:
     model, optimizer = fresh(device)
     train(model, optimizer, range(5), device)
     save(tmp_path / "checkpoint.pt", model, optimizer)
@@ -37,7 +37,7 @@ def test_it_goes_on_where_it_was_interrupted(device: torch.device, tmp_path: Pat
 
 
 @pytest.mark.gpu
-def test_what_a_gpu_saved_the_cpu_loads(gpu_device: torch.device, tmp_path: Path) -> None:
+def test_the_cpu_loads_a_checkpoint_of_a_gpu(gpu_device: torch.device, tmp_path: Path) -> None:
     model, optimizer = fresh(gpu_device)
     train(model, optimizer, range(2), gpu_device)
     save(tmp_path / "checkpoint.pt", model, optimizer)

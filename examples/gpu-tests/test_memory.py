@@ -36,7 +36,7 @@ def test_inference_keeps_no_activations(gpu_device: torch.device) -> None:
 
 
 @pytest.mark.gpu(memory_gib=8)
-def test_out_of_memory_is_an_error_one_recovers_from(gpu_device: torch.device) -> None:
+def test_a_program_continues_after_out_of_memory(gpu_device: torch.device) -> None:
     total = torch.cuda.get_device_properties(gpu_device).total_memory
     with pytest.raises(torch.cuda.OutOfMemoryError):
         torch.empty(2 * total, dtype=torch.uint8, device=gpu_device)

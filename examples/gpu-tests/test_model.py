@@ -7,7 +7,7 @@ from classifier import CLASSES, Classifier, batch
 pytestmark = pytest.mark.usefixtures("gpu_seed")
 
 
-def test_it_answers_on_the_device_it_is_asked_on(device: torch.device) -> None:
+def test_the_result_is_on_the_device_of_the_input(device: torch.device) -> None:
     images, _ = batch(8, seed=0, device=device)
     answer = Classifier().to(device)(images)
     assert (answer.shape, answer.dtype, answer.device.type) == ((8, CLASSES), torch.float32, device.type)
@@ -15,7 +15,7 @@ def test_it_answers_on_the_device_it_is_asked_on(device: torch.device) -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_answers_as_the_cpu_does(gpu_device: torch.device) -> None:
+def test_a_gpu_and_the_cpu_give_the_same_result(gpu_device: torch.device) -> None:
     model = Classifier().eval()
     images, _ = batch(8, seed=0, device=torch.device("cpu"))
     with torch.no_grad():
@@ -26,7 +26,7 @@ def test_a_gpu_answers_as_the_cpu_does(gpu_device: torch.device) -> None:
 
 
 @pytest.mark.gpu(compute_capability="8.0")
-def test_it_answers_in_bfloat16_where_the_gpu_has_it(gpu_device: torch.device) -> None:
+def test_bfloat16_gives_a_similar_result(gpu_device: torch.device) -> None:
     model = Classifier().to(gpu_device)
     images, _ = batch(8, seed=0, device=gpu_device)
     with torch.autocast("cuda", dtype=torch.bfloat16):

@@ -8,14 +8,14 @@ pytestmark = pytest.mark.usefixtures("gpu_seed")
 
 
 @pytest.mark.multi_gpu
-def test_what_goes_from_one_to_the_other_arrives_whole(gpu_devices: list[torch.device]) -> None:
+def test_a_copy_between_two_gpus_is_equal(gpu_devices: list[torch.device]) -> None:
     first, second = gpu_devices
     sent = torch.arange(2**20, device=first)
     assert torch.equal(sent.to(second).cpu(), sent.cpu())
 
 
 @pytest.mark.multi_gpu
-def test_two_answer_as_one_does(gpu_devices: list[torch.device]) -> None:
+def test_two_gpus_give_the_same_result_as_one(gpu_devices: list[torch.device]) -> None:
     first = gpu_devices[0]
     model = Classifier().to(first).eval()
     images, _ = batch(16, seed=0, device=first)

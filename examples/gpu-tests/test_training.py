@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("gpu_seed")
 
 
 @pytest.mark.slow
-def test_it_learns(device: torch.device) -> None:
+def test_the_model_learns(device: torch.device) -> None:
     model = Classifier().to(device)
     losses = train(model, torch.optim.Adam(model.parameters(), lr=1e-2), range(60), device)
     # Before training the model can only guess, with a loss of ln(4).

@@ -61,7 +61,7 @@ def test_a_price_without_a_source_is_unknown_and_rest_is_still_nothing() -> None
     }
 
 
-def test_a_total_with_an_unknown_price_says_at_least() -> None:
+def test_a_total_with_an_unknown_price_is_a_minimum() -> None:
     whole, part = cost.of_stack([L4]), cost.of_stack([L4, GB300])
     assert not whole.total.at_least
     assert part.total.at_least
@@ -83,7 +83,7 @@ def test_the_summary_is_one_sentence_with_the_date_and_what_is_left_out() -> Non
     )
 
 
-def test_the_summary_says_that_disks_of_stopped_machines_are_not_included() -> None:
+def test_the_summary_names_the_disks_of_stopped_machines_as_not_included() -> None:
     text = "without boot disks (at rest those of {}) and network traffic)"
     one, two = replace(L4_STANDARD, stopped_machines=1), replace(L4, stopped_machines=2)
     assert cost.of_stack([one]).summary.endswith(text.format("1 stopped machine"))

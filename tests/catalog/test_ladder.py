@@ -103,7 +103,7 @@ def test_no_rung_drops_below_the_first(machine: str, region: str, texts: list[st
     assert found == [((1, "machine"), f"aws/{machine} {text}") for text in texts]
 
 
-def test_a_job_that_can_do_with_less_says_so() -> None:
+def test_a_job_can_have_lower_needs() -> None:
     t4 = {"machine": "g4dn.xlarge", "market": "spot", "region": "us-east-1"}
     assert wrong(L4, t4, needs=Needs(gpu_memory_gib=16, compute_capability="7.5")) == []
     assert wrong(L4, t4, needs=Needs(dtype="bf16")) == [

@@ -30,7 +30,7 @@ def test_there_are_no_other_numbers() -> None:
 @pytest.mark.parametrize("zone", ["us-east1-c", "europe-west1-b", "europe-west1-d"])
 def test_four_p100_allow_less_in_three_zones(zone: str) -> None:
     found = catalog.too_large("n1-standard-96", "nvidia-tesla-p100", 4, (zone,))
-    assert found == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
+    assert found == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; n1-standard-96 has 96 and 360"
     assert catalog.too_large("n1-standard-96", "nvidia-tesla-p100", 4, ("us-west1-a",)) == ""
     assert not catalog.attached("n1-standard-96", "nvidia-tesla-p100", 4).is_in(zone)
     assert catalog.attached("n1-standard-32", "nvidia-tesla-p100", 4).is_in(zone)

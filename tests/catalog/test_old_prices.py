@@ -63,7 +63,7 @@ def test_machines_come_in_the_order_of_the_prices_listed_and_those_of_unknown_pr
     assert undated.reasons[1:] == (
         "spot 32.61 USD/h in us-central1",
         "price undated",
-        "no standard price is known, which would be the maximum",
+        "the maximum is unknown, because no standard price is known",
     )
 
 
@@ -71,8 +71,8 @@ def test_a_size_with_a_fresh_price_is_listed_for_a_cheaper_one_whose_price_is_ol
     asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot")
     first = recommend(asked, today=TODAY)[0]
     assert first.text == (
-        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1; price of 2026-10-04; g2-standard-4 costs less by a "
-        "price that is not reliable: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old"
+        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1; price of 2026-10-04; g2-standard-4 may cost less, "
+        "but its price is not reliable: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old"
     )
     sizes = recommend(asked, every_size=True, today=TODAY)
     assert [(each.machine.machine_type, each.usd_per_hour, each.offer.counts_as) for each in sizes[:3]] == [
@@ -106,7 +106,7 @@ def test_a_region_that_googles_page_does_not_name_is_taken_last_and_named() -> N
     asked = Needs(gpu_memory_gib=80, compute_capability="9.0", cloud="gcp", region="europe-north1")
     found = next(each for each in recommend(asked) if each.machine == machine)
     assert found.caveats == (
-        "Google's page of regions does not name europe-north1 for it: that may be open to some projects only",
+        "Google's page does not list the machine in europe-north1: the region may be open to some projects only",
     )
 
 

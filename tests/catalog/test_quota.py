@@ -165,7 +165,9 @@ def test_spot_draws_on_the_standard_quota_where_no_preemptible_one_was_granted()
 
 def test_a_preemptible_quota_of_nothing_alone_is_short_and_names_the_other() -> None:
     [short] = quota.compare(quota.needs([demand()]), limits(PREEMPTIBLE_NVIDIA_L4_GPUS=0, GPUS_ALL_REGIONS=9))
-    assert short.hint().endswith("; if none was granted, spot machines use NVIDIA_L4_GPUS: give that limit too")
+    assert short.hint().endswith(
+        "; without a granted limit, spot machines use NVIDIA_L4_GPUS: give the limit of NVIDIA_L4_GPUS, too"
+    )
 
 
 def test_a_granted_preemptible_quota_is_the_only_one_that_counts_for_spot() -> None:

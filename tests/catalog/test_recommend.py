@@ -44,7 +44,7 @@ def test_a_more_expensive_machine_has_the_difference_in_percent() -> None:
     assert found[1].text == "25 % more than the cheapest; standard 1.006 USD/h in us-east-1; price of 2026-07-20"
 
 
-def test_an_estimated_price_says_so_and_a_spot_machine_how_often_it_is_taken_back() -> None:
+def test_an_estimated_price_and_the_rate_of_interruptions_are_shown() -> None:
     found = recommend(Needs(gpu_memory_gib=16, market="spot", region="us-east-1", architecture="x86_64"))
     assert found[0].text == (
         "cheapest with 16 GiB; spot about 0.1894 USD/h in us-east-1; price of 2025-06-28, estimated: on-demand price "
@@ -53,13 +53,13 @@ def test_an_estimated_price_says_so_and_a_spot_machine_how_often_it_is_taken_bac
     )
 
 
-def test_an_undated_price_says_so() -> None:
+def test_an_undated_price_is_marked() -> None:
     found = recommend(Needs(gpu_memory_gib=16, market="standard", region="us-central1"))
     assert found[0].machine.key == "gcp/n1-standard-4+nvidia-tesla-t4x1"
     assert found[0].reasons[1:3] == ("standard 0.54 USD/h in us-central1", "price undated")
 
 
-def test_an_unknown_price_comes_last_and_says_so() -> None:
+def test_an_unknown_price_comes_last_and_is_marked() -> None:
     found = recommend(Needs(dtype="fp4", region="us-central1", cloud="gcp"), limit=99)
     known = [each.usd_per_hour is not None for each in found]
     assert known == sorted(known, reverse=True)
@@ -139,7 +139,7 @@ def test_every_number_type_has_a_source() -> None:
 def test_partial_support_of_a_number_type_is_a_caveat() -> None:
     first = recommend(Needs(dtype="fp4"))[0]
     assert first.machine.gpu.key == "rtx-pro-6000"
-    assert first.caveats == ("fp4 in part only: Transformer Engine calls its NVFP4 partial here",)
+    assert first.caveats == ("fp4 is supported only in part: Transformer Engine calls its NVFP4 partial here",)
 
 
 def test_a_gpu_that_new_drivers_leave_behind_is_a_caveat() -> None:

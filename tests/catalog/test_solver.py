@@ -58,7 +58,7 @@ def test_the_fix_of_a_refusal_is_the_one_that_changes_the_least() -> None:
     assert verdict.fix == shorter
 
 
-def test_a_refusal_says_why_from_where_and_what_to_write_instead() -> None:
+def test_a_refused_machine_is_printed_with_reason_source_and_hint() -> None:
     [problem] = refused("a3-highgpu-1g", market="standard").problems
     assert problem.text == "gcp/a3-highgpu-1g is not sold as standard: only as spot, flex-start"
     assert problem.hint == "market=spot"

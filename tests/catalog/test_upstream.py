@@ -83,8 +83,8 @@ def test_gpuhunts_table_under_another_name_is_missed_and_not_empty() -> None:
         gpuhunt.parse("GPUS: list = []")
 
 
-def test_a_source_that_is_not_installed_says_how_to_get_it() -> None:
-    with pytest.raises(UpstreamError, match=re.escape("no-such: not installed")) as caught:
+def test_a_missing_package_of_a_source_is_reported_with_a_hint() -> None:
+    with pytest.raises(UpstreamError, match=re.escape("no-such: is not installed")) as caught:
         upstream.folder("no_such_package", "no-such")
     assert "hint: make dev" in str(caught.value)
 

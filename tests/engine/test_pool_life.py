@@ -65,7 +65,7 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
     assert done == NEW_TEMPLATE
     assert failed.has(
         "error: the smoke check failed in us-central1-a: l4: no CUDA device",
-        "hint: no pool uses this template; the next pulumi up checks this template again, or a changed one",
+        "hint: no pool uses this template; the next pulumi up runs the check again",
     )
     assert "Traceback" not in failed.output
     # Both are there at once, under names of their own.
@@ -133,7 +133,7 @@ def test_a_quota_is_reported_apart_from_a_stockout_and_both_from_success(proven:
     assert failed.has(
         "error: Google rejected the check machine: Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region "
         "us-central1.",
-        "hint: other zones and other tries use the same quota: request more, at IAM & Admin > Quotas & System "
+        "hint: other zones use the same quota: request more, at IAM & Admin > Quotas & System "
         "Limits, filter PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region of us-central1: "
         "https://console.cloud.google.com/iam-admin/quotas?project=example-ci-staging",
     )

@@ -90,7 +90,7 @@ def settle(values: Any) -> tuple[Problem, ...]:
     return run(settled())
 
 
-def test_every_problem_is_told_at_once_with_its_path() -> None:
+def test_all_problems_are_reported_together_with_their_paths() -> None:
     found = problems(
         Machine, hostName=5, disks=[{"sizeGib": 5}, {"sizeGb": 20}], cores="3", ports=[80, 0], tags={"a.b": 1}, hots=1
     )

@@ -62,7 +62,7 @@ def test_a_rung_with_less_than_the_first_is_refused_with_a_hint() -> None:
     assert problems(rungs=[L4, t4], needs={"gpuMemoryGib": 16, "computeCapability": 7.5}) == []
 
 
-def test_every_problem_is_told_at_once_where_it_stands() -> None:
+def test_all_problems_are_reported_together_at_their_paths() -> None:
     assert problems(
         rungs=[
             {**L4, "zones": ["us-central1-a", "us-central1-f", "us-east1-b"]},
@@ -100,7 +100,7 @@ def test_every_problem_is_told_at_once_where_it_stands() -> None:
         ({"rungs": [L4], "needs": {"budgetUsdPerHour": 0.1}}, "rungs[0]", "gcp/g2-standard-8 costs 0.5121 USD/h"),
     ],
 )
-def test_what_is_wrong_is_told_at_its_place(choices: dict[str, Any], path: str, text: str) -> None:
+def test_a_mistake_is_reported_at_its_place(choices: dict[str, Any], path: str, text: str) -> None:
     ((found_path, found_text),) = problems(**choices)
     assert found_path == path
     assert found_text.startswith(text)

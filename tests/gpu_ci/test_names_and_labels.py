@@ -28,7 +28,7 @@ def test_a_name_that_fits_is_left_alone() -> None:
     assert naming.fit("gpu-l4-staging", 30) == "gpu-l4-staging"
 
 
-def test_a_name_too_long_is_cut_and_told_apart() -> None:
+def test_a_long_name_is_shortened_and_stays_unique() -> None:
     assert naming.fit("gpu-a-very-long-pool-name-staging", 30) == "gpu-a-very-long-pool-na-ce80a0"
 
 
@@ -60,7 +60,7 @@ def test_labels_google_refuses_are_refused(labels: dict[str, str]) -> None:
         LABELS.validate_python(labels)
 
 
-def test_each_wrong_label_is_told_by_its_key() -> None:
+def test_each_wrong_label_is_reported_with_its_key() -> None:
     with pytest.raises(ValidationError) as caught:
         LABELS.validate_python({"Team": "ml", "ok": "ok", "cost": "A B"})
     assert [line["loc"] for line in caught.value.errors()] == [("Team", "[key]"), ("cost",)]

@@ -44,7 +44,7 @@ def test_a_component_is_built_with_its_children_and_outputs() -> None:
     ]  # fmt: skip
 
 
-def test_a_secret_that_is_wrong_is_not_told() -> None:
+def test_an_invalid_secret_is_not_shown() -> None:
     error, _ = refused(POOL, {**INPUTS, "project": secret([{"hush": "hush-hush"}])})
     assert [path for path, _ in details(error)] == ["project"]
     assert "hush" not in str(error)

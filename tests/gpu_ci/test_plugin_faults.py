@@ -95,7 +95,7 @@ def test_a_whole_list_or_one_of_its_entries_may_be_an_output(probe: str) -> None
     assert probed(probe, {"names": ["a", output("b")]})["names"] == ["a", "b"]
 
 
-def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> None:
+def test_wrong_arguments_are_reported_by_property_without_a_traceback() -> None:
     """Faults f and i: errors wrapped beyond recognition, and unknown arguments dropped."""
     error, running = refused(POOL, {**INPUTS, "machineType": "g2-standrad-8", "max": 0, "maxx": 3})
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT

@@ -74,7 +74,7 @@ def test_types_enums_required_inputs_and_defaults_come_from_the_model() -> None:
     assert found["types"]["gpu-ci:gcp:GuestAccelerator"]["required"] == ["type"]
 
 
-def test_a_choice_of_models_is_told_apart_by_their_word() -> None:
+def test_the_discriminator_selects_the_model_of_a_choice() -> None:
     found = schema()
     driver = found["resources"]["gpu-ci:gcp:RunnerPool"]["inputProperties"]["driver"]
     assert driver["discriminator"] == {

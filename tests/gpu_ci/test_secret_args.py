@@ -39,7 +39,7 @@ NOT_SECRET = "must be a secret Output, so that neither state nor logs have it in
         ),
     ],
 )
-def test_what_must_be_secret_and_what_must_not_is_refused_without_being_told(
+def test_wrong_secrecy_is_refused_and_the_value_not_shown(
     values: Callable[[], dict[str, Any]], path: str, text: str
 ) -> None:
     async def settled() -> tuple[Problem, ...]:

@@ -1,7 +1,8 @@
-"""Published data about machines with GPUs, one module for each source, in the terms of the source.
+"""Reads published data about machines with GPUs, to compare the catalog with it. Each source has a module.
 
-Only `gpu_catalog.refresh` and the tests use these modules. All other code uses the catalog's own rows, which need no
-other package. Data files of installed packages are read directly, mostly without an import, because imports are slow.
+Only `gpu-ci catalog refresh` and the tests use these modules. All other code uses the rows of the catalog, which need
+no other package. Most sources are data files of installed packages, such as botocore. The modules read these files
+without an import of the package, because imports are slow.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def folder(package: str, distribution: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise UpstreamError(
-            f"{distribution}: not installed\n  expected: the package whose data the catalog is compared with\n"
+            f"{distribution}: is not installed\n  expected: the package, whose data is compared with the catalog\n"
             "  hint: make dev"
         )
     return Path(next(iter(spec.submodule_search_locations)))

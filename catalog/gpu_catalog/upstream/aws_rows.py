@@ -1,6 +1,7 @@
-"""AWS's instance types in the fields of data/aws_machines.json, from the catalog and from the sources.
+"""Returns AWS's instance types as rows for a comparison: `current` from the catalog, `upstream` from the sources.
 
-The sources are the pinned botocore, moto and cfn-lint, so a refresh is as new as they are: `make lock UPGRADE=1` first.
+The fields are those of data/aws_machines.json. The sources are the pinned versions of botocore, moto and cfn-lint. To
+refresh the catalog from newer versions, run `make lock UPGRADE=1` first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def upstream(known: Rows) -> Rows:
             mine = known.get(key, {}).get("regions")
             rows[key] = _upstream(moto.instance_types()[name], mine if isinstance(mine, tuple) else ())
         elif key in known or spellings.GPU_FAMILIES.match(name):
-            # EC2's API still has the name, but no source has more about it. It is neither missing nor different.
+            # EC2's API still has the name, but no source has other facts about the instance type. An empty row counts
+            # as neither missing nor different.
             rows[key] = {}
     return rows
 
@@ -66,7 +68,10 @@ def _upstream(found: moto.InstanceType, known_regions: tuple[str, ...]) -> Row:
 
 
 def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the regions from EC2's recorded answer, or else from the price list, or else from the catalog."""
+    """Return the regions of an instance type.
+
+    For each region, the first source that knows the region decides: EC2's recorded answer, the price list, the catalog.
+    """
     offered = {region for region, types in moto.offerings().items() if name in types}
     priced = {region for region, types in cfn_lint.table().items() if name in types}
     elsewhere = {region for region in known if region not in moto.offerings() and region not in cfn_lint.table()}
@@ -74,7 +79,7 @@ def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _card(found: moto.InstanceType) -> str:
-    """Return the catalog's key of a GPU. For a GPU that a maintainer still has to add, return EC2's name."""
+    """Return the catalog's key of a GPU, or EC2's name of a GPU that the catalog does not have yet."""
     whole_mib = found.gpu_memory_mib / min(1, found.gpu_count)
     same = [card for card in data_files.gpus().values() if spellings.same_card(card.name, found.gpu_model)]
     nearest = min(same, key=lambda card: abs(card.memory_gib * 1024 - whole_mib), default=None)

@@ -1,4 +1,4 @@
-"""AWS's lists of EC2 instance types and EKS AMI types, from the service models in botocore."""
+"""Reads AWS's lists of EC2 instance types and EKS AMI types from the service models in botocore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPES = {"InstanceType": "ec2", "AMITypes": "eks"}
 
 @dataclass(frozen=True, slots=True)
 class ApiEnum:
-    """The values of an enumeration of an API, in its order."""
+    """The values of an enumeration of an API, in the order of the API."""
 
     service: str
     api_version: str

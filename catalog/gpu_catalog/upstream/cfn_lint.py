@@ -1,8 +1,8 @@
-"""The EC2 instance types of each region, from the table with which cfn-lint checks `AWS::EC2::Instance`.
+"""Reads the EC2 instance types of each region from a table of cfn-lint, which checks CloudFormation templates.
 
-cfn-lint generates the table from AWS's price lists. So the table has types that have a price but are no longer sold
-(p3). It lacks types without an on-demand price (p5e, sold as capacity blocks). docs/reference/catalog-agreement.md
-lists both.
+cfn-lint generates the table from AWS's price lists. So the table has instance types that have a price but are no longer
+sold, such as p3. It lacks types without an on-demand price, such as p5e, which is sold as capacity blocks.
+docs/reference/catalog-agreement.md lists both.
 """
 
 from __future__ import annotations

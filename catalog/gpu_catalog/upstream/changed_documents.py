@@ -1,6 +1,7 @@
-"""Apply a refresh to the data files: return the new documents, and the changes to make by hand.
+"""Applies the diff of a refresh to the data files of the catalog, for `gpu-ci catalog refresh`.
 
-This module writes nothing. `gpu-ci catalog refresh` shows both, and then writes the `text` of each document.
+The result is the new documents, and a list of changes that a maintainer has to make by hand. This module writes
+nothing: `plans.save` writes the documents.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from gpu_catalog.refresh import GONE, Change, Diff, Row, value_text
 
 FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
 
-# The facts of `Machine` by the field of a data file. A maintainer changes the other fields: those of families, and
-# zones, for which several sources are listed together.
+# The fields of a data file that a refresh can change, and for each the fact of `Machine`. A maintainer changes the
+# other fields: the fields of families, because several machines share them, and zones, because they have several
+# sources.
 FACTS = {
     "aws": {
         "vcpus": "vcpus",
@@ -44,7 +46,7 @@ class ChangedDocuments:
 
 
 def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
-    """Return the changed documents. `source` is the key of the new facts in sources.json."""
+    """Return the changed documents. `source` is the key in sources.json that changed facts cite."""
     documents = {file: copy.deepcopy(data_files.document(file)) for file in FILES.values()}
     rows = {f"{cloud}/{row['machine_type']}": row for cloud, file in FILES.items() for row in documents[file]["rows"]}
     by_hand: list[str] = []
@@ -64,7 +66,7 @@ def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
 
 
 def _change(row: data_files.Json | None, change: Change, source: str) -> Iterator[str]:
-    """Change a field of a row. Yields the change as text if a maintainer has to make it."""
+    """Change a field of a row. Yield the change as text if a maintainer has to make it."""
     fact = FACTS[change.machine.partition("/")[0]].get(change.field)
     if row is None or fact is None:
         yield str(change)
@@ -74,7 +76,7 @@ def _change(row: data_files.Json | None, change: Change, source: str) -> Iterato
 
 
 def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]:
-    """Mark a row as gone upstream, or remove the mark. Yields a text if a maintainer has to do it."""
+    """Mark a row as gone upstream, or remove the mark. Yield a text if a maintainer has to do this."""
     if row is None:
         yield f"{name}: gone upstream since {value_text(new_row.get(GONE))}"
     elif GONE in new_row:

@@ -1,4 +1,4 @@
-"""Counts the facts on which the catalog and a source agree or differ."""
+"""The result of a comparison of the catalog with one source: the facts that agree, differ or cannot be compared."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ class Comparison:
 
     name: str
     source: str
-    about: str
-    origin: str = ""  # a reason why agreement proves less: the catalog took facts from this source
+    about: str  # the question that the comparison answers
+    origin: str = ""  # if the catalog took facts from this source: a note, because agreement then proves less
     agree: dict[str, int] = field(default_factory=dict)  # the number of equal facts by field
     differ: list[Difference] = field(default_factory=list)
     uncompared: list[Uncompared] = field(default_factory=list)
     machines: set[str] = field(default_factory=set)
 
     def compare(self, machine: str, name: str, ours: Fact, theirs: Fact, column: str = "") -> None:
-        """Compare one fact. If the name of the fact is a value such as a region, it counts under `column`."""
+        """Compare one fact and count the result under its name, or under `column` if given.
+
+        For example, each region is a fact of its own, and all are counted under the column "region".
+        """
         self.machines.add(machine)
         self.agree.setdefault(column or name, 0)
         if ours == theirs:
@@ -58,5 +61,5 @@ class Comparison:
 
     @property
     def whole(self) -> int:
-        """The machines that were compared and do not differ."""
+        """The number of machines that were compared and have no difference."""
         return len(self.machines - {each.machine for each in self.differ})

@@ -1,7 +1,7 @@
-"""Compares the catalog with published data, and counts facts that agree, that differ, and that no source has.
+"""Compares the catalog with each source of published data. docs/reference/catalog-agreement.md shows the results.
 
-A fact is, for example, the vCPUs of one machine type. Facts that could not be compared are counted with the reason.
-Otherwise a source that has lost its data would seem to agree.
+A fact is, for example, the vCPUs of one machine type. Facts that could not be compared are counted, too, with the
+reason. Otherwise a source that has lost its data would seem to agree.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compare_with_offerings() -> Comparison:
 
 
 def _compare_regions(comparison: Comparison, table: dict[str, frozenset[str]], unknown: str) -> None:
-    """Compare every pair of machine and region that the catalog or the source has. Other pairs prove nothing."""
+    """Compare every pair of machine and region that the catalog or the source has."""
     for machine in aws():
         name = machine.machine_type
         theirs = {region for region, types in table.items() if name in types}
@@ -160,7 +160,10 @@ def compare_with_gpuhunt_by_machine() -> Comparison:
 
 
 def _in_gpuhunt(name: str, memory_gib: float) -> gpuhunt.Gpu | None:
-    """Return the GPU of that name. Of several memory sizes, return the nearest, so that a wrong size differs."""
+    """Return the GPU of that name in gpuhunt. If there are several memory sizes, return the nearest size.
+
+    The caller compares the sizes, so a wrong size of the catalog is found.
+    """
     fitting = [each for each in gpuhunt.gpus().values() if each.name == spellings.in_gpuhunt(name)]
     return min(fitting, key=lambda each: abs(each.memory_gib - memory_gib), default=None)
 

@@ -1,4 +1,7 @@
-"""The known differences, each with the source that is right and the reason (data/disagreements.json)."""
+"""Reads data/disagreements.json: the known differences between the catalog and its sources.
+
+Each difference states who is right, and the reason. The tests fail for a difference that the file does not explain.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Right = Literal["catalog", "source", "both", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """The differences with one reason: each of the machines differs in each of the fields."""
+    """Differences with the same reason: each of the machines differs in each of the fields."""
 
     checks: tuple[str, ...]
     machines: tuple[str, ...]

@@ -1,10 +1,12 @@
-"""Prices of Compute Engine's components from the Cloud Billing catalog, and the prices of machines computed from them.
+"""Computes prices of Compute Engine machines from the Cloud Billing catalog, which has a price for each component.
 
-`fetch` calls Google's API with application default credentials. It has only been tested with answers in the documented
-format, not with a Google Cloud account. No schema has the descriptions of SKUs (priced components). The descriptions
-below are from public repositories that print the live catalog (2026). With them, the price of g2-standard-8 in
-us-central1 equals that of the catalog. Other series have no prices here, because a wrong description would make a
-machine look cheap.
+A component, such as a vCPU of G2, is a SKU of Google. `fetch` calls Google's API with application default credentials.
+It has only been tested with answers in the documented format, not with a Google Cloud account.
+
+A SKU is found by its description. Google documents no list of the descriptions. The descriptions in SKU_DESCRIPTIONS
+are from public repositories that print the live catalog (2026). With these SKUs, the price of g2-standard-8 in
+us-central1 equals the price in this project's catalog. Prices of other series are not computed, because a wrong
+description would result in a price that is too low.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def _sku(each: Mapping[str, Any], market: str) -> Sku | None:
 
 
 def find_sku(found: Iterable[Sku], key: tuple[str, str], region: str, market: str) -> Sku | None:
-    """Return the SKU of a component. Two matching SKUs are an error, because the price would be a guess."""
+    """Return the SKU of a component, or None. Raise UpstreamError for two matching SKUs: their prices may differ."""
     beginning = SKU_DESCRIPTIONS.get(key)
     if beginning is None:
         return None
@@ -119,7 +121,7 @@ def find_sku(found: Iterable[Sku], key: tuple[str, str], region: str, market: st
 def price_usd_per_hour(
     found: Iterable[Sku], region: str, market: str, quantities: Mapping[tuple[str, str], float]
 ) -> Decimal | None:
-    """Return the price an hour of these amounts of components, or None if one of them has no price in the region."""
+    """Return the price an hour of these amounts of components, or None if a component has no price in the region."""
     total = Decimal(0)
     all_skus = list(found)
     for key, quantity in quantities.items():

@@ -1,4 +1,4 @@
-"""Machine types and accelerator types from Compute Engine's lists by zone.
+"""Reads machine types and accelerator types from Compute Engine's API, which lists them by zone.
 
 `fetch` calls Google's API with application default credentials. It has only been tested with answers that match
 Google's discovery document, not with a Google Cloud account.
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from gpu_catalog.upstream import UpstreamError
 
 PAGE_SIZE = 500
-# The warning of a scope without results. Every other warning means that results are missing.
+# The warning of a zone that has no results. Every other warning means that Google left out results.
 NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A machine type and its zones. N1 types have no accelerator, because it is attached."""
+    """A machine type and its zones. N1 machine types have no accelerator here, because it is attached later."""
 
     name: str
     zones: tuple[str, ...]
@@ -68,7 +68,7 @@ def _pages(collection: Any, project: str) -> Iterator[Page]:
 
 
 def machine_types(pages: Iterable[Page]) -> dict[str, MachineType]:
-    """Return machine types with GPUs, and N1 machine types. A type must be the same in every zone."""
+    """Return machine types with GPUs, and N1 machine types. Raise UpstreamError if a type differs between zones."""
     found: dict[str, MachineType] = {}
     for each in _entries(pages, "machineTypes"):
         accelerators = each.get("accelerators", [])
@@ -110,7 +110,10 @@ Listed = TypeVar("Listed", MachineType, AcceleratorType)
 
 
 def _joined(first_zone: Listed, one: Listed) -> Listed:
-    """Add a zone to a type. `deprecated` differs by zone, so that of the first zone is kept."""
+    """Add the zone of `one` to the same type of other zones.
+
+    `deprecated` may differ: the first zone's value is kept.
+    """
     for field in fields(one):
         if field.name in ("zones", "deprecated"):
             continue

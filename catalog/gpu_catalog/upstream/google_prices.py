@@ -1,7 +1,8 @@
-"""Google's prices by machine, region and market, from the catalog and computed from Cloud Billing's components.
+"""Returns Google's prices as rows for a comparison: `current` from the catalog, `upstream` computed from Cloud Billing.
 
-Prices are computed only if the SKUs of all components are known: G2, A2 with 40 GB GPUs, N1 and its accelerators. The
-other machines bundle local SSDs or have unknown SKUs. Their prices do not change.
+A row has the prices of a machine by region and market. A price is computed if the SKUs of all components are known: for
+G2, A2 with 40 GB GPUs, N1 and its accelerators. Other machines have bundled local SSDs or unknown SKUs. A refresh does
+not change their prices.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _name(row: data_files.Json) -> str:
 
 
 def upstream(skus: Iterable[Sku]) -> Rows:
-    """Return every price that can be computed. Machines without one are left out."""
+    """Return every price that can be computed. Machines without such a price are left out."""
     all_skus = list(skus)
     regions = sorted({region for sku in all_skus for region in sku.regions})
     rows: dict[str, Row] = {}
@@ -80,8 +81,8 @@ def upstream(skus: Iterable[Sku]) -> Rows:
 def changed_documents(found: Diff, prices: Rows, today: date) -> dict[str, data_files.Json]:
     """Return prices.json and sources.json with the new prices, or nothing if no price has changed.
 
-    Each refresh is a source of its own, so that every price keeps its date. Prices of an earlier refresh stay if the
-    new one does not have them.
+    Each refresh is a separate source in sources.json, so that every price has the date of its refresh. If the new
+    refresh does not have a price, the price of an earlier refresh stays.
     """
     if not (found.added or found.changed):
         return {}
@@ -112,7 +113,7 @@ def _without(row: data_files.Json, prices: Rows) -> data_files.Json | None:
 
 
 def price_row(name: str, fields: Row, source: str) -> data_files.Json:
-    """Return a row of prices.json: of an accelerator if it attaches to N1, else of a machine type."""
+    """Return a row of prices.json for an accelerator that can be attached to N1, or for a machine type."""
     bare = name.removeprefix("gcp/")
     usd_per_hour: dict[str, dict[str, object]] = {}
     for field, usd in fields.items():

@@ -1,7 +1,7 @@
-"""Google's machine types in the fields of the catalog, from the catalog and from Compute Engine's lists.
+"""Returns Google's machine types as rows for a comparison: `current` from the catalog, `upstream` from Compute Engine.
 
-The lists do not have N1 with attached GPUs. For N1, the zones and the maximum number of each accelerator are compared,
-with names such as gcp/n1+nvidia-tesla-t4.
+Compute Engine does not list N1 machines with attached GPUs. For N1, a row is an accelerator, such as
+gcp/n1+nvidia-tesla-t4, with its zones and its maximum number in a machine.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def upstream(machines: Mapping[str, MachineType], accelerators: Mapping[str, Acc
     """Return the rows of Compute Engine's lists for one project. Zones that are not open to the project are missing."""
     rows: dict[str, Row] = {}
     for machine in machines.values():
-        twin = machine.name.removesuffix(WITHOUT_DISKS)
-        if machine.accelerator and (twin == machine.name or twin not in machines):
+        with_disks = machine.name.removesuffix(WITHOUT_DISKS)
+        if machine.accelerator and (with_disks == machine.name or with_disks not in machines):
             rows[f"gcp/{machine.name}"] = _upstream(machine)
     for accelerator in accelerators.values():
         if accelerator.name in n1.attachable():

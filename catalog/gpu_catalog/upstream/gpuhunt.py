@@ -1,4 +1,4 @@
-"""The table of NVIDIA GPUs in gpuhunt: memory and compute capability by name."""
+"""Reads the table of NVIDIA GPUs in the package gpuhunt: memory and compute capability by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse(source: str) -> dict[tuple[str, int], Gpu]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == TABLE:
             found = [_gpu(each) for each in getattr(node.value, "elts", [])]
             return {(gpu.name, gpu.memory_gib): gpu for gpu in found}
-    raise UpstreamError(f"gpuhunt: {TABLE}: missing\n  hint: its layout has changed; pin the version in pyproject.toml")
+    raise UpstreamError(f"gpuhunt: {TABLE}: missing\n  hint: gpuhunt has changed; pin the version in pyproject.toml")
 
 
 def _gpu(node: ast.expr) -> Gpu:

@@ -1,6 +1,6 @@
-"""EC2's answers recorded by moto: DescribeInstanceTypes, and one file of DescribeInstanceTypeOfferings for each region.
+"""Reads EC2's answers that moto has recorded: DescribeInstanceTypes, and DescribeInstanceTypeOfferings by region.
 
-`parse` reads the format of AWS's API, so it can also read a new output of `aws ec2 describe-instance-types`. It has
+`parse` reads the format of AWS's API, so it should also read a new output of `aws ec2 describe-instance-types`. It has
 only been tested with moto's recording, not with an AWS account.
 """
 
@@ -16,7 +16,7 @@ from gpu_catalog.upstream import UpstreamError, folder, read_json
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """One instance type with GPUs, in EC2's terms. A fraction of a GPU counts as that fraction."""
+    """One instance type with GPUs, with EC2's names. `gpu_count` is below 1 for a fraction of a GPU."""
 
     name: str
     manufacturer: str

@@ -1,7 +1,6 @@
-"""The refresh of the catalog from each source, as plans.
+"""Creates the plans of `gpu-ci catalog refresh`. A plan is the changes of the catalog from one source.
 
-`gpu-ci catalog refresh` shows `plan.diff.lines()` and `plan.by_hand` of each plan. With --write, it then calls
-`save(plans)`.
+The command shows `plan.diff.lines()` and `plan.by_hand` of each plan. With --write, it then calls `save(plans)`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Plan:
 
 
 def aws(today: date) -> Plan:
-    """Return the changes from the pinned packages. This needs neither network nor account."""
+    """Return the changes from the pinned versions of botocore, moto and cfn-lint, without network access."""
     packages = f"botocore {version('botocore')}, moto {version('moto')}, cfn-lint {version('cfn-lint')}"
     current = aws_rows.current()
     found = diff(current, aws_rows.upstream(current), source=packages, today=today, covers=aws_rows.covers)
@@ -64,7 +63,7 @@ def _plan(found: Diff, source: str, what: str, today: date) -> Plan:
 
 
 def save(plans: Iterable[Plan], folder: Path = data_files.DATA) -> list[Path]:
-    """Write the documents of all plans. Several plans may have sources, so these are merged by key."""
+    """Write the documents of all plans. sources.json can be in several plans, so its rows are merged by key."""
     documents: dict[str, data_files.Json] = {}
     for plan in plans:
         for file, document in plan.documents.items():

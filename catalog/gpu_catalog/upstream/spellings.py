@@ -1,4 +1,4 @@
-"""The spellings of names in other sources."""
+"""Converts GPU names between the catalog and other sources, which spell the names differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The reports of AWS about a node group whose check failed: health issues of EKS, and activities of Auto Scaling."""
+"""Shows what AWS reports about a node group after its smoke check has failed.
+
+The reports are the health issues of EKS and the activities of Auto Scaling.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pulumi
 from .limits.eks_api import Account, ApiError, AwsClient
 
 _MOST_ACTIVITIES = 3
-# The messages of Auto Scaling are long. If no capacity is left for a type, they list every other zone.
+# The messages of Auto Scaling are long. If a zone has no capacity for an instance type, the message lists other zones.
 _MOST_CHARACTERS = 400
 
 
@@ -45,9 +48,10 @@ class AwsHealth:
 def after_failed_check(
     owner: pulumi.Resource, pool: str, cluster: pulumi.Input[str], group: pulumi.Input[str], **account: Any
 ) -> pulumi.ResourceTransformation:
-    """Add a warning to the Job that checks the pool. The warning contains AWS's reports, and appears if the Job fails.
+    """Return a transformation for the smoke check's Job. If the Job fails, AWS's reports appear as a warning.
 
-    Cluster, group and account may be Outputs. They are known when a check fails, because it runs on the group's nodes.
+    Cluster, group and account may be Outputs. Their values are known when the Job fails, because the Job runs on the
+    nodes of the group.
 
     Args:
         owner: The component under which the warning is shown.
@@ -85,7 +89,7 @@ def report(
     scaling_group: str,
     health: Callable[[Account], NodeGroupHealth] = AwsHealth,
 ) -> str:
-    """Return the issues of EKS and the last activities of Auto Scaling as lines. An ApiError becomes a line too."""
+    """Return the issues of EKS and the last activities of Auto Scaling as lines. A failed query is a line, too."""
     queries = health(account)
     lines = [
         *_lines("EKS", lambda: [_issue(each) for each in queries.issues(cluster, group)]),
@@ -94,9 +98,9 @@ def report(
     return f"what AWS reports of the node group {group}:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def _lines(service: str, ask: Callable[[], list[str]]) -> list[str]:
+def _lines(service: str, query: Callable[[], list[str]]) -> list[str]:
     try:
-        found = ask()
+        found = query()
     except ApiError as error:
         return [f"{service} could not be queried: {error}"]
     return [f"{service}: {line}" for line in found] or [f"{service}: nothing"]

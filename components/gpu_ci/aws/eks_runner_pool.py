@@ -1,4 +1,4 @@
-"""GPU runners on Amazon EKS: a node group, a check of its GPUs, and runners that start after the check."""
+"""The component EksRunnerPool: a node group on Amazon EKS, a smoke check of its GPUs, and GitHub runners."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     )
     device_plugin: Input[str] = Field(
         default=versions.DEVICE_PLUGIN_CHART,
-        description="the device plugin's version and settings; a change of them repeats the check",
+        description="the device plugin's version and settings; after a change, the check runs again",
     )
 
     @field_validator("runner", mode="wrap")
@@ -253,5 +253,5 @@ class EksRunnerPool(Component):
 
 
 def _fields_of(model: type[Args], args: Args) -> dict[str, Any]:
-    """Return the fields of `model` from arguments that have them all."""
+    """Return the values of the fields of `model` from `args`, whose model has all these fields."""
     return {name: getattr(args, name) for name in model.model_fields}

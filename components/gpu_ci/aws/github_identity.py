@@ -1,4 +1,4 @@
-"""An identity on AWS for the jobs of one GitHub repository, without keys."""
+"""The component GithubIdentity on AWS: an IAM role for the jobs of one GitHub repository, without keys."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def subjects(args: GithubIdentityArgs) -> list[str]:
     """Return the subjects of the tokens that the role trusts. `*` stands for any repository of the owner."""
     if args.subject_claim == "immutable":
         owner, _, name = (args.repository or "").partition("/")
-        # The subject ends with the environment of a job that has one, else with the ref (docs.github.com/en/actions/
-        # reference/security/oidc, "Example subject claims").
+        # For a job with an environment, the subject ends with the environment. For other jobs it ends with the ref
+        # (docs.github.com/en/actions/reference/security/oidc, "Example subject claims").
         context = (
             f"ref:{args.ref}" if args.environment is None else "environment:" + args.environment.replace(":", "%3A")
         )
@@ -111,10 +111,10 @@ def subjects(args: GithubIdentityArgs) -> list[str]:
 def trust_policy(args: GithubIdentityArgs, provider_arn: str) -> str:
     """Return the trust policy of the role.
 
-    The keys besides aud and sub are those that AWS offers for GitHub since January 2026 (docs.aws.amazon.com/IAM/
-    latest/UserGuide/reference_policies_iam-condition-keys.html, "condition-keys-wif"): repository_id, ref, environment
-    and job_workflow_ref among them, but not repository_owner_id. The owner's id is therefore in the subject. A token
-    without the claim of a key does not match.
+    The policy compares claims of the token by condition keys. Since January 2026, AWS has keys for several claims of
+    GitHub, such as repository_id, ref, environment and job_workflow_ref (docs.aws.amazon.com/IAM/latest/UserGuide/
+    reference_policies_iam-condition-keys.html, "condition-keys-wif"). There is no key for repository_owner_id, so the
+    subject has the owner's id. If a token lacks the claim of a key, it does not match.
     """
     claims = {
         "aud": AUDIENCE,
@@ -188,7 +188,7 @@ class GithubIdentity(Component):
             aws.iam.RolePolicy(f"{name}-policy-{key}", role=role.name, policy=document, opts=self.child())
             for key, document in sorted(args.policies.items())
         ]
-        # Known once the role has its policies.
+        # The output depends on the policies, so that jobs get the role only when its policies exist.
         self.role_arn = pulumi.Output.all(role.arn, *(each.id for each in granted)).apply(lambda made: str(made[0]))
         self.subject = pulumi.Output.from_input(" ".join(subjects(args)))
         self.register()

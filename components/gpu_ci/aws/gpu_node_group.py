@@ -1,4 +1,4 @@
-"""GPU nodes of an Amazon EKS cluster: a managed node group that starts without nodes."""
+"""The component GpuNodeGroup: a managed node group with GPUs for an Amazon EKS cluster. It starts without nodes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 # EKS's names of the capacity types.
 _CAPACITY_TYPES = {"spot": "SPOT", "standard": "ON_DEMAND", "capacity-block": "CAPACITY_BLOCK"}
 
-# Faults of the GPU that a restart does not fix. Without this setting, EKS chooses between replacing and restarting
-# (docs.aws.amazon.com/eks/latest/userguide/node-repair.html). The reasons are those of
-# aws/eks-node-monitoring-agent@029740f:pkg/reasons/reasons.yaml. The wait time is EKS's own for GPUs.
+# Faults of the GPU that a restart does not fix, so EKS must replace the node. By default, EKS chooses between replacing
+# and restarting (docs.aws.amazon.com/eks/latest/userguide/node-repair.html). The names are from
+# aws/eks-node-monitoring-agent@029740f:pkg/reasons/reasons.yaml. The wait time is the default of EKS for GPUs.
 _REPLACE_FOR = ("NvidiaDeviceCountMismatch", "NvidiaDoubleBitError", "NvidiaFabricError", "NvidiaNVLinkError")
 _REPAIR_AFTER_MIN = 10
 
@@ -91,7 +91,7 @@ class GpuNodeGroup(Component):
                 f"{name}-asg-{short_name}",
                 autoscaling_group_name=scaling,
                 region=args.region,
-                # EKS itself sets labels and taints of nodes. These tags are for programs that read the group.
+                # These tags are for autoscalers, which read the group. Nodes get labels and taints from EKS itself.
                 tag={"key": key, "value": value, "propagate_at_launch": False},
                 opts=self.child(),
             )
@@ -137,22 +137,23 @@ class GpuNodeGroup(Component):
             subnet_ids=subnet_ids(args),
             ami_type=args.chosen_ami_type,
             capacity_type=_CAPACITY_TYPES[args.market],
-            # The instance type is in the template or here, never in both. A capacity block needs it in the template.
+            # EKS allows the instance type either here or in the launch template. For a capacity block, it must be in
+            # the launch template.
             instance_types=None if args.market == "capacity-block" else args.instance_types,
-            # The version is a number, because $Latest could change without a difference in the preview.
+            # The version is a number. With $Latest, a new version would not appear in the preview.
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
-            # These sizes apply to a new group only. With every change of a size, the provider also sends the desired
-            # size from the state. EKS would then terminate the nodes above that size
-            # (terraform-provider-aws@012e0a32:internal/service/eks/node_group.go, expandNodegroupScalingConfig).
-            # NodeGroupLimits therefore changes the maximum.
+            # These sizes apply to a new group only, and NodeGroupLimits changes the maximum later. The AWS provider
+            # sends the desired size from the state with every change of a size. EKS would then terminate the nodes
+            # above that size (terraform-provider-aws@012e0a32:internal/service/eks/node_group.go,
+            # expandNodegroupScalingConfig).
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=0, max_size=args.max, desired_size=0),
-            # MINIMAL terminates a node before it starts another. With scarce GPUs there may be no capacity to start one
-            # first.
+            # With MINIMAL, EKS terminates a node before it starts the replacement. GPUs are scarce, so there may be no
+            # capacity for both nodes at the same time.
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
             node_repair_config=_repair(args),
-            # No pod selects nodes by OPERANDS_OFF, so Cluster Autoscaler needs no tag for that label.
+            # Cluster Autoscaler needs a tag for each label by which pods select nodes. No pod selects by OPERANDS_OFF.
             labels=node_labels(name, args) | gpu_nodes.OPERANDS_OFF,
             taints=[
                 aws.eks.NodeGroupTaintArgs(
@@ -181,7 +182,7 @@ def subnet_ids(args: GpuNodeGroupArgs) -> pulumi.Output[list[str]]:
 
 
 def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupResource] | None) -> str:
-    """Return the one Auto Scaling group that EKS creates for a node group."""
+    """Return the name of the Auto Scaling group of a node group. Fail unless EKS reports exactly one."""
     groups = [group for each in resources or () for group in each.autoscaling_groups or ()]
     if len(groups) != 1:
         problem = Problem("", f"EKS reports {len(groups)} Auto Scaling groups for the node group", expected="one")
@@ -190,6 +191,7 @@ def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupRe
 
 
 def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:
+    """Return the settings of EKS's node repair, which replaces nodes with one of the faults in _REPLACE_FOR."""
     overrides = [
         aws.eks.NodeGroupNodeRepairConfigNodeRepairConfigOverrideArgs(
             node_monitoring_condition="AcceleratedHardwareReady",
@@ -205,5 +207,5 @@ def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:
 
 
 def _effect_of_eks(effect: str) -> str:
-    """Return NO_SCHEDULE for Kubernetes' NoSchedule, as the EKS API writes it."""
+    """Convert the effect of a taint from Kubernetes' spelling to that of the EKS API: NoSchedule to NO_SCHEDULE."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", effect).upper()

@@ -1,4 +1,4 @@
-"""The rules for the capacity of a pool's nodes for its runners, as pure functions over plain values."""
+"""Checks that the runners of a pool fit on its nodes. The validators of EksRunnerPoolArgs call these functions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..kubernetes.scale_set.args import RunnerChoices
 from .nodes.autoscaler_tags import free_for_pods_gib
 from .nodes.rules import machines_of
 
-# The CPUs and memory of a node that runners cannot use. The kubelet reserves memory by the maximum number of pods, and
-# the cluster's own pods run on the node (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The real
-# amount varies. These values are this project's own, with a margin, because a pod that fits on no node stays pending
-# without an error.
+# The CPUs and memory of a node that runners cannot use. The kubelet reserves memory for each possible pod, and the pods
+# of the cluster itself run on the node, too (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The
+# real amount varies. These values are estimates of this project, with a margin. A pod that fits on no node would stay
+# pending without an error.
 _RESERVED_CPUS = 1
 _USABLE_MEMORY_SHARE, _RESERVED_MEMORY_GIB = 0.9, 1
 
@@ -26,7 +26,10 @@ def free_for_pods(machine: Machine) -> tuple[int, int]:
 
 
 def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) -> RunnerChoices | Mapping[str, Any]:
-    """Return runner settings that fit on the smallest node of the pool. `value` may be a map with other errors."""
+    """Return the runner settings. Raise an error if a runner does not fit on the smallest node of the pool.
+
+    `value` is a map instead of a model if the settings have other errors.
+    """
     machines = machines_of(others)
     if not machines:
         return value
@@ -66,21 +69,21 @@ def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:
 
 
 def runners_on_a_node(value: RunnerChoices, machine: Machine, disk_gib: int) -> int:
-    """Return how many runners fit on a node, at least one."""
+    """Return the number of runners that fit on a node, at least one."""
     cpus, memory = free_for_pods(machine)
-    room = (
+    runners_by_resource = (
         int(max(machine.gpu_count, 1)) // value.gpus,
         cpus // value.cpus,
         memory // value.memory_gib,
         free_for_pods_gib(disk_gib) // value.ephemeral_storage_gib,
     )
-    return max(1, min(room))
+    return max(1, min(runners_by_resource))
 
 
 def min_idle(value: int, others: Mapping[str, Any]) -> int:
-    """Return a number of idle runners that the pool has capacity for.
+    """Return the number of idle runners. Raise an error if it is above the number of runners that fit on all nodes.
 
-    If the runner or the disk is invalid, the limit is the number of GPUs.
+    If the settings of the runner or the disk are invalid, each GPU counts as one runner.
     """
     machines, max_nodes = machines_of(others), others.get("max")
     runner, disk_gib = others.get("runner"), others.get("disk_gib")
@@ -96,7 +99,7 @@ def min_idle(value: int, others: Mapping[str, Any]) -> int:
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return check settings with at most as many nodes as the pool may have."""
+    """Return the settings of the smoke check. Raise an error if they need more nodes than the pool may have."""
     max_nodes = others.get("max")
     nodes = value.get("nodes") if isinstance(value, Mapping) else value.nodes
     if max_nodes and isinstance(nodes, int) and nodes > max_nodes:

@@ -1,4 +1,4 @@
-"""The maximum size of a node group as a separate resource, so that a change of it terminates no running nodes."""
+"""The custom resource NodeGroupLimits: changes the maximum size of a node group without terminating running nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NodeGroupLimitsArgs(Args):
     )
     generation: Input[str] | None = Field(
         default=None,
-        description="an identifier of the nodes' configuration; after a change of it, AZRebalance is suspended again",
+        description="an identifier of the nodes' configuration; after a change, AZRebalance is suspended again",
     )
     profile: Input[Profile] | None = Field(
         default=None,
@@ -43,12 +43,12 @@ class NodeGroupLimitsArgs(Args):
 class NodeGroupLimits(pulumi.CustomResource):
     """The maximum number of nodes of a managed node group, changed without its desired size.
 
-    pulumi-aws sends the desired size with every change of a size. The state contains the desired size of the last `up`
-    or refresh. EKS then terminates the nodes that an autoscaler has started since, with the jobs on them. This resource
+    With every change of a size, pulumi-aws also sends the desired size of the last `up` or refresh. EKS then terminates
+    the nodes that an autoscaler has started since then, and with them the running jobs. To prevent this, the resource
     calls UpdateNodegroupConfig with maxSize only.
 
-    For a group in several zones it also suspends AZRebalance of the Auto Scaling group. AZRebalance terminates busy
-    nodes after an autoscaler removed a node in another zone.
+    For a group in several zones, the resource also suspends AZRebalance of the Auto Scaling group. AZRebalance is the
+    process that terminates nodes, even busy nodes, after an autoscaler has removed a node in another zone.
 
     Creates: nothing; it changes an existing group. Costs: nothing.
     Does not: terminate nodes. If more nodes run than `maxSize` allows, the group's maximum stays at the number of
@@ -70,7 +70,7 @@ class NodeGroupLimits(pulumi.CustomResource):
 
     def __init__(self, name: str, args: NodeGroupLimitsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args.set_subject(f"NodeGroupLimits '{name}'")
-        # The version selects the plugin for the engine, independent of the program's own provider versions.
+        # The engine loads the plugin of this version.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         fields = {field: getattr(args, field) for field in NodeGroupLimitsArgs.model_fields}
         given = {to_camel(field): value for field, value in fields.items() if value is not None}

@@ -8,8 +8,9 @@ from pydantic import Field
 
 REGION = r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$"
 ZONE = r"^[a-z]{2,4}(-[a-z]+)+-[0-9][a-z]$"
-"""Such as us-east-1a. Not us-east-1-dfw-2a, because managed node groups do not support Local Zones
-(docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html).
+"""A zone such as us-east-1a. Local Zones, such as us-east-1-dfw-2a, do not match.
+
+Managed node groups do not support them (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html).
 """
 
 _ID = r"[0-9a-f]{8}([0-9a-f]{9})?"
@@ -28,13 +29,13 @@ Profile = Annotated[str, Field(pattern=r"^[^\s\[\]]+$")]
 ClusterName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")]
 
-# The partition of a region, and the suffix of its services' names (botocore 1.44.5, data/partitions.json). The other
-# partitions are not available for tests of this package.
+# By prefix of regions: the partition, and the suffix of the names of services (botocore 1.44.5, data/partitions.json).
+# Other AWS partitions are not supported (nodes/rules.py).
 _PARTITIONS = {"cn-": ("aws-cn", "amazonaws.com.cn"), "us-gov-": ("aws-us-gov", "amazonaws.com")}
 
 
 def partition(region: str) -> str:
-    """Return the partition in an ARN, which names one of AWS's separate clouds."""
+    """Return the AWS partition of a region, as ARNs contain it: aws, aws-cn or aws-us-gov."""
     return _partition(region)[0]
 
 

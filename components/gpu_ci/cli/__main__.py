@@ -1,4 +1,4 @@
-"""`python -m gpu_ci.cli` is `gpu-ci`."""
+"""Starts the command `gpu-ci` for `python -m gpu_ci.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The current date, in a module of its own so that tests can replace it."""
+"""The current date. Tests replace this function."""
 
 from __future__ import annotations
 

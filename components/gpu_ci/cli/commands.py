@@ -1,4 +1,7 @@
-"""The list of commands. Only the command that is called is imported, so that `gpu-ci --help` is fast."""
+"""The command `gpu-ci` and the list of its subcommands.
+
+A subcommand is imported when it is called, so that `gpu-ci --help` is fast.
+"""
 
 from __future__ import annotations
 

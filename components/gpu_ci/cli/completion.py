@@ -1,4 +1,4 @@
-"""`gpu-ci completion`: the completion scripts of click, with instructions to install them."""
+"""`gpu-ci completion`: prints click's completion script for a shell, with instructions to install it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def command(shell: str, as_json: bool) -> None:
     from gpu_ci.cli.commands import gpu_ci
 
     writer = get_completion_class(shell)
-    assert writer is not None, "click has all three"  # noqa: S101 - for the type checker
+    assert writer is not None, "click supports these shells"  # noqa: S101 - for the type checker
     complete = writer(gpu_ci, {}, "gpu-ci", VARIABLE)
-    script = (complete.source_template % complete.source_vars()).strip()  # `source` would ask the shell its version
+    # The method `source` would also start the shell to get its version.
+    script = (complete.source_template % complete.source_vars()).strip()
     if as_json:
         print_json({"shell": shell, "install": INSTALL[shell], "script": script})
         return

@@ -1,4 +1,4 @@
-"""`gpu-ci cost`: what the pools of stack files cost at rest, at most and in the worst month."""
+"""`gpu-ci cost`: prints the cost of the pools of stack files, at rest, at maximum size and in the worst month."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.cost import Metered, PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack import costs
@@ -23,8 +23,9 @@ _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at res
 def command(files: tuple[str, ...], as_json: bool) -> None:
     """Show the cost of each pool and market: USD per hour at rest and at maximum size, and USD for a month at maximum.
 
-    Without an argument, reads every Pulumi.<stack>.yaml in this folder. A price without a published source is unknown;
-    a total that includes such a price is a minimum. Boot disks and network traffic are not included.
+    Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. A price that is not published is
+    unknown. A total leaves out unknown prices and is then marked as a minimum (>=). Boot disks and network traffic are
+    not included.
 
     \b
     Examples:
@@ -32,7 +33,7 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci cost Pulumi.prod.yaml
       gpu-ci cost Pulumi.prod.yaml --json
     """
-    ask_each(files, lambda file: (file, of(file)), show, document, as_json)
+    for_each_file(files, lambda file: (file, of(file)), show, document, as_json)
 
 
 def of(file: StackFile) -> StackCost:
@@ -66,9 +67,9 @@ def pool_row(pool: PoolCost) -> tuple[str, ...]:
     each = cost.UNKNOWN if pool.price is None else f"{'~' if pool.estimated else ''}{pool.price.usd_per_hour:.4f}"
     machine = demand.machine.key
     if pool.by_type:
-        most_expensive_type, (_, least) = pool.most_expensive_type, pool.by_type[0]
-        machine = f"{demand.machine.cloud}/{most_expensive_type}" + f" (dearest of {len(pool.by_type)})"
-        each = f"{least.usd_per_hour:.4f} to {each}" if least and pool.price else each
+        _, lowest = pool.by_type[0]
+        machine = f"{demand.machine.cloud}/{pool.most_expensive_type} (most expensive of {len(pool.by_type)})"
+        each = f"{lowest.usd_per_hour:.4f} to {each}" if lowest and pool.price else each
     return (
         demand.pool, machine, demand.market, demand.region, str(demand.max_machines), each,
         usd(pool.usd_per_hour_at_rest), usd(pool.usd_per_hour_at_max), usd(pool.usd_worst_month, 0), read_in(pool),
@@ -86,7 +87,7 @@ def read_in(pool: PoolCost) -> str:
 
 
 def metered_row(pool: Metered) -> tuple[str, ...]:
-    """Return the row of a pool that is billed by use: 0 USD at rest, and otherwise unknown to the catalog."""
+    """Return the row of a pool that is billed by use. The cost is 0 USD at rest. With jobs, it is unknown."""
     at_max = (usd(0.0), cost.UNKNOWN, cost.UNKNOWN, cost.UNKNOWN)
     return (pool.pool, pool.machine_type, "", pool.region, "", cost.UNKNOWN, *at_max)
 

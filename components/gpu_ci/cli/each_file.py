@@ -1,4 +1,4 @@
-"""Runs one command for several stack files. An error in one file does not stop the others."""
+"""Runs a command for several stack files. An error in one file does not stop the command for the other files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,28 @@ Answer = tuple[Any, ...]
 """A stack file and the results of the command for it."""
 
 
-def ask_each(
+def for_each_file(
     names: tuple[str, ...],
-    ask: Callable[[StackFile], Answer],
+    compute: Callable[[StackFile], Answer],
     show: Callable[..., None],
     document: Callable[..., Any],
     as_json: bool,
     is_bad: Callable[[Answer], bool] = lambda _: False,
 ) -> None:
-    """Call `ask` for the given files, or for every stack file of this folder, and print the results in order.
+    """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
 
-    The exit code is 2 if a file is not a stack file, and 1 if a file has problems or `is_bad` returns True for a
+    The exit code is 2 if a file is not a stack file. It is 1 if a file has problems, or if `is_bad` returns True for a
     result.
+
+    Args:
+        names: The paths of stack files.
+        compute: A function that returns the result for a file.
+        show: A function that prints a result as text.
+        document: A function that returns a result for the JSON output.
+        as_json: True to print JSON.
+        is_bad: A function that returns True if the exit code must be 1 for a result.
     """
-    answers = [(path, _answer(path, ask)) for path in files_of(names)]
+    answers = [(path, _answer(path, compute)) for path in files_of(names)]
     if as_json:
         print_json([_document(path, each, document) for path, each in answers])
     codes = [0]
@@ -46,9 +54,9 @@ def ask_each(
         click.get_current_context().exit(code)
 
 
-def _answer(path: Path, ask: Callable[[StackFile], Answer]) -> Answer | Failure:
+def _answer(path: Path, compute: Callable[[StackFile], Answer]) -> Answer | Failure:
     try:
-        return ask(read(path))
+        return compute(read(path))
     except Failure as failure:
         return failure
 

@@ -10,12 +10,10 @@ from gpu_catalog.errors import closest
 
 
 class Lazy(click.Group):
-    """A group that lists its commands without importing them, so that --help is fast.
-
-    A module may belong to another package, which an extra of gpu-ci installs.
-    """
+    """A group that lists its commands without importing them, so that --help is fast."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {}
+    """The module and the help text of each command. An extra of gpu-ci may install the module's package."""
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.COMMANDS)
@@ -44,4 +42,4 @@ class Lazy(click.Group):
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, what) for name, (_, what) in self.COMMANDS.items()])
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in self.COMMANDS.items()])

@@ -47,10 +47,10 @@ def _run(arguments: list[str]) -> int:
     from gpu_ci.cli.output import print_error
 
     try:
-        # Without its standalone mode click returns the code of an Exit instead of raising it.
+        # With standalone_mode=False, click returns the exit code, and raises its exceptions instead of printing them.
         code = gpu_ci.main(args=arguments or ["--help"], prog_name="gpu-ci", standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.ClickException as error:
         print_error(error, "--json" in arguments)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""New files of `gpu-ci init` and `gpu-ci migrate`: print them, and write them without a change of an existing file."""
+"""Prints and writes the new files of `gpu-ci init` and `gpu-ci migrate`. An existing file is never changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(files: Mapping[str, str]) -> None:
 
 
 def show_next_steps(steps: Sequence[str], written: bool, option: str) -> None:
-    """Print what is left to do. `option` is the option that writes the files."""
+    """Print the next steps of the user. `option` is the option of the command that writes the files."""
     click.echo("\nNext:" if written else f"\nNothing was written. Run the command again with {option}. Then:")
     for number, step in enumerate(steps, 1):
         click.echo(f"  {number}. {step}")

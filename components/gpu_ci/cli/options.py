@@ -1,4 +1,7 @@
-"""Options that several commands share: names of the catalog, with a hint for a misspelled name."""
+"""The option types that several commands share. Their values are names of the catalog, such as machine types.
+
+For an unknown name, the error has a hint with the most similar name.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Name(click.ParamType[Any]):
     Args:
         name: The kind of name, for messages.
         known: A function that returns the existing names, for the completion in a shell.
-        look_up: A function that returns the value for a name, or raises UnknownName. Without it, the value is the name.
+        look_up: A function that returns the value for a name, or raises UnknownName. By default the value is the name.
         suggest: A function that returns a hint for a name that does not exist.
     """
 
@@ -96,7 +99,7 @@ def places(_: click.Context, __: click.Parameter, incomplete: str) -> list[Compl
 
 
 def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete stack files of the shell's folder and machine types."""
+    """Complete machine types, and stack files in the current folder."""
     found = [CompletionItem(incomplete, type="file")]
     return found + [CompletionItem(each) for each in _machines() if incomplete and each.startswith(incomplete)]
 

@@ -1,4 +1,4 @@
-"""Output of results and errors: tables, which are folded only on a terminal, and JSON."""
+"""Prints results and errors of commands, as tables or as JSON. Long lines are folded only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNLIMITED_WIDTH = 10_000
 # The minimum width of a folded column: with a normal gap between columns, and with a gap of one character.
 _LEAST_WIDTH, _LEAST_WIDTH_SMALL_GAP = 12, 7
 _LONGEST_WORD = 30  # longer words are broken
-# Columns that are never folded, because users copy their text. The others are folded on a narrow terminal.
+# Columns that are never folded, because users copy their text. Other columns are folded on a narrow terminal.
 _NEVER_FOLDED = ("machine", "pool", "region", "quota", "fact", "source")
 
 
@@ -62,7 +62,7 @@ def print_error(error: click.ClickException, as_json: bool = False) -> None:
 
 
 def _usage(error: click.ClickException) -> InputError:
-    """Convert a usage error of click. Errors of the types in `options` contain a hint."""
+    """Convert a usage error of click into an InputError. Errors of the types in options.py already contain a hint."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
@@ -71,12 +71,12 @@ def _usage(error: click.ClickException) -> InputError:
     return InputError(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
 
 
-# What users call an option that has another name here.
+# For an option: the words by which users may look for it.
 _OTHER_NAMES = {"--budget": ("usd", "price", "cost")}
 
 
 def _unknown_option(error: click.NoSuchOption, context: click.Context) -> tuple[str, str]:
-    """Return the text for an option that does not exist, and the hint with the option that may be meant."""
+    """Return the text for an option that does not exist, and a hint with the most similar option."""
     own = {name for parameter in context.command.params for name in parameter.opts}
     words = error.option_name.strip("-").split("-")
     near = next((name for name, others in _OTHER_NAMES.items() if name in own and set(words) & set(others)), "")
@@ -170,17 +170,18 @@ class Column:
 
 
 def _width(columns: Sequence[Column], gap: int) -> int:
+    """Return the width of a table whose columns all have their smallest readable width."""
     return sum(column.least(gap) for column in columns) + gap * (len(columns) - 1)
 
 
-def _widths(columns: Sequence[Column], gap: int, room: int) -> list[int]:
+def _widths(columns: Sequence[Column], gap: int, terminal_width: int) -> list[int]:
     """Return the width of each column. Folded columns share the space beyond the minimum widths equally."""
     widths = [column.least(gap) for column in columns]
-    room -= _width(columns, gap)
-    while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:room]:
+    unused = terminal_width - _width(columns, gap)
+    while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:unused]:
         for at in folded:
             widths[at] += 1
-        room -= len(folded)
+        unused -= len(folded)
     return widths
 
 

@@ -1,4 +1,4 @@
-"""`gpu-ci quota`: the quotas that the pools of stack files need, compared with the limits of the account."""
+"""`gpu-ci quota`: prints the quotas that the pools of stack files need, next to the limits of the account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_catalog.limits import Limit
 from gpu_catalog.quota import Finding, Need
 
 from gpu_ci.cli import options
-from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import InputError, print_table
 from gpu_ci.cli.stack_files import StackFile, problems_found
 from gpu_ci.stack import quotas
@@ -26,10 +26,13 @@ from gpu_ci.stack import quotas
 @click.option("--region", type=options.REGION, help="The region of a --limits file without one (AWS).")
 @options.as_json
 def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None, as_json: bool) -> None:
-    """Show the quotas that the pools need when every machine and the smoke check's machine run, and limits too small.
+    """Show the quotas that the pools need, and the limits that are too small.
 
-    Limits come from gpu-ci:quotas of the stack file and from --limits, which takes precedence. --limits is the output
-    of one of these:
+    A pool needs quota for all its machines and for the machine of the smoke check, because all may run at the same
+    time.
+
+    Limits come from gpu-ci:quotas of the stack file and from --limits. If both have a limit, --limits counts. The file
+    of --limits is the output of one of these:
 
     \b
       gcloud compute regions describe REGION --format json
@@ -51,7 +54,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
             hint=f"add --limits ec2.json, or leave --region {region} out",
         )
     given = {answer: read(Path(answer), region or "") for answer in answers}
-    ask_each(files, lambda file: compared(file, given), show, document, as_json, lambda result: result[1].is_short)
+    for_each_file(files, lambda file: compared(file, given), show, document, as_json, lambda result: result[1].is_short)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ class Compared:
 
 
 def compared(file: StackFile, answers: Mapping[str, limits.Limits]) -> tuple[StackFile, Compared]:
-    """Compare the pools of a file with its limits and those of --limits, which take precedence."""
+    """Compare the needs of a file's pools with the limits in the file and the limits of --limits.
+
+    If both have a limit, --limits counts.
+    """
     file.refuse_mistakes()
     demands = quotas.demands(file.pools)
     in_file, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
@@ -97,11 +103,12 @@ def show(file: StackFile, compared: Compared) -> None:
     ]  # fmt: skip
     click.echo(f"{file.name}\n")
     print_table(["region", "quota", "needed", "limit", "for"], rows, right="needed|limit")
-    for answer, report_of in compared.answers.items():
-        places = sorted({place for place, _ in report_of})
-        of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if report_of else ""
+    for answer, limits_in_file in compared.answers.items():
+        places = sorted({place for place, _ in limits_in_file})
+        of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if limits_in_file else ""
         click.echo(
-            f"{answer}: {compared.limits_from(answer)} of the {len(rows)} limits asked for; it has {len(report_of)}{of}"
+            f"{answer}: has {compared.limits_from(answer)} of the {len(rows)} needed limits; "
+            f"limits in total: {len(limits_in_file)}{of}"
         )
     for finding in findings:
         if finding.is_short:
@@ -110,7 +117,7 @@ def show(file: StackFile, compared: Compared) -> None:
             click.echo(f"  got: {finding.got}\n  expected: {finding.expected}\n  hint: {finding.hint(file.project)}")
     if unknown := sum(not finding.is_short for finding in findings):
         click.echo(
-            f"{unknown} limit{'s are' if unknown > 1 else ' is'} not known; {quotas.QUOTAS} and --limits tell them"
+            f"{unknown} limit{'s are' if unknown > 1 else ' is'} unknown; hint: set {quotas.QUOTAS}, or use --limits"
         )
 
 
@@ -134,8 +141,8 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
             for need in compared.needed
         ],
         "answers": [
-            {"file": answer, "limits": len(report_of), "needed": compared.limits_from(answer)}
-            for answer, report_of in compared.answers.items()
+            {"file": answer, "limits": len(limits_in_file), "needed": compared.limits_from(answer)}
+            for answer, limits_in_file in compared.answers.items()
         ],
         "problems": [
             {**finding.to_json(), "hint": finding.hint(file.project)} for finding in findings if finding.is_short
@@ -157,7 +164,7 @@ def read(path: Path, region: str) -> limits.Limits:
             f"{path}:{error.lineno}: is not JSON: {error.msg}", hint="gcloud writes it with --format json"
         ) from None
     try:
-        if isinstance(answer, list):  # gcloud prints the items of a list without what is around them
+        if isinstance(answer, list):  # for a list, gcloud prints only the items
             answer = {"items": answer}
         return limits.from_answer(answer, region)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""`gpu-ci recommend`: machines that meet the needs of a job, cheapest first, or the reasons why none does.
+"""`gpu-ci recommend`: prints machines that meet the needs of a job, or the reasons why no machine meets them.
 
 A need is a minimum that the job requires, such as GPU memory (`gpu_catalog.needs.Needs`). Each need is an option.
 """
@@ -47,14 +47,15 @@ MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 @click.option("--every-size", is_flag=True, help="Show every size of a machine family, not only the best one.")
 @options.as_json
 def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None:
-    """Show machines that meet the needs of a job, cheapest first, machines without a known price last.
+    """Show machines that meet the needs of a job, cheapest first. Machines without a known price come last.
 
-    A spot price that is older than 90 days, undated or estimated is marked with *. For such a machine, the choice of
-    market, region and size uses the standard price in the same region, which is its upper bound. --budget applies to
-    the price shown. A reason that several machines have is printed once, after their numbers.
+    A spot price that is older than 90 days, undated or estimated is marked with *. To choose the market, region and
+    size of such a machine, the command uses the standard price in the same region, because a spot price is never
+    higher. --budget applies to the printed price. A reason that several machines share is printed once, after their
+    numbers.
 
-    Without --torch, the output notes GPUs on which the torch version of the pools does not run. The exit code is 1 if
-    no machine meets the needs.
+    Without --torch, a note names the GPUs that the torch version of the smoke check does not support. The exit code is
+    1 if no machine meets the needs.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
         rows = [row(rank, each) for rank, each in enumerate(found, 1)]
         print_table(["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], rows, right="GiB|cc|USD/h")
         if any(each.offer.price_caveat for each in found):
-            click.echo("* not a current price: old, undated or estimated, as the reasons say")
+            click.echo("* an old, undated or estimated price: see the reasons")
         click.echo("")
         print_reasons(found)
     if not found:
@@ -98,7 +99,7 @@ def print_reasons(found: list[Recommendation]) -> None:
 
 
 def as_options(text: str) -> str:
-    """Return a text of the catalog with the names of needs replaced by options of this command."""
+    """Replace the names of needs in a text by the options of this command, such as vcpus by --vcpus."""
     for need in sorted(Needs.__dataclass_fields__, key=len, reverse=True):
         option = "--budget" if need.startswith("budget") else f"--{need.replace('_', '-')}"
         text = re.sub(rf"\b(?<!-){need}\b", option, text) if "_" in need or need == "vcpus" else text

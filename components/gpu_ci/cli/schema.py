@@ -1,4 +1,4 @@
-"""`gpu-ci schema`: the JSON Schema of stack files, for editors."""
+"""`gpu-ci schema`: prints the JSON Schema of stack files, for completion and checks in editors."""
 
 from __future__ import annotations
 

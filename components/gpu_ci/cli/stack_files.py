@@ -1,4 +1,4 @@
-"""Reads stack files without the Pulumi engine, so that a file of any project can be checked."""
+"""Reads stack files without the Pulumi engine. The commands can then check a file without its program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpu_ci.stack.quotas import Quotas
 _POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
 _PROJECT = "gcp:project"
 _READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_POOL_KEYS)
-"""The keys that `gpu-ci check` reads. The modules of the others load Pulumi's packages, which `cost` can do without."""
+"""The keys that this module reads. Other keys need modules that load Pulumi's packages, which takes long."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StackFile:
     path: Path
     config: dict[str, Any]
     others: Mapping[str, Any] = field(default_factory=dict)
-    """The keys of the file other than config, which are Pulumi's own."""
+    """The top-level keys of the file other than `config`, which are Pulumi's own."""
     line_of: LineOf = no_line
     """The function that returns the line of a path such as `gpu-ci:pools.l4`."""
 
@@ -89,7 +89,7 @@ class StackFile:
 
     @property
     def secret_keys(self) -> list[Problem]:
-        """A problem for each gpu-ci key that is a secret. One secret value makes the whole key a secret."""
+        """A problem for each key of this module that is a secret. One secret value makes the whole key a secret."""
         return [
             Problem(
                 key,
@@ -116,7 +116,7 @@ class StackFile:
         )
 
     def refuse_mistakes(self) -> None:
-        """Raise ProblemsFound if a pool has a problem: a total over the other pools would be too low."""
+        """Raise ProblemsFound if a pool has a problem, because a total without this pool would be too low."""
         if problems := self.checked[1]:
             raise problems_found(self, problems, "; see gpu-ci check")
 
@@ -127,9 +127,9 @@ def _has_secret(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_secret, value))
 
 
-def problems_found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:
+def problems_found(file: StackFile, problems: list[Problem], suffix: str = "") -> ProblemsFound:
     """Return the problems of a file as an exception that ends the command for this file."""
-    return ProblemsFound(report_of(file, problems) + more, [asdict(problem) for problem in problems])
+    return ProblemsFound(report_of(file, problems) + suffix, [asdict(problem) for problem in problems])
 
 
 def report_of(file: StackFile, problems: list[Problem]) -> str:
@@ -156,7 +156,10 @@ def one_file(given: tuple[str, ...]) -> StackFile:
     if len(paths) > 1:
         command = click.get_current_context().command_path
         raise InputError(
-            f"{command}: one stack file at a time", got=", ".join(map(str, paths)), hint=f"{command} {paths[0]}"
+            f"{command}: several stack files",
+            got=", ".join(map(str, paths)),
+            expected="one stack file",
+            hint=f"{command} {paths[0]}",
         )
     return read(paths[0])
 
@@ -238,7 +241,7 @@ class _StrictLoader(yaml.SafeLoader):
                     text = f"the key {key.value} is a duplicate of line {seen[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
                 seen[key.value] = key.start_mark.line + 1
-        # The engine passes the configuration to a program as JSON, whose keys are text.
+        # The engine passes the configuration to a program as JSON. There, all keys are text.
         return {
             key if isinstance(key, str) else str(key): value
             for key, value in super().construct_mapping(node, deep).items()

@@ -1,4 +1,4 @@
-"""`gpu-ci status`: the pools of a deployed stack, from the output of `pulumi stack output --json`."""
+"""`gpu-ci status`: prints the pools of a deployed stack, read from the output of `pulumi stack output --json`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
 def command(file: TextIO, no_notes: bool, runners: bool, as_json: bool) -> None:
     """Print each pool of a deployed stack: its machines, their cost, and the verdict of the smoke check.
 
-    Reads the outputs of the stack from FILE or, by default, from stdin. Sends no request to a cloud.
+    The command reads the outputs of the stack from FILE or, by default, from stdin. It sends no request to a cloud.
 
     \b
     Examples:
@@ -56,9 +56,9 @@ def command(file: TextIO, no_notes: bool, runners: bool, as_json: bool) -> None:
 
 
 def read(file: TextIO) -> dict[str, Any]:
-    """Return the outputs. InputError if the document is not the output of a stack with pools."""
+    """Return the outputs of the stack. Raise InputError if the document is not the output of a stack with pools."""
     if file.isatty():
-        raise InputError("gpu-ci status: nothing to read", expected="the outputs of a stack, as JSON", hint=_HINT)
+        raise InputError("gpu-ci status: stdin is a terminal", expected="the outputs of a stack, as JSON", hint=_HINT)
     try:
         found = json.load(file)
     except (ValueError, RecursionError):
@@ -73,7 +73,7 @@ def read(file: TextIO) -> dict[str, Any]:
 
 
 def matrix(pools: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return name and labels of each pool that registers runners. The label of a scale set is its name."""
+    """Return the name and the labels of each pool that registers runners. For a scale set, the label is its name."""
     return [
         {"name": name, "labels": [pool["scaleSetName"]] if pool.get("scaleSetName") else pool["runnerLabels"]}
         for name, pool in sorted(pools.items())
@@ -113,7 +113,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _price(row: Mapping[str, Any]) -> str:
-    """Return the cost of all machines. With several instance types it is a range from the cheapest to the dearest."""
+    """Return the cost of all machines. For several instance types, return the lowest and the highest cost."""
     price = row["usdPerHourAtMax"]
     if not isinstance(price, int | float):
         return str(price or "")

@@ -1,4 +1,4 @@
-"""`gpu-ci zipapp`: write gpu-smoke as one file, for a machine or container without this package."""
+"""`gpu-ci zipapp`: writes gpu-smoke as one file, for a machine or container without this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_ci.cli.output import InputError, print_json
 @click.option("--output", "-o", default="gpu_smoke.pyz", show_default=True, type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print the path and the size as JSON.")
 def command(output: str, as_json: bool) -> None:
-    """Write gpu-smoke as one file for a Python with torch. The machines and pods of pools run the same file.
+    """Write gpu-smoke as one file that runs with any Python that has torch. The machines of pools run the same file.
 
     \b
     Examples:
@@ -32,4 +32,4 @@ def command(output: str, as_json: bool) -> None:
     if as_json:
         print_json({"path": output, "bytes": len(data)})
     else:
-        click.echo(f"{output}: {len(data) / 1000:.0f} kB; where torch is: python3 {output} --help")
+        click.echo(f"{output}: {len(data) / 1000:.0f} kB; on a machine with torch, run: python3 {output} --help")

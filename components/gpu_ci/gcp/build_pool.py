@@ -1,4 +1,4 @@
-"""Cloud Build private pools: workers for builds, a registry for their images, and the triggers that start builds."""
+"""The component BuildPool: a Cloud Build private pool, a registry for images, and the triggers that start builds."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class BuildPoolArgs(Args):
     )
     public_egress: StrictBool = Field(
         default=False,
-        description="whether workers have public addresses, to reach the internet including github.com; without "
-        "them, workers reach Google APIs and what the network allows",
+        description="whether workers have public addresses, to reach the internet including github.com; by default, "
+        "workers reach Google APIs and the addresses that your network allows",
     )
     registry: RegistrySettings = Field(
         default=RegistrySettings(), validate_default=True, description="the pool's Artifact Registry repository"
     )
     logging: Literal["CLOUD_LOGGING_ONLY", "NONE"] = Field(
         default="CLOUD_LOGGING_ONLY",
-        description="the destination of build logs, for builds whose steps are in the stack file; a build file sets "
-        "its own",
+        description="the destination of build logs, for builds whose steps are in the stack file; a build file has "
+        "its own setting",
     )
     triggers: dict[Annotated[str, AfterValidator(rules.trigger_name)], BuildTrigger] = Field(
         default={}, description="the triggers that start builds, by name"
@@ -82,7 +82,7 @@ class BuildPoolArgs(Args):
 
     @property
     def billed_by(self) -> str:
-        """The unit of the price. The catalog contains hourly prices only."""
+        """The unit by which Google bills the pool. The catalog has no prices for this unit."""
         return "build-minute"
 
 
@@ -90,8 +90,9 @@ class BuildPool(Component):
     """Cloud Build workers for builds that need no GPU, a registry for images, and triggers on GitHub events.
 
     Creates: a private pool, an Artifact Registry repository with a cleanup policy, and a trigger for each entry of
-    `triggers`. A service account for builds, which may write logs, use private pools of the project and write to that
-    repository. If a trigger builds pull requests, a second service account that may only read the repository.
+    `triggers`. A service account for builds, which may write logs, use private pools of the project and write to the
+    Artifact Registry repository. If a trigger builds pull requests: a second service account that may only read the
+    Artifact Registry repository.
     Costs: nothing while no build runs. Builds are billed by the minute, disks above 100 GiB by their size, and images
     by the GiB stored.
     Does not: give a build a GPU, because the API of private pools has no field for one. To let builds start machines
@@ -145,7 +146,8 @@ class BuildPool(Component):
             account, grants = reading if isinstance(trigger.event, PullRequestEvent) else writing
             github_trigger(
                 f"{name}-trigger-{key}",
-                # Trigger names are unique in the project, so the name must differ from those of other stacks.
+                # The name of a trigger must be unique in the project. Several stacks may share a project, so the name
+                # contains the stack.
                 naming.fit(f"{name}-{key}-{pulumi.get_stack()}", 64),
                 trigger,
                 BuildContext(
@@ -156,7 +158,8 @@ class BuildPool(Component):
                     registry=self.registry,
                     account=account.name,
                 ),
-                # A push can start a build as soon as the trigger exists. Without these grants the build would fail.
+                # A push can start a build as soon as the trigger exists. The grants must exist before, or the build
+                # would fail.
                 self.child(depends_on=grants),
             )
         self.service_account_email = writing[0].email
@@ -191,7 +194,7 @@ class BuildPool(Component):
             description=f"images of the build pool {self._name}",
             format="DOCKER",
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
-            # A policy that keeps versions overrides one that deletes them.
+            # If both policies match a version, Artifact Registry keeps the version.
             cleanup_policies=[
                 {
                     "id": "keep-most-recent",
@@ -224,9 +227,10 @@ class BuildPool(Component):
             opts=self.child(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
-        # Use of a private pool can be granted on its project only, because the API has no policy for a single pool.
-        # Triggers of that project need no grant (cloud.google.com/build/docs/private-pools/run-builds-in-private-pool).
-        # Whether that also holds for a custom service account is unverified.
+        # The permission to use a private pool is granted on the project, because the API has no policy for a single
+        # pool. Triggers of the same project need no grant (cloud.google.com/build/docs/private-pools/
+        # run-builds-in-private-pool). It is not verified that this is true for triggers with a custom service account,
+        # so the grant is created anyway.
         grants: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
                 f"{self._name}-{role}-{right}",

@@ -1,4 +1,4 @@
-"""An identity on Google Cloud for the jobs of one GitHub repository, without keys."""
+"""The component GithubIdentity on Google Cloud: a service account without keys for the jobs of a GitHub repository."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..github_trust import ISSUER, Event, GithubTrust, allowed_events
 from .resource_names import Project
 
 # Discovery document iam v1, workloadIdentityPools.create, workloadIdentityPoolId: "4-32 characters, and may contain the
-# characters [a-z0-9-]. The prefix `gcp-` is reserved". A letter first, as in Google's examples.
+# characters [a-z0-9-]. The prefix `gcp-` is reserved". This pattern also requires a letter first, as Google's examples.
 _POOL_ID = r"^[a-z][a-z0-9-]{2,30}[a-z0-9]$"
 _POOL_ID_MOST = 32
 _ACCOUNT_ID_MOST = 30
 
 # google.subject "cannot exceed 127 characters" (discovery document iam v1, attributeMapping). GitHub's own subject can
-# be longer: it has the names of owner, repository and environment. The ids of repository and run fit. Audit logs show
-# the subject, so they name the run.
+# be longer, because it has the names of owner, repository and environment. The ids of the repository and the run are
+# short. Audit logs show the subject, so they show which run used the identity.
 _SUBJECT = 'assertion.repository_id + ":" + assertion.run_id'
 
 
@@ -79,7 +79,7 @@ class GithubIdentityArgs(GithubTrust):
 def condition(args: GithubIdentityArgs) -> str:
     """Return the condition on the claims of a token, in the Common Expression Language (CEL).
 
-    A claim that a token lacks is an error in CEL, and Google then refuses the token.
+    If a token lacks a claim of the condition, CEL reports an error, and Google refuses the token.
     """
     claims = {
         "repository_owner_id": args.owner_id,
@@ -153,8 +153,8 @@ class GithubIdentity(Component):
             display_name=f"GitHub {args.purpose} {name}",
             opts=self.child(),
         )
-        # The condition of the provider decides. The member names the repository again, so that a second provider in the
-        # pool, added by hand, does not open this account.
+        # The condition of the provider already limits the repository. The member repeats the limit, in case a user adds
+        # a second provider to the pool: its tokens then cannot use this account.
         attribute = (
             f"repository_id/{args.repository_id}" if args.repository_id else f"repository_owner_id/{args.owner_id}"
         )
@@ -173,7 +173,7 @@ class GithubIdentity(Component):
                 member=pulumi.Output.concat("serviceAccount:", account.email),
                 opts=self.child(),
             )
-        # Known once the account may be used.
+        # The output depends on the permission, so that jobs get the provider's name only when they may use the account.
         self.workload_identity_provider = pulumi.Output.all(provider.name, user.id).apply(lambda made: str(made[0]))
         self.service_account_email = account.email
         self.condition = pulumi.Output.from_input(condition(args))

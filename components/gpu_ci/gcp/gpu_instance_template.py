@@ -1,4 +1,4 @@
-"""One GPU machine as an instance template, for programs other than a runner pool that create machines from it."""
+"""The component GpuInstanceTemplate: an instance template of a GPU machine, for programs without a runner pool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
         default=1200,
         ge=120,
         le=3600,
-        description="seconds from the start of a machine within which its check at boot must end, 120 to 3600",
+        description="the time limit of the GPU check at boot, in seconds from the start of a machine, 120 to 3600",
     )
     service_account_email: Input[ServiceAccountEmail] = Field(
         description="the service account of the machines, as <name>@<project>.iam.gserviceaccount.com"
@@ -38,7 +38,7 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
     )
 
     @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
         return {
             "project": "acme-ci",
             "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
@@ -49,10 +49,10 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
 class GpuInstanceTemplate(Component):
     """A regional instance template of a GPU machine that installs its driver and checks its GPU when it boots.
 
-    Creates: the template. Costs: nothing; machines created from it cost.
-    Does not: check the template. A SmokeGate with `selfLink` as its template does. Give its output `checkedTemplate` to
-    resources that need machines with a checked GPU. Machines have no public address. To install a driver or torch, the
-    network needs internet access, such as Cloud NAT.
+    Creates: the template. Costs: nothing. Machines created from the template cost.
+    Does not: check the template. A SmokeGate checks it: set `template` of the SmokeGate to `selfLink`, and use the
+    output `checkedTemplate` of the SmokeGate for resources that create machines. Machines have no public address. To
+    install a driver or torch, the network needs internet access, such as Cloud NAT.
     Replaces on change of: the template for every field, because Google does not allow changes of a template.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of IPv4 ranges for Google Cloud."""
+"""Validates IPv4 ranges for Google Cloud."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import invalid
 
 
 def subnet(value: str) -> str:
-    """Return an IPv4 range that starts at its first address. Raise an error for any other text."""
+    """Return the IPv4 range. It must start at its first address, such as 10.10.0.0/20."""
     try:
         network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
     except ValueError:
@@ -18,13 +18,13 @@ def subnet(value: str) -> str:
     return value
 
 
-# RFC 1918 and RFC 6598. Google accepts more ranges (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), some of
-# which are public addresses of other organizations.
+# The private ranges of RFC 1918 and RFC 6598. Google accepts more ranges (cloud.google.com/vpc/docs/subnets, "Valid
+# IPv4 ranges"). Some of these are public addresses of other organizations, so gpu-ci does not allow them.
 _PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 
 
 def private_range(value: str) -> str:
-    """Return a private IPv4 range that a subnetwork can have."""
+    """Return the IPv4 range. It must be private, and at least /29."""
     network = ipaddress.IPv4Network(subnet(value))
     # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
     if network.prefixlen > 29:

@@ -1,7 +1,7 @@
-"""Log-based metrics and alert policies of Cloud Monitoring over the log of the runner manager.
+"""Creates log-based metrics and alert policies in Cloud Monitoring from the log of the runner manager.
 
-The log lines are those of `gpu_manager.metrics.log_lines` and of the manager's events. A pass of the manager is one
-round of observing, deciding and acting. A whole pass covers all pools of the instance. With several instances, each
+`gpu_manager.metrics.log_lines` and the events of the manager write the log lines. A pass of the manager is one round:
+read jobs and machines, decide, act. A whole pass covers all pools of the instance. If several instances run, each
 instance serves a share of the pools.
 """
 
@@ -23,7 +23,7 @@ Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0
 _RESOURCE = "cloud_run_worker_pool"
 # Discovery document logging v2, LogMetric.name: at most 100 characters.
 _PREFIX_MOST = 60
-# The window of a query. Lines reach Cloud Monitoring some minutes late, so one missing minute must not raise an alert.
+# The time window of a query. Log lines reach Cloud Monitoring some minutes late, so a missing minute is no alert.
 _WINDOW_SEC = 300
 
 
@@ -87,7 +87,7 @@ MEASURED: tuple[LogMetric, ...] = (
     LogMetric("reruns", "Jobs run again after a preemption.", "rerun"),
     LogMetric("github-requests-left", "Requests left of GitHub's hourly limit.", "pass", "", "githubRequestsLeft"),
 )
-"""The metrics that no alert needs."""
+"""The metrics that are created with `metrics: true` only. No alert needs them."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class ManagerMetrics:
     child: Callable[..., pulumi.ResourceOptions]
 
     def metrics(self, chosen: Sequence[LogMetric]) -> list[pulumi.Resource]:
-        """Create one resource for each metric. A metric counts only lines that are written after its creation."""
+        """Create one resource for each metric. A metric counts only log lines that are written after its creation."""
         return [self._metric(each) for each in chosen]
 
     def alerts(self, alerts: ManagerAlerts, instances: int, after: Sequence[pulumi.Resource]) -> None:
         """Create an alert policy for a stalled manager, and one for late jobs."""
         passes = self._series(PASSES)
-        # A query without data has no result, so `absent_over_time` detects that no instance runs. With several shares,
-        # the second query also detects that one of them is missing.
+        # A query without data has no result, so `absent_over_time` detects that no instance runs. If there are several
+        # shares, the second query detects that the manager of one share does not run.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
         if instances > 1:
             stalled += f" or count(count by (share) (increase({passes}[{_WINDOW_SEC}s]) > 0)) < {instances}"

@@ -1,4 +1,4 @@
-"""The Google permissions of the runner manager: each API call that it makes, with the permissions of that call."""
+"""The Google permissions of the runner manager, listed by the API calls that it makes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpu_common import google_permissions
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "compute.instances.insert": google_permissions.INSERT,
     "compute.instances.delete": ("compute.instances.delete",),
-    # cloud.google.com/compute/docs/instances/stop-start-instance, "Required permissions". Start also requires the right
-    # to use the machine's service account, which is a separate grant.
+    # cloud.google.com/compute/docs/instances/stop-start-instance, "Required permissions". Start also requires the
+    # permission to use the machine's service account, which is a separate grant.
     "compute.instances.stop": ("compute.instances.stop",),
     "compute.instances.start": ("compute.instances.start",),
     # cloud.google.com/compute/docs/metadata/setting-custom-metadata, "Required permissions". The call also requires the
-    # right to use the machine's service account, which is a separate grant.
+    # permission to use the machine's service account, which is a separate grant.
     "compute.instances.setMetadata": ("compute.instances.setMetadata",),
     "compute.instances.get": ("compute.instances.get",),
     "compute.instances.aggregatedList": ("compute.instances.list",),
@@ -27,8 +27,8 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
 
 STATE: Mapping[str, tuple[str, ...]] = {
     "storage.objects.get": ("storage.objects.get",),
-    # cloud.google.com/storage/docs/access-control/iam-json: replacing an existing object requires permission to delete
-    # it.
+    # To replace an existing object, the manager also needs the permission to delete objects
+    # (cloud.google.com/storage/docs/access-control/iam-json).
     "storage.objects.insert": ("storage.objects.create", "storage.objects.delete"),
 }
 """Permissions on the bucket of the manager's state."""

@@ -1,4 +1,7 @@
-"""The settings of a runner network in a stack file. This module does not load Pulumi's Google package."""
+"""The settings of a runner network in a stack file.
+
+They are in a separate module, so that `gpu-ci check` can read them without loading Pulumi's Google package.
+"""
 
 from __future__ import annotations
 

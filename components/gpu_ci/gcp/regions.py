@@ -15,5 +15,5 @@ CLOUD_BUILD = (
     "us-central1", "us-east1", "us-east4", "us-east5", "us-south1", "us-west1", "us-west2", "us-west3", "us-west4",
 )  # fmt: skip
 
-# The endpoints in the discovery document compute v1 (revision 20261106): the regions of Cloud Build and one more.
+# The regions in the discovery document compute v1 (revision 20261106, endpoints): those of Cloud Build and one more.
 COMPUTE = (*CLOUD_BUILD, "asia-southeast3")

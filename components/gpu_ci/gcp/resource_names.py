@@ -10,14 +10,14 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from ..args import Redacted
 from ..errors import invalid
 
-# Any host and API version is accepted, because the provider returns beta links where it uses the beta API.
+# Any host and API version is accepted, because the provider uses the beta API for some resources and returns its links.
 _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
 # RFC 1035, as in the compute API's own patterns.
 _NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
 
 REGION = r"^[a-z]+-[a-z]+[0-9]+$"
 ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
-"""Such as us-central1-a, and the newer us-south1-ai1b (in Google's list of zones of 2026)."""
+"""A zone, such as us-central1-a or us-south1-ai1b. The second form is in Google's list of zones since 2026."""
 
 # 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects). Older projects start with the
 # domain of their organization.
@@ -38,8 +38,9 @@ NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networ
 _SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: S105 - a form, no secret
 
 
-# A regional secret has an endpoint of its region, https://secretmanager.REGION.rep.googleapis.com. Other secrets do not
-# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret).
+# A regional secret is only at the endpoint of its region, https://secretmanager.REGION.rep.googleapis.com
+# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret). gpu-ci uses the global
+# endpoint.
 _REGIONAL = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/secrets/"
 
 
@@ -66,6 +67,6 @@ ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gs
 
 
 def region_and_name_of_template(link: str) -> tuple[str, str]:
-    """Return region and name from projects/<p>/regions/<region>/instanceTemplates/<name> or from a URL of that."""
+    """Return region and name of a template link: projects/<p>/regions/<region>/instanceTemplates/<name>, or a URL."""
     parts = link.split("?")[0].split("/")
     return parts[parts.index("regions") + 1], parts[-1]

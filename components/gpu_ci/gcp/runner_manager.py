@@ -1,4 +1,4 @@
-"""The runner manager on Google Cloud: one process on Cloud Run that starts and deletes the machines of runner pools."""
+"""The component RunnerManager: runs the runner manager on Cloud Run, with the permissions that it needs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class RunnerManagerArgs(ManagerChoices):
 
 
 def too_many_instances(instances: int, pools: int) -> dict[str, str]:
-    """Return text, expected value and hint if there are more instances than pools; else an empty dict."""
+    """Return the text, expected value and hint of the error if there are more instances than pools. Else return {}."""
     if instances <= pools:
         return {}
     return {
@@ -124,20 +124,20 @@ def too_many_instances(instances: int, pools: int) -> dict[str, str]:
 
 
 class RunnerManager(Component):
-    """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
+    """The runner manager on Cloud Run. It starts a machine for each queued job, and deletes the machine after the job.
 
     Creates: a worker pool of `instances` processes without a network address, and its service account. A bucket with
     the manager's state and configuration, and a custom role for that bucket only. A custom role in the project of the
     machines, with the permissions that the manager's API calls need. Permission to use the service accounts of the
-    pools, and no others. Permission to read the secret with the App's key, and no other secret. With `alerts`: two
-    alert policies, and the two log-based metrics that they read. With `metrics`: the other log-based metrics. With
-    `standbyTemplates`: a StoppedMachines resource, whose deletion deletes the machines that wait stopped.
-    Costs: CPU and memory of each instance for every second, whether jobs wait or not, and the writes of one object.
+    pools only. Permission to read the secret with the App's key only. With `alerts`: two alert policies, and the two
+    log-based metrics that they read. With `metrics`: the other log-based metrics. With `standbyTemplates`: a
+    StoppedMachines resource, which deletes the stopped machines when the manager is deleted.
+    Costs: CPU and memory of each instance for every second, even without jobs, and the writes of the state.
     Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment variables or arguments. Cloud Run mounts the key as a file. The
     manager does not connect to your network, because it needs only the APIs of GitHub and Google.
     Replaces on change of: everything, including the state, for region. A new image or configuration creates a new
-    revision. Its manager starts when the previous one has released its lease.
+    revision of the worker pool. The new manager acts only after the previous manager has released its lease.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
@@ -172,8 +172,8 @@ class RunnerManager(Component):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             versioning={"enabled": False},
-            # The object is replaced every few seconds. By default Cloud Storage would keep, and bill, each old one for
-            # a week.
+            # The manager replaces its state every few seconds. By default, Cloud Storage would keep each old object for
+            # a week, and bill it.
             soft_delete_policy={"retention_duration_seconds": 0},
             # The manager can rebuild the content of the bucket.
             force_destroy=True,
@@ -196,7 +196,7 @@ class RunnerManager(Component):
         self.register()
 
     def _machine_grants(self) -> list[pulumi.Resource]:
-        """Grant the manager the right to start and delete machines with the service accounts of the pools."""
+        """Grant the manager permission to start and delete machines with the service accounts of the pools."""
         args = self._args
         granted: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
@@ -221,10 +221,10 @@ class RunnerManager(Component):
         return granted
 
     def _stopped_machines(self) -> list[pulumi.Resource]:
-        """Create the resource whose deletion deletes the stopped machines.
+        """Create the resource that deletes the stopped machines when it is deleted.
 
-        The manager depends on that resource, so Pulumi deletes the manager first. A running manager would create new
-        machines.
+        The manager depends on this resource, so `pulumi destroy` deletes the manager first. A running manager would
+        create new machines.
         """
         args = self._args
         if not args.standby_templates:
@@ -276,13 +276,15 @@ class RunnerManager(Component):
             location=args.region,
             name=self._pool_name(),
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
-            # Google's examples set the launch stage, and the API returns the current stage of the resource.
+            # The launch stage is only needed for the creation. Later, the API returns the current stage of the
+            # resource.
             launch_stage="BETA",
             deletion_protection=False,
             scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,
-                # The manager reads its configuration at start, so a changed configuration needs a new revision.
+                # The manager reads its configuration when it starts. The annotation makes Cloud Run start a new
+                # revision if the configuration changes.
                 "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
                 "containers": [
                     {
@@ -316,7 +318,7 @@ class RunnerManager(Component):
             monitoring.metrics(MEASURED)
 
     def _key_name(self) -> pulumi.Output[str]:
-        """Return the secret's name for Cloud Run, without the project if that is the worker pool's project.
+        """Return the secret's name for Cloud Run: the short name if the secret is in the worker pool's project.
 
         Source: run v2, SecretVolumeSource.
         """

@@ -1,4 +1,4 @@
-"""A network for runners: a subnetwork without public addresses, with Cloud NAT, that rejects incoming connections."""
+"""The component RunnerNetwork: a subnetwork for runners with Cloud NAT, which rejects incoming connections."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..component import Component
 from .network_choices import NetworkChoices, network_region
 from .resource_names import REGION, Network, Project
 
-# cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": the range from which IAP forwards
-# connections.
+# The range from which Identity-Aware Proxy forwards connections (cloud.google.com/iap/docs/using-tcp-forwarding,
+# "Create a firewall rule").
 _IAP = "35.235.240.0/20"
 # The rules of Google's default network have priority 65534. Rules without a priority have 1000 (compute v1, Firewall).
 _DENY_PRIORITY, _ALLOW_PRIORITY = 1000, 900
 
-# Minimum and maximum number of NAT ports of one machine. They limit its concurrent connections to one destination. With
-# the default, a fixed 64 ports, package downloads of a job lose connections
+# Minimum and maximum number of NAT ports of one machine, which limit its concurrent connections to one destination.
+# With Google's default of 64 ports, package downloads of a job lose connections
 # (gardener/gardener-extension-provider-gcp#6, openshift/installer#4273). Both numbers must be powers of two (discovery
-# document compute v1, RouterNat). One address has 64,512 ports, so 15 machines with the maximum number of ports need
-# one address.
+# document compute v1, RouterNat). One NAT address has 64,512 ports, which is enough for 15 machines with the maximum
+# number of ports.
 _NAT_PORTS = (64, 4096)
 
 
@@ -48,10 +48,12 @@ class RunnerNetwork(Component):
 
     Creates: a VPC network unless `network` is set, and a subnetwork with Private Google Access. A Cloud Router with NAT
     for that subnetwork, and a firewall rule that denies incoming traffic to it. With `iapSsh`: also a firewall rule
-    that allows SSH through Identity-Aware Proxy. Costs: the NAT's addresses by the hour while it has any, and the
-    traffic through it. Logs of the connections that the NAT dropped, and flow logs, are billed per GiB. Does not: allow
-    traffic between machines, or give any machine a public address. Replaces on change of: everything for region. For
-    network, the subnetwork, router and NAT. For ipRange, the subnetwork, unless the new range contains the old one.
+    that allows SSH through Identity-Aware Proxy.
+    Costs: the NAT's addresses by the hour while it has any, and the traffic through it. Logs of the connections that
+    the NAT dropped, and flow logs, are billed per GiB.
+    Does not: allow traffic between machines, or give any machine a public address.
+    Replaces on change of: everything for region. For network, the subnetwork, router and NAT. For ipRange, the
+    subnetwork, unless the new range contains the old one.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerNetwork"
@@ -62,7 +64,7 @@ class RunnerNetwork(Component):
     network: pulumi.Output[str]
     """The network, in the form that a runner pool accepts."""
     subnetwork: pulumi.Output[str]
-    """The subnetwork, in the form that a runner pool accepts. It is known once its NAT and its firewall rules exist."""
+    """The subnetwork, in the form that a runner pool accepts. The output waits for the NAT and the firewall rules."""
 
     def __init__(self, name: str, args: RunnerNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -95,7 +97,7 @@ class RunnerNetwork(Component):
             region=args.region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
-            # Not all subnetworks, because another team may have a NAT of its own in the network.
+            # The NAT is for this subnetwork only, because other subnetworks of the network may have their own NAT.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[{"name": subnetwork.id, "source_ip_ranges_to_nats": ["ALL_IP_RANGES"]}],
             enable_dynamic_port_allocation=True,
@@ -116,7 +118,7 @@ class RunnerNetwork(Component):
         self.register()
 
     def _firewall(self, name: str, role: str, args: RunnerNetworkArgs, rule: dict[str, Any]) -> gcp.compute.Firewall:
-        """Create a firewall rule for incoming traffic to this subnetwork only; the network may have others."""
+        """Create a firewall rule for incoming traffic to this subnetwork. Other subnetworks are not affected."""
         return gcp.compute.Firewall(
             f"{name}-{role}",
             project=args.project,

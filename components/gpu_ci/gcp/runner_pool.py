@@ -1,4 +1,4 @@
-"""GPU runners on Compute Engine: one regional managed instance group whose machine template passed a smoke check."""
+"""The component RunnerPool: GPU runners on Compute Engine whose instance template has passed a smoke check."""
 
 from __future__ import annotations
 
@@ -42,18 +42,17 @@ class RunnerPoolArgs(GpuMachineArgs):
         default=None,
         ge=60,
         le=86400,
-        description="seconds that a job may wait for its runner before the manager's alert counts it, 60 to 86400; "
-        "by default waitObjectiveSec of gpu-ci:manager.alerts",
+        description="seconds that a job may wait for its runner before the alert about late jobs, 60 to 86400; by "
+        "default waitObjectiveSec of gpu-ci:manager.alerts",
     )
     github: RunnerGithub | None = Field(
         default=None,
-        description="where on GitHub the machines' runners are registered, and how; by default the pool registers no "
-        "runners",
+        description="the registration of the machines' runners on GitHub; by default the pool has no runners",
     )
     standby: Standby | None = Field(
         default=None,
-        description="machines that wait stopped and start with a warm disk; by default none. Not for pools whose "
-        "machines register their runners themselves",
+        description="machines that are stopped until a job needs them, and start faster; by default none. Not "
+        "supported if machines register their runners themselves",
     )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(),
@@ -76,8 +75,8 @@ class RunnerPoolArgs(GpuMachineArgs):
         max_length=20,
         examples=[[{"region": "us-east1"}]],
         description="other zones, regions and machine types that the runner manager tries, in order, when the pool's "
-        "own zones have no capacity; each must be at least as capable as the pool's machine, because a job may get "
-        "any of them",
+        "own zones have no capacity; each machine must be at least as capable as the pool's machine, because a job "
+        "may get any of them",
     )
     price_ceiling_usd: float | None = Field(
         default=None,
@@ -125,11 +124,11 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @field_validator("smoke", "runner", "github", "secrets")
     @classmethod
-    def _check_against_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_with_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
 
     @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
         ladder_subnetworks = {each: f"projects/acme-ci/regions/{each}/subnetworks/ci" for each in COMPUTE}
         return {
             "project": "acme-ci",
@@ -142,16 +141,16 @@ class RunnerPoolArgs(GpuMachineArgs):
         return self.runner_labels or rules.default_runner_labels(name)
 
     def demand(self, name: str) -> Demand:
-        """Return the machines and disks that the pool `name` requires. Its cost and its quotas follow from them."""
+        """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
         return rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0)
 
     def ladder_demands(self, name: str) -> list[Demand]:
-        """Return the demand of each step of the ladder, as if all machines of the pool came from that step."""
+        """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
         return [rung.demand(name) for rung in self.rungs[1:]]
 
     @property
     def rungs(self) -> list[RunnerPoolArgs]:
-        """The arguments for the pool's own machine, followed by those for each step of the ladder."""
+        """The arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
         offers = [self]
         for rung in self.ladder:
             changed = ladder.choices(rung, dict(self))
@@ -162,7 +161,10 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @property
     def template_name(self) -> str:
-        """The region and the machine, which identify one template of the pool. The market is not part of the name."""
+        """The region and the machine, which identify a template of the pool.
+
+        Rungs of other markets share a template.
+        """
         gpus = self.guest_accelerator
         attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
         return f"{self.region}-{self.machine_type}{attached}"
@@ -177,13 +179,13 @@ class RunnerPool(Component):
 
     Creates: a service account that may write logs and read the secrets in `secrets`; a regional instance template; a
     smoke check of that template on one machine (the gate); and a regional managed instance group. The group gets the
-    template once the check has passed. With `github`, the check also verifies that the machine can run a runner. Each
+    template after the check has passed. With `github`, the check also verifies that the machine can run a runner. Each
     machine then runs one runner for one job, and ends. With a GitHub App in `github`, the machines register their
     runners, and the service account may read the App's key. Without an App, the runner manager registers the runners,
     and no machine can read a key. With `ladder`: also a template and a smoke check for each other machine type and
     region.
     Costs: nothing while no machine runs. Each new template costs one machine for the minutes of its check.
-    Does not: start machines. The runner manager starts them from the same template, and the group is created at size 0.
+    Does not: start machines. The runner manager starts machines from the same template. The group has the size 0.
     Machines have no public address. To install torch on an image without it, the network needs internet access, such as
     Cloud NAT. Resizing the group does not start flex-start machines; the manager requests each of them.
     Replaces on change of: the template and the gate, for every field that affects the boot of a machine (machineType,
@@ -223,8 +225,8 @@ class RunnerPool(Component):
             project=args.project,
             opts=self.child(),
         )
-        # This is the only permission of a machine. The owner of a resource that jobs need grants access to this
-        # account.
+        # Apart from secrets, this is the only permission of a machine. To give jobs access to another resource, its
+        # owner grants the access to this service account.
         log_writer = gcp.projects.IAMMember(
             f"{name}-log-writer",
             member=pulumi.Output.concat("serviceAccount:", account.email),
@@ -240,9 +242,9 @@ class RunnerPool(Component):
         grants = [log_writer, *key_grant]
         gate = self._checked_template(name, name, args, args.zones, account, grants)
         self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]
-        """The pool's own machine and each step of the ladder, with the checked template, for the runner manager.
+        """For the runner manager: the pool's own machine and the machine of each rung, with their checked templates.
 
-        None means the pool's own template.
+        None stands for the pool's own template.
         """
         for rung, template in self._templates_of_ladder(name, args, account, grants):
             self.rung_templates.append((rung, template))
@@ -257,10 +259,10 @@ class RunnerPool(Component):
     def _templates_of_ladder(
         self, name: str, args: RunnerPoolArgs, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
     ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
-        """Yield each step of the ladder with the checked template of its region and machine.
+        """Yield each rung of the ladder with the checked template of its region and machine.
 
-        The market does not affect the GPU, so steps that differ only in their market share a template. A pool's own
-        template with a reservation is not shared, because it is valid for that reservation only.
+        The market does not affect the GPU, so rungs that differ only in their market share a template. If the pool has
+        a reservation, rungs do not use the pool's own template, because it is for machines of the reservation only.
         """
         rungs = args.rungs[1:]
         templates: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
@@ -284,7 +286,7 @@ class RunnerPool(Component):
         account: gcp.serviceaccount.Account,
         grants: Sequence[pulumi.Resource],
     ) -> SmokeGate:
-        """Create a template of these machines, and its check on one machine in one of the zones."""
+        """Create a template for the machines of `args`, and its check on one machine in one of the zones."""
         tags = merge(args.labels, {"gpu-ci-pool": name})
         template = machine_template(
             f"{logical_name}-template",
@@ -330,7 +332,7 @@ class RunnerPool(Component):
             region=args.region,
             base_instance_name=name,
             distribution_policy_zones=args.zones,
-            # EVEN waits for a zone without capacity. ANY requires that redistribution is off.
+            # With EVEN, the group would wait for a zone without capacity. ANY requires that redistribution is off.
             distribution_policy_target_shape="ANY",
             versions=[{"instance_template": template}],
             update_policy={
@@ -344,7 +346,7 @@ class RunnerPool(Component):
             # A machine that fails its check turns itself off. Repairing it would repeat the same failure.
             instance_lifecycle_policy={"default_action_on_failure": "DO_NOTHING"},
             target_size=0,
-            # In pools with runners the manager stops and starts machines, which are not members of the group.
+            # In pools with runners, the manager stops and starts the machines, and they are not members of the group.
             **_standby(None if args.github else args.standby),
             wait_for_instances=False,
             opts=self.child(ignore_changes=["targetSize"]),
@@ -354,6 +356,8 @@ class RunnerPool(Component):
 def _standby(chosen: Standby | None) -> dict[str, Any]:
     """Return the standby arguments of the managed instance group."""
     if chosen is None:
-        return {"target_stopped_size": 0}  # without it, stopped machines of an earlier setting would stay, and cost
+        return {
+            "target_stopped_size": 0
+        }  # without this, the stopped machines of an earlier setting would stay, and cost
     policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
     return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}

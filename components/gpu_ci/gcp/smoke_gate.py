@@ -1,4 +1,4 @@
-"""The gate between a template and its pool, as a resource that exists once the template's GPU has passed the check."""
+"""The custom resource SmokeGate (a gate). Its creation runs the smoke check of a template, and fails with the check."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class SmokeGate(pulumi.CustomResource):
     """A smoke check of a template on one machine. The creation of the resource fails if the check fails.
 
     Creates: no permanent resources. It starts one machine from the template, waits for the verdict of the check that
-    runs at boot, and deletes the machine. Costs: that machine, for those minutes.
+    runs at boot, and deletes the machine.
+    Costs: one machine for some minutes.
     Deletes with this resource: remaining check machines, and stopped machines that a runner manager created from the
     template.
     Does not: repeat a check that passed. Only a change of template, project or pool starts a new check.
@@ -67,9 +68,10 @@ class SmokeGate(pulumi.CustomResource):
 
     def __init__(self, name: str, args: SmokeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args.set_subject(f"SmokeGate '{name}'")
-        # The version selects the plugin for the engine, independent of the program's own provider versions.
+        # The engine loads the plugin of this version.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        # The names are those of the engine. Pulumi's automatic translation of names would also change the labels' keys.
+        # The fields get the engine's names here. Pulumi's own translation of names would also change the keys of
+        # labels.
         given = {to_camel(field): getattr(args, field) for field in SmokeGateArgs.model_fields}
         outputs = dict.fromkeys(map(to_camel, self.OUTPUTS))
         super().__init__(self.TYPE, name, {**given, **outputs}, pulumi.ResourceOptions.merge(defaults, opts))

@@ -1,4 +1,4 @@
-"""The stopped machines of a runner manager, as a resource that deletes them when it is deleted."""
+"""The custom resource StoppedMachines. When it is deleted, it deletes the stopped machines of a runner manager."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class StoppedMachinesArgs(Args):
 
 
 class StoppedMachines(pulumi.CustomResource):
-    """The machines that a runner manager keeps stopped, deleted when the manager is removed.
+    """Deletes the stopped machines of a runner manager when the manager is removed from the stack.
 
-    Creates: nothing; the manager creates the machines. Costs: nothing. Deletes with this resource: machines that have
-    the label of a manager, were created from one of the templates and are stopped. Running machines stay, because they
-    may have a job.
+    Creates: nothing, because the manager creates the machines. Costs: nothing.
+    Deletes with this resource: stopped machines with the label of a manager that were created from one of the
+    templates. Running machines stay, because they may have a job.
     Does not: delete machines of an earlier template. The SmokeGate of that template deletes them.
     Replaces on change of: project.
     The stack must name this package's plugin in Pulumi.yaml:
@@ -43,7 +43,7 @@ class StoppedMachines(pulumi.CustomResource):
 
     def __init__(self, name: str, args: StoppedMachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args.set_subject(f"StoppedMachines '{name}'")
-        # The version selects the plugin for the engine, independent of the program's own provider versions.
+        # The engine loads the plugin of this version.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         given = {to_camel(field): getattr(args, field) for field in StoppedMachinesArgs.model_fields}
         super().__init__(self.TYPE, name, given, pulumi.ResourceOptions.merge(defaults, opts))

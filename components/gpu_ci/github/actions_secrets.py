@@ -1,4 +1,4 @@
-"""Secrets and variables of GitHub Actions, for a repository, an environment or an organization, or for Dependabot."""
+"""The component ActionsSecrets: secrets and variables of GitHub Actions, and secrets of Dependabot."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .names import KeysOnce, SettingName
 from .repository_lookup import repository_ids
 from .secret_scopes import DependabotScope, EnvironmentScope, OrganizationScope, RepositoryScope, Scope
 
-# "Secrets are limited to 48 KB in size", "Individual variables are limited to 48 KB in size": the pages named in
-# secret_scopes.py.
+# "Secrets are limited to 48 KB in size", "Individual variables are limited to 48 KB in size" (GitHub's pages that
+# secret_scopes.py names).
 _MOST_BYTES = 48 * 1024
 
 
@@ -57,7 +57,7 @@ class ActionsSecretsArgs(Args):
 
     @field_validator("secrets", "variables")
     @classmethod
-    def _as_many_as_there_may_be(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _check_count(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         scope = info.data.get("scope")
         if scope is None:
             return value
@@ -75,9 +75,9 @@ class ActionsSecretsArgs(Args):
 
     @field_validator("variables")
     @classmethod
-    def _something(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _check_not_empty(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if not value and info.data.get("secrets") == {}:
-            raise invalid("is empty, as is secrets", safe_hint="set at least one secret or variable")
+            raise invalid("is empty, and secrets is empty, too", safe_hint="set at least one secret or variable")
         return value
 
 
@@ -86,10 +86,11 @@ class ActionsSecrets(Component):
 
     Creates: one secret or variable on GitHub for each entry. Costs: nothing.
     Does not: create the repository or the environment, or read values, because GitHub does not return them. If a user
-    changes a secret on GitHub, a refresh shows only a new remoteUpdatedAt. The changed value stays until the value here
-    changes.
-    Replaces on change of: scope, for all of them; for an organization's secrets with visibility selected, also the
-    repositories. Each secret is missing for a moment. A new value updates only its own secret or variable.
+    changes a secret on GitHub, a refresh shows only a new remoteUpdatedAt. The user's value stays on GitHub until the
+    value in the stack changes.
+    Replaces on change of: for scope, all secrets and variables. For the repositories of an organization with visibility
+    selected, its secrets. During a replacement, each secret is missing for a moment. A new value updates only its
+    own secret or variable.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:github:ActionsSecrets"
@@ -115,8 +116,8 @@ class ActionsSecrets(Component):
                     secret_name=setting,
                     value=value,
                     **target.where,
-                    # An organization's secret keeps its id when it is replaced. Deleting the old one last would delete
-                    # the new one (github.com/pulumi/pulumi-github/issues/250).
+                    # The new and the old secret of an organization have the same id. If the old secret were deleted
+                    # last, the new one would be deleted (github.com/pulumi/pulumi-github/issues/250).
                     opts=self.child(delete_before_replace=True),
                 )
             )

@@ -1,4 +1,4 @@
-"""The users and Apps that may bypass the rules of a repository, as a union of models."""
+"""The users and Apps that may bypass the rules of a repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats of GitHub's names for repositories, secrets, variables, environments and workflows."""
+"""Validates GitHub's names of repositories, secrets, variables, environments and workflows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORKFLOW = re.compile(
 def _repository(value: str) -> str:
     if "/" in value:
         raise invalid(
-            "contains an owner; the owner is that of the provider (github:owner)", hint=value.rpartition("/")[2]
+            "contains an owner, but the owner is always github:owner of the provider", hint=value.rpartition("/")[2]
         )
     if not _REPOSITORY.fullmatch(value):
         raise invalid(

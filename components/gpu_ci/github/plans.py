@@ -26,7 +26,7 @@ _UNCLEAR = "because GitHub's pages disagree on GitHub Free"
 
 @dataclass(frozen=True)
 class Need:
-    """A field of the key, and the smallest plan with its feature."""
+    """A field of `gpu-ci:github`, and the smallest plan that includes the feature of the field."""
 
     path: str
     plan: Plan
@@ -43,7 +43,7 @@ class Need:
 
 
 def needs(github: Any) -> list[Need]:
-    """Yield the fields that not every plan supports. Malformed values are ignored."""
+    """Return the fields that some plans do not support. Malformed values are ignored."""
     return list(_needs(_map(github)))
 
 
@@ -83,7 +83,10 @@ def problems(github: Any, plan: Any) -> list[Problem]:
 
 
 def notes(github: Any, plan: Any) -> list[str]:
-    """Return a note about the needed plans if the plan is not set, or if it depends on a repository's visibility."""
+    """Return a note about needed plans that `problems` does not report.
+
+    The plan is not set, or the needed plan depends on the visibility of a repository.
+    """
     if plan is None:
         listed = [each for each in needs(github) if each.beyond("free")]
         hint = f"set {PLAN}: {' or '.join(_ORDER)}, so that the preview rejects features that the plan lacks"

@@ -17,10 +17,10 @@ from ..errors import Problem, provider_message
 def repository_ids(
     owner: Component, args: Args, path: str, names: Sequence[pulumi.Input[str]], *, public: bool
 ) -> pulumi.Output[list[int]]:
-    """Return the ids of these repositories, in a fixed order. `path` is their place in the arguments.
+    """Return the ids of these repositories, sorted. `path` is the path of the names in the arguments.
 
-    A missing repository is an error, as is a public one unless `public` allows it. The preview already reports it, if
-    the name is known and the same stack does not create the repository.
+    A missing repository is an error. A public repository is an error if `public` is False. The preview reports these
+    errors, except for a repository that the same stack creates, whose name is not known yet.
     """
     options = pulumi.InvokeOutputOptions(parent=owner)
     found: list[pulumi.Output[Any]] = [
@@ -28,7 +28,8 @@ def repository_ids(
     ]
 
     async def check() -> None:
-        # One by one, because a repository that the same stack creates is unknown while the others are known.
+        # Each repository is checked separately, because repositories that the same stack creates are unknown in a
+        # preview.
         known = [(at, await each.future()) for at, each in enumerate(found) if await each.is_known()]
         problems = [_problem(f"{path}[{at}]", answer, public=public) for at, answer in known]
         if wrong := [problem for problem in problems if problem]:
@@ -42,7 +43,7 @@ def repository_ids(
 
 @dataclass(frozen=True)
 class _Refusal:
-    """The provider's response to a failed lookup."""
+    """The result of a failed lookup, with the provider's error message."""
 
     message: str
 

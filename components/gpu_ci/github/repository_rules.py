@@ -1,4 +1,4 @@
-"""Rules for the default branch of a repository: pull requests only, with required checks."""
+"""The component RepositoryRules: rules for the default branch of a repository, such as required checks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PullRequestRules(Args):
         default=True, description="whether every conversation must be resolved"
     )
     allowed_merge_methods: list[MergeMethod] | None = Field(
-        default=None, min_length=1, description="the allowed merge methods; by default those of the repository"
+        default=None, min_length=1, description="the allowed merge methods; by default the repository's merge methods"
     )
 
 
@@ -139,8 +139,8 @@ class RepositoryRules(Component):
                 required_status_checks=_checks(args),
             ),
             bypass_actors=[_actor(each) for each in args.bypass_actors],
-            # For an update in place, the provider would query the new repository for the old one's ruleset
-            # (terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go).
+            # For an update in place, the provider would look for the ruleset of the old repository in the new
+            # repository (terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go).
             opts=self.child(replace_on_changes=["repository"]),
         )
         self.ruleset_id = ruleset.ruleset_id
@@ -165,7 +165,7 @@ def _actor(actor: BypassActor) -> github.RepositoryRulesetBypassActorArgs:
     match actor:
         case RoleActor():
             number = RoleActor.IDS[actor.role]
-        # These two have no id, and the provider's documentation says to omit it.
+        # Actors of these types have no id.
         case OwnersActor() | DeployKeyActor():
             number = None
         case _:

@@ -1,4 +1,4 @@
-"""The runner group of an organization: the repositories and workflows that may use the machines."""
+"""The component RunnerGroup: a runner group of an organization, with the repositories that may use its runners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _not_default(value: str) -> str:
     if value.lower() == _DEFAULT:
         raise invalid(
             "is the default group, which every organization already has",
-            safe_hint="use another name, such as one for the machine type",
+            safe_hint="use another name, such as gpu",
         )
     return value
 
@@ -53,10 +53,10 @@ class RunnerGroupArgs(Args):
 
 
 class RunnerGroup(Component):
-    """A runner group of the organization that only the listed repositories may use, none of them public.
+    """A runner group of the organization that only the listed repositories may use. Public repositories are refused.
 
     Creates: a runner group. Costs: nothing. The component compares the group on GitHub with these settings. Pools get
-    the group's name only if every restriction is in force.
+    the group's name only if GitHub applies every restriction.
     Does not: register runners; pools register them by the group's name. It does not detect that a repository becomes
     public later. GitHub then leaves the repository's jobs in the queue, because the group does not allow public
     repositories.
@@ -100,12 +100,12 @@ class RunnerGroup(Component):
 def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: bool, workflows: list[str]) -> None:
     """Raise an error if the group on GitHub is less restricted than its settings.
 
-    The plan limits what GitHub applies, and its documentation does not say that it rejects other settings (github/docs,
-    data/features/restrict-groups-to-workflows.yml). Workflows are compared without their refs, whose format GitHub may
-    change.
+    On some plans, GitHub does not support all restrictions. Its documentation does not say that GitHub then rejects the
+    settings (github/docs, data/features/restrict-groups-to-workflows.yml), so the group is checked here. Workflows are
+    compared without their refs, because GitHub may change the format of a ref.
     """
     problems = []
-    # If the provider omits a value, it is the requested one.
+    # If the provider returns no value, GitHub has the requested value.
     if public or visibility not in (None, "selected"):
         problems.append(
             Problem(

@@ -1,4 +1,4 @@
-"""The scopes of GitHub secrets and variables, as a union of models, with the limits of each scope."""
+"""The scopes of GitHub secrets and variables, with the limits of each scope. `Scope` is the union of the models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class RepositoryScope(Args):
     """The workflows of one repository."""
 
     # docs.github.com/en/actions/reference/security/secrets ("Limits for secrets") and docs.github.com/en/actions/
-    # reference/workflows-and-actions/variables ("Limits for configuration variables"), also for the classes below.
+    # reference/workflows-and-actions/variables ("Limits for configuration variables").
+    # All limits in this module are from there.
     MOST_SECRETS: ClassVar[int] = 100
     MOST_VARIABLES: ClassVar[int] = 500
 
@@ -60,7 +61,8 @@ class OrganizationScope(Args):
         visibility = info.data.get("visibility")
         if visibility == "selected" and not value:
             raise invalid(
-                "must list a repository, because otherwise none has access", safe_hint="or set visibility: private"
+                "must list a repository, because otherwise no repository has access",
+                safe_hint="or set visibility: private",
             )
         if visibility in ("private", "all") and value:
             raise invalid(f"is only for visibility selected, not for {visibility}", safe_hint="remove one of the two")
@@ -70,7 +72,7 @@ class OrganizationScope(Args):
 class DependabotScope(Args):
     """The Dependabot updates of one repository, which have separate secrets and no variables."""
 
-    # GitHub publishes no limit for these.
+    # GitHub publishes no limit for Dependabot secrets.
     MOST_SECRETS: ClassVar[int] = 1000
     MOST_VARIABLES: ClassVar[int] = 0
 

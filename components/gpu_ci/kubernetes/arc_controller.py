@@ -1,7 +1,7 @@
-"""GitHub's Actions Runner Controller (ARC), which starts runner pods for the jobs of runner scale sets.
+"""The component ArcController: GitHub's Actions Runner Controller (ARC), which starts runner pods for jobs.
 
-A runner scale set is a group of identical runners, which a job names in runs-on (runner_scale_set.py). For each set,
-the controller starts a listener: a pod that asks GitHub for jobs.
+A runner scale set is a group of identical runners (runner_scale_set.py). A job selects a scale set by its name in
+runs-on. For each scale set, the controller starts a listener: a pod that gets jobs from GitHub.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ArcControllerArgs(Args):
         "version": "the package sets the version, because scale sets must have the same minor version",
         "nodeSelector": "the controller does not run on GPU nodes",
         "tolerations": "the controller does not run on GPU nodes",
-        "serviceAccount": "the name is that of the component, so that scale sets can refer to it",
+        "serviceAccount": "the service account has the name of the component, so that scale sets can refer to it",
     }
     WIRING: ClassVar[frozenset[str]] = frozenset({"watch_single_namespace"})
 
@@ -40,8 +40,8 @@ class ArcControllerArgs(Args):
     )
     log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="the log level")
     log_format: Literal["text", "json"] = Field(default="json", description="the log format")
-    # Remove this field when the charts pass 0.14, because the controller then changes scale sets in place
-    # (actions/actions-runner-controller#4516).
+    # Later versions of the charts than 0.14 will change scale sets in place (actions/actions-runner-controller#4516).
+    # Then remove this field.
     update_strategy: Literal["immediate", "eventual"] = Field(
         default="eventual",
         description="when to recreate a changed scale set: eventual (after its running jobs have ended) or immediate "
@@ -59,11 +59,11 @@ class ArcControllerArgs(Args):
 class ArcController(Component):
     """GitHub's Actions Runner Controller, which manages the runner scale sets of a cluster.
 
-    Creates: a namespace, the custom resource definitions, and the Helm release of the controller. It also takes over
-    definitions that exist.
+    Creates: a namespace, the custom resource definitions, and the Helm release of the controller. If the definitions
+    already exist, it takes them over.
     Costs: only the capacity for its pod, and for one listener per scale set, on nodes without GPUs.
-    Does not: remove the definitions, because that would delete every scale set of the cluster. It needs a provider with
-    server-side apply, which is the default.
+    Does not: remove the definitions, because that would delete every scale set of the cluster. The Kubernetes provider
+    must use server-side apply, which is its default.
     Replaces on change of: the release and the namespace for namespace. Everything else is updated in place, the
     definitions first. A new minor version of the charts replaces every scale set.
     """
@@ -89,9 +89,10 @@ class ArcController(Component):
             },
             opts=self.child(),
         )
-        # Helm installs a chart's definitions with its first version and never updates them
-        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). Patches also take over definitions that Helm
-        # or kubectl installed. Creating an existing definition would fail (pulumi-kubernetes 4.29.0).
+        # Helm installs the definitions of a chart once, and never updates them
+        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches.
+        # A patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the
+        # definition exists (pulumi-kubernetes 4.29.0).
         definitions = [
             kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
                 f"{name}-{definition['spec']['names']['plural']}",
@@ -113,8 +114,8 @@ class ArcController(Component):
             version=versions.ARC_CHARTS,
             values=_values(name, args),
             skip_crds=True,
-            # The old release is deleted first, because both releases would create cluster roles of the same names. Two
-            # controllers would also both manage every scale set.
+            # On a replacement, the old release is deleted first. Two releases would create cluster roles of the same
+            # names, and two controllers would both manage every scale set.
             opts=self.child(depends_on=definitions, delete_before_replace=True),
         )
         self.namespace = namespace.metadata.name

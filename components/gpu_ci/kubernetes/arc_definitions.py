@@ -1,7 +1,8 @@
-"""The custom resource definitions of ARC, which the controller's chart contains and Helm never updates.
+"""The custom resource definitions of ARC. The controller's chart contains them, but Helm never updates them.
 
-arc_definitions.json contains them without descriptions, which are nine tenths of their 3 MB and only help texts for
-`kubectl explain`. For another version, run `helm show crds` for the chart and pass each definition through
+arc_definitions.json contains the definitions without their descriptions. The descriptions are help texts for `kubectl
+explain`, and nine tenths of 3 MB. To update the file, run `helm show crds` for the chart, and pass each definition
+through
 
     jq -cS 'walk(if type == "object" and (.description | type) == "string" then del(.description) else . end)'
 """
@@ -20,8 +21,8 @@ _DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
 @cache
 def _file() -> dict[str, Any]:
     text = files(__package__).joinpath("arc_definitions.json").read_text(encoding="utf-8")
-    # The SDK uses names without dashes, and the provider restores them (pulumi-kubernetes at 94977969,
-    # provider/pkg/provider/provider.go).
+    # The Pulumi SDK uses these names with underscores. The provider converts them back to dashes (pulumi-kubernetes at
+    # 94977969, provider/pkg/provider/provider.go).
     return dict(json.loads(_DASHED.sub(lambda found: found[0].replace("-", "_"), text)))
 
 

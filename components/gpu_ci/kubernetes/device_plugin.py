@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin, which makes the GPUs of a node available to pods."""
+"""The component DevicePlugin: NVIDIA's device plugin, which makes the GPUs of a node available to pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .gpu_sharing import Sharing, WholeGpus, as_text
 from .name_types import EachOnce, Name, NamespaceName, Pool
 
 _DEFAULT = "default"
-# The names are keys of a ConfigMap and values of a label, so the stricter format of both applies.
+# A name is a key of a ConfigMap and the value of a label. This format is valid for both.
 ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 
 
@@ -39,8 +39,8 @@ class DevicePluginArgs(Args):
         "affinity": "the plugin runs on nodes with the label nvidia.com/gpu.present=true",
     }
 
-    # On nodes without the required settings, volume-mounts gives containers no GPU, and the other strategies give them
-    # too many (docs/how-it-works/gpu-isolation.md).
+    # Each strategy needs settings of the node's container toolkit. Without them, containers get no GPU with
+    # volume-mounts, and too many GPUs with the other strategies (docs/how-it-works/gpu-isolation.md).
     device_list_strategy: Literal["volume-mounts", "cdi-cri", "envvar"] = Field(
         default="volume-mounts",
         description="how the plugin passes a container's GPUs to the node. It depends on the toolkit's settings "
@@ -62,11 +62,12 @@ class DevicePluginArgs(Args):
     )
     built_in_pools: Annotated[list[Pool], EachOnce] = Field(
         default=[],
-        description="pools whose nodes have their own device plugin, such as those of Bottlerocket; the plugin does "
+        description="pools whose nodes have a built-in device plugin, such as Bottlerocket; this plugin does "
         "not run there",
     )
     priority_class: Name = Field(
-        default="system-node-critical", description="priority class of its pods; nodes without the plugin offer no GPUs"
+        default="system-node-critical",
+        description="priority class of the plugin's pods; nodes without the plugin offer no GPUs",
     )
     cpu_milli: Integer = Field(
         default=50, ge=1, le=4000, description="CPU request of each pod, in thousandths of a CPU"
@@ -85,8 +86,8 @@ class DevicePlugin(Component):
     accept-nvidia-visible-devices-envvar-when-unprivileged = false. Nodes of a GpuNodeGroup have that setting.
     Privileged containers see every GPU even then.
     Nodes of Bottlerocket and of EKS Auto Mode include a plugin. Two plugins on a node would both assign its GPUs.
-    Replaces on change of: the release and its namespace for namespace, without GPUs for new pods in between. Everything
-    else is updated in place, and running containers keep their GPUs.
+    Replaces on change of: the release and its namespace for namespace. During the replacement, new pods get no GPUs.
+    Everything else is updated in place. Running containers keep their GPUs.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:DevicePlugin"
@@ -120,7 +121,8 @@ class DevicePlugin(Component):
             repository_opts={"repo": "https://nvidia.github.io/k8s-device-plugin"},
             version=versions.DEVICE_PLUGIN_CHART,
             values=_values(args),
-            # The name of its cluster role depends on the release only, so two releases cannot exist at the same time.
+            # The cluster role of the chart has the name of the release. The old and the new release have the same name,
+            # so the old release is deleted first.
             opts=self.child(delete_before_replace=True),
         )
         self.namespace = namespace.metadata.name
@@ -129,20 +131,20 @@ class DevicePlugin(Component):
 
 
 def _values(args: DevicePluginArgs) -> dict[str, Any]:
-    """Return the chart's values. They are complete, so that the chart's defaults do not matter."""
+    """Return the values for the Helm chart."""
     configs = {_DEFAULT: args.sharing, **args.configs}
     off_built_in_pools = {"key": gpu_nodes.POOL_LABEL, "operator": "NotIn", "values": args.built_in_pools}
     return {
-        # The configurations are a map, and migStrategy is not set separately. In this case the chart gives the plugin
-        # the capability CAP_SYS_ADMIN (_helpers.tpl, requiresCapSysAdmin). On nodes whose container toolkit restricts
-        # GPUs, only containers with that capability may see all GPUs (NVIDIA/nvidia-container-toolkit@d34b304:
-        # internal/config/image/privileged.go). Without it the plugin crashes there, also on nodes of EKS since April
-        # 2026 (awslabs/amazon-eks-ami#2706).
+        # The plugin needs the capability CAP_SYS_ADMIN on nodes whose container toolkit restricts GPUs, such as nodes
+        # of EKS since April 2026 (awslabs/amazon-eks-ami#2706). There, only containers with this capability may see all
+        # GPUs (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/privileged.go), and the plugin crashes
+        # without it. The chart grants the capability if the configurations are a map and migStrategy is not set
+        # separately (_helpers.tpl, requiresCapSysAdmin).
         "config": {"map": {key: as_text(each) for key, each in configs.items()}, "default": _DEFAULT},
         "deviceListStrategy": args.device_list_strategy,
         # The plugin writes the CDI specification itself, from the node's driver files (docs/cdi.md).
         **({"nvidiaDriverRoot": "/"} if args.device_list_strategy == "cdi-cri" else {}),
-        # If the plugin finds no GPU on a GPU node, the node is broken. The crash of its pod reports that.
+        # If the plugin finds no GPU on a GPU node, the node is broken. The plugin's pod then crashes, which users see.
         "failOnInitError": True,
         "affinity": gpu_nodes.required(
             gpu_nodes.on_gpu_nodes(), *([off_built_in_pools] if args.built_in_pools else [])

@@ -1,4 +1,4 @@
-"""Warnings that explain a failed resource after Pulumi's own error message."""
+"""Prints a warning that explains the failure of a resource, in addition to Pulumi's own error message."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ def after_failure(
 ) -> dict[str, Any]:
     """Return resource options that make `owner` log a warning if one of these operations fails.
 
-    The options are empty for an engine without error hooks. They are also empty in a preview, because the first hook
-    starts a callback server in the program. A program that fails at that time crashes in grpc (seen with grpcio on
-    Python 3.11).
+    The options are empty for an engine without error hooks, and in a preview. A hook starts a callback server in the
+    program. If a program with this server fails in a preview, it crashes in grpc (seen with grpcio on Python 3.11).
     """
     if pulumi.runtime.is_dry_run() or not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
         return {}
@@ -25,6 +24,6 @@ def after_failure(
     def warn(failed: pulumi.ErrorHookArgs) -> bool:
         if failed.failed_operation in operations:
             pulumi.log.warn(text(failed), owner)
-        return False  # Do not retry now; the next `up` does.
+        return False  # do not retry; the next `pulumi up` creates the resource again
 
     return {"hooks": pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(hook, warn)])}

@@ -1,4 +1,4 @@
-"""A namespace for pods with GPUs: its GPU quota, pod security level and network policies."""
+"""The component GpuNamespace: a namespace for pods with GPUs, with a GPU quota and network policies."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class GpuNamespaceArgs(Args):
         examples=["gpu-ci"],
         description="the namespace's name in Kubernetes, at most 63 characters; by default the component's name",
     )
-    # The GPU comes from the device plugin and does not affect the pod's security, so a runner passes `restricted`. Pods
-    # that container hooks create for jobs do not pass, because their first container sets too few security fields
+    # GPUs of the device plugin need no privileges, so `restricted` is enough for a runner. It is not enough for pods of
+    # jobs, which GitHub's container hooks create, because their first container sets too few security fields
     # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts, fs-init).
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(
         default="restricted",
@@ -85,15 +85,16 @@ class GpuNamespace(Component):
 
     Creates: the namespace with its pod security level, a GPU quota, and its default service account without a token. A
     Secret for each of imagePullSecrets. Three network policies, which deny all traffic except DNS of kube-system and
-    NodeLocal DNSCache, and egressPorts of public addresses. Components that pull with these Secrets must depend on this
-    component, because its output does not wait for them. A changed password replaces only its Secret.
+    NodeLocal DNSCache, and egressPorts of public addresses. The output of this component does not wait for the Secrets,
+    so components that use them must set dependsOn. A changed password replaces only its Secret.
     Costs: nothing.
-    Does not: enforce the policies. The cluster's network plugin enforces them, on EKS only with its network policy
-    agent enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
-    names. All public addresses are therefore open on these ports. Private ranges are closed. 169.254.0.0/16 and
-    fd00:ec2::/32 are closed too, because machines and pods get their cloud credentials there. Port 53 of 169.254.20.10
-    (NodeLocal DNSCache) is open. A cache with another address is not reachable.
-    Replaces on change of: everything, including every pod in it, for namespace. Everything else is updated in place.
+    Does not: enforce the policies. The cluster's network plugin enforces them. On EKS, its network policy agent must be
+    enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
+    names. All public addresses are therefore open on egressPorts. Private ranges are closed. 169.254.0.0/16 and
+    fd00:ec2::/32 are closed, too, because machines and pods get their cloud credentials there. Port 53 of 169.254.20.10
+    (NodeLocal DNSCache) is open. A DNS cache with another address is not reachable.
+    Replaces on change of: everything, including every pod in the namespace, for namespace. Everything else is updated
+    in place.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:GpuNamespace"
@@ -101,7 +102,7 @@ class GpuNamespace(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = {"gpus": 4, "pods": 16}
 
     namespace: pulumi.Output[str]
-    """Name of the namespace, known once its quota and its policies exist."""
+    """Name of the namespace. The output waits for the quota and the network policies."""
 
     def __init__(self, name: str, args: GpuNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -121,7 +122,7 @@ class GpuNamespace(Component):
             kubernetes.core.v1.ResourceQuota(
                 f"{name}-quota", metadata=self._metadata("gpus"), spec={"hard": _quota_limits(args)}, opts=self.child()
             ),
-            # Kubernetes creates this service account itself. A patch takes it over without a conflict.
+            # Kubernetes itself creates this service account, so Pulumi can only patch it.
             kubernetes.core.v1.ServiceAccountPatch(
                 f"{name}-default-account",
                 metadata=self._metadata("default"),
@@ -160,7 +161,7 @@ class GpuNamespace(Component):
 
 
 def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
-    """Return a function that creates the Secret's text from its password.
+    """Return a function that creates the content of the Secret from the password.
 
     Source: kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry.
     """
@@ -173,7 +174,7 @@ def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
 
 
 def _quota_limits(args: GpuNamespaceArgs) -> dict[str, str]:
-    """Return the limits of the quota. For an extended resource Kubernetes counts requests only.
+    """Return the limits of the quota. For an extended resource such as nvidia.com/gpu, only requests can be limited.
 
     Source: kubernetes.io/docs/concepts/policy/resource-quotas, "Resource Quota For Extended Resources".
     """

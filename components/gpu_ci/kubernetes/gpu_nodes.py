@@ -1,7 +1,7 @@
 """The taint and labels of GPU nodes, for components that create such nodes and components that run on them.
 
-This module is the only place that defines these names. If a node group, a device plugin and a runner used different
-names, no pod would be scheduled, and no error would explain it.
+No other module defines these names. If a node group, a device plugin and a runner used different names, no pod would be
+scheduled, and no error would explain the reason.
 """
 
 from __future__ import annotations
@@ -13,39 +13,44 @@ RESOURCE = "nvidia.com/gpu"
 
 TAINT_KEY = "nvidia.com/gpu"
 TAINT_VALUE = "present"
-"""Not `true`, because the worker of NVIDIA's node feature discovery tolerates only this value
-(NVIDIA/k8s-device-plugin#734).
+"""The value of the taint. The worker of NVIDIA's node feature discovery tolerates only this value.
+
+Source: NVIDIA/k8s-device-plugin#734.
 """
 TAINT_EFFECT = "NoSchedule"
 
 PRESENT_LABEL = "nvidia.com/gpu.present"
-"""The label that the device plugin's default affinity requires if feature discovery has not labelled the node.
+"""The label of nodes with GPUs. By default, the device plugin runs on nodes with this label.
 
 Source: NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/values.yaml.
 """
 
 POOL_LABEL = "gpu-ci-pool"
-"""The pool of a node. The label has no prefix, so that the kubelet may set it."""
+"""The label with the name of a node's pool.
+
+It has no prefix, because the kubelet may not set labels with some prefixes.
+"""
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""The name of a node's device plugin configuration, if it is not the default one."""
+"""The label with the name of a node's device plugin configuration. Nodes without it use the default configuration."""
 MPS_LABEL = "nvidia.com/mps.capable"
-"""The node label that the plugin's MPS daemon requires. Feature discovery sets it; without it a node group must.
+"""The label of nodes on which the plugin's MPS daemon runs. Feature discovery or the node group sets the label.
 
 Source: NVIDIA/k8s-device-plugin v0.20.0,
 deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml.
 """
 
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
-"""The labels by which NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors.
+"""The prefix of labels by which NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors.
 
-It sets them on nodes with a GPU (NVIDIA/gpu-operator@04751ec controllers/state_manager.go, gpuStateLabels).
+The GPU Operator sets these labels on nodes with a GPU (NVIDIA/gpu-operator@04751ec controllers/state_manager.go,
+gpuStateLabels).
 """
 OPERANDS_OFF = {f"{OPERAND_LABELS}operands": "false"}
-"""The label that keeps all components of the GPU Operator off a node (the same, hasOperandsDisabled).
+"""The label that keeps all components of the GPU Operator off a node.
 
-Nodes of pools already have a driver, a toolkit and a device plugin, and the kubelet would accept both plugins
-(NVIDIA/k8s-device-plugin#255).
+Nodes of pools already have a driver, a toolkit and a device plugin. Two device plugins would both assign the GPUs of a
+node (NVIDIA/k8s-device-plugin#255). Source: the same file, hasOperandsDisabled.
 """
 
 
@@ -55,7 +60,7 @@ def labels(pool: str) -> dict[str, str]:
 
 
 def config_labels(config: str, *, mps: bool = False) -> dict[str, str]:
-    """Return the labels of nodes with shared GPUs for the plugin's configuration and its MPS daemon."""
+    """Return the labels of nodes that use a configuration of the device plugin, and its MPS daemon with `mps`."""
     return {CONFIG_LABEL: config, **({MPS_LABEL: "true"} if mps else {})}
 
 

@@ -1,7 +1,8 @@
-"""The ways to share the GPUs of a node, as a union of models with the device plugin's configuration of each.
+"""The ways to share the GPUs of a node: time-slicing, MPS (Multi-Process Service) and MIG (Multi-Instance GPU).
 
-Time-slicing and MPS exclude each other, and MPS excludes MIG (NVIDIA/k8s-device-plugin@7774fe3: README.md, "Shared
-Access to GPUs"). No model therefore combines two of them.
+Each way is a model, which returns the configuration for NVIDIA's device plugin. `Sharing` is the union of the models.
+No model combines two ways: time-slicing and MPS exclude each other, and MPS excludes MIG
+(NVIDIA/k8s-device-plugin@7774fe3: README.md, "Shared Access to GPUs").
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from . import gpu_nodes
 
 # "number of replicas must be >= 2" (NVIDIA/k8s-device-plugin, api/config/v1/replicas.go).
 Replicas = Annotated[Integer, Field(ge=2, examples=[4])]
-_SHARED = "whether to advertise the shares as nvidia.com/gpu.shared, so that pods do not use one as a whole GPU"
+_SHARED = "whether the resource is named nvidia.com/gpu.shared, so that no pod gets a part instead of a whole GPU"
 
 
 class WholeGpus(Args):
@@ -30,13 +31,13 @@ class WholeGpus(Args):
 
 
 class TimeSlicing(Args):
-    """Several containers take turns on a GPU without isolation. A crash affects all of them, and they share memory."""
+    """Several containers take turns on a GPU. They share its memory without isolation, and a crash affects all."""
 
     kind: Literal["time-slicing"] = Field(description="containers take turns on a GPU, without isolation")
     replicas: Replicas = Field(description="number of containers that share a GPU, at least 2")
     rename_by_default: StrictBool = Field(default=True, description=_SHARED)
     fail_requests_greater_than_one: StrictBool = Field(
-        default=True, description="whether to reject requests for several shares, because they give no more capacity"
+        default=True, description="whether to reject requests for several parts, because they give no more capacity"
     )
 
     def configuration(self) -> dict[str, Any]:
@@ -49,13 +50,13 @@ class TimeSlicing(Args):
 
 
 class Mps(Args):
-    """Several containers use a GPU at the same time, with equal shares of its memory. NVIDIA calls it experimental."""
+    """Several containers use a GPU at the same time, with equal parts of its memory. NVIDIA calls MPS experimental."""
 
     kind: Literal["mps"] = Field(
-        description="containers use a GPU at the same time, each with an equal share of its memory; NVIDIA calls it "
+        description="containers use a GPU at the same time, each with an equal part of its memory; NVIDIA calls MPS "
         "experimental. Nodes need the label nvidia.com/mps.capable=true"
     )
-    replicas: Replicas = Field(description="number of shares of a GPU, at least 2")
+    replicas: Replicas = Field(description="number of parts of a GPU, at least 2")
     rename_by_default: StrictBool = Field(default=True, description=_SHARED)
 
     def configuration(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ Sharing: TypeAlias = Annotated[WholeGpus | TimeSlicing | Mps | Mig, Field(discri
 
 
 def resource_of(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
-    """Return the resource that pods request. For MIG's mixed strategy, return the common prefix of its names."""
+    """Return the name of the resource that pods request. For MIG's strategy mixed, return the prefix of the names."""
     if isinstance(sharing, Mig) and sharing.strategy == "mixed":
         return "nvidia.com/mig-"
     renamed = isinstance(sharing, TimeSlicing | Mps) and sharing.rename_by_default
@@ -91,5 +92,5 @@ def resource_of(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
 
 
 def as_text(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
-    """Return a configuration file of the plugin, which reads JSON as YAML."""
+    """Return the configuration file for the plugin as JSON, which is also valid YAML."""
     return json.dumps({"version": "v1", **sharing.configuration()}, indent=2, sort_keys=True)

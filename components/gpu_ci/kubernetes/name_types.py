@@ -1,4 +1,4 @@
-"""The formats of Kubernetes names, and the minimal security settings of a pod."""
+"""The field types of Kubernetes names, and the security settings of pods that need no privileges."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _each_once(values: list[Any]) -> list[Any]:
 EachOnce = whole_value(_each_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_reserved)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
-# The values that a label may have on EKS and in Kubernetes (the page above, "Labels"). A Secret's name is a subdomain:
-# labels separated by dots.
+# The name of a Secret is a DNS subdomain: labels separated by dots.
 SecretName = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
+# The value of a label in Kubernetes and on EKS.
 Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 GpuResource = Annotated[str, Field(pattern=_RESOURCE)]
 Registry = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?$")]
@@ -45,7 +45,7 @@ _REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+"
 def _has_digest(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(rf"{_REPOSITORY}(:[\w.-]+)?", value):
         raise invalid(
-            "has no digest: its tag can point to another, unchecked image later",
+            "has no digest, and its tag can point to another, unchecked image later",
             safe_hint="docker buildx imagetools inspect <image> prints the digest; add it after the tag: "
             ":2.336.0@sha256:…",
         )
@@ -61,10 +61,10 @@ PullSecrets = Annotated[list[SecretName], EachOnce]
 
 
 def pull_secrets(names: list[str]) -> dict[str, Any]:
-    """Return the pod's field for the Secrets with which the kubelet pulls private images, or an empty dict.
+    """Return the pod's field `imagePullSecrets`, or an empty dict without names.
 
-    The kubelet uses the list of a service account only for pods without their own list, and the chart creates an
-    account for each set (kubernetes.io/docs/concepts/containers/images, "Using a private registry").
+    The Secrets are listed in each pod, not in a service account, because the chart creates a service account for each
+    scale set (kubernetes.io/docs/concepts/containers/images, "Using a private registry").
     """
     return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}
 
@@ -75,7 +75,7 @@ CONTAINER_SECURITY: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
 }
-"""With POD_SECURITY these are all settings that the level `restricted` requires.
+"""Together with POD_SECURITY, all settings that the pod security level `restricted` requires.
 
 Source: kubernetes.io/docs/concepts/security/pod-security-standards.
 """

@@ -1,4 +1,7 @@
-"""The addresses that pods may reach: public addresses, without private networks and cloud credentials."""
+"""The network policies of a GpuNamespace.
+
+Pods may reach public addresses, but no private networks and no credentials.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from ..errors import invalid
 
 _Network = IPv4Network | IPv6Network
 
-# 169.254.169.254 and fd00:ec2::254 serve an EC2 instance's credentials (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
-# instancedata-data-retrieval.html), and 169.254.170.23 and fd00:ec2::23 those of a pod's AWS role
-# (docs.aws.amazon.com/eks/ latest/userguide/pod-id-agent-setup.html). Google also uses 169.254.169.254. All of them are
-# link-local or in fc00::/7.
+# The ranges with the addresses that give credentials. 169.254.169.254 and fd00:ec2::254 give the credentials of an EC2
+# instance (docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html). 169.254.170.23 and
+# fd00:ec2::23 give the credentials of a pod's AWS role
+# (docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html). Google also uses 169.254.169.254.
 _CREDENTIALS = [ip_network(each) for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32")]
 # RFC 1918, RFC 6598 (which EKS also assigns to pods) and RFC 4193.
 _PRIVATE = [ip_network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")]
@@ -31,13 +34,13 @@ def _private_range(value: str) -> str:
     # Python also accepts a single address, a mask or a zone as a range. A NetworkPolicy accepts only the format of Go's
     # ParseCIDR (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
     if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
-        raise invalid("is not an address followed by / and the number of its significant bits", hint="10.20.0.0/16")
+        raise invalid("is not an address followed by / and the length of the prefix", hint="10.20.0.0/16")
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
-        raise invalid("contains addresses that serve the machine's credentials", safe_hint="use a range without them")
-    if not any(_within(network, other) for other in _PRIVATE):
         raise invalid(
-            "is not in a private address range", safe_hint="remove it: public addresses are reachable without it"
+            "contains addresses that give the machine's credentials", safe_hint="use a range without these addresses"
         )
+    if not any(_within(network, other) for other in _PRIVATE):
+        raise invalid("is not in a private address range", safe_hint="remove it: pods already reach public addresses")
     return value
 
 
@@ -50,18 +53,18 @@ def _within(inner: _Network, outer: _Network) -> bool:
 PrivateRange = Annotated[str, AfterValidator(_private_range)]
 
 # The default address of NodeLocal DNSCache. It is on an interface of the node, so no pod selector can match it
-# (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). Without the cache, no
-# interface has the address. It is link-local and serves no credentials.
+# (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). This address gives no
+# credentials. Without the cache, no interface has the address.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
 
 
 def closed() -> dict[str, Any]:
-    """Return a policy that denies all traffic of every pod of the namespace. Other policies add exceptions."""
+    """Return a policy that denies all traffic of every pod of the namespace. The other policies allow some traffic."""
     return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 def to_dns() -> dict[str, Any]:
-    """Return a policy that allows DNS queries to kube-system and to the node's cache only.
+    """Return a policy that allows DNS queries to kube-system and to NodeLocal DNSCache, but not to other servers.
 
     Queries to other servers could carry data out of the cluster.
     """
@@ -70,7 +73,7 @@ def to_dns() -> dict[str, Any]:
 
 
 def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:
-    """Return a policy that allows these ports of public addresses, and of the given private ranges."""
+    """Return a policy that allows traffic to these ports of public addresses and of the given private ranges."""
     excluded = [*_PRIVATE, *_CREDENTIALS]
     public = [
         {"ipBlock": {"cidr": all_addresses, "except": [str(each) for each in excluded if each.version == version]}}

@@ -1,7 +1,8 @@
-"""A runner scale set of GitHub's Actions Runner Controller (ARC): pods with GPUs, each of which runs one job and ends.
+"""The component RunnerScaleSet: a runner scale set of GitHub's Actions Runner Controller (ARC).
 
-The chart gha-runner-scale-set creates an AutoscalingRunnerSet. The controller (arc_controller.py) registers that set at
-GitHub, and starts its listener. The listener is a pod that asks GitHub for jobs, and requests one runner for each job.
+The Helm chart gha-runner-scale-set creates an AutoscalingRunnerSet. The controller (arc_controller.py) registers the
+set at GitHub, and starts its listener. The listener is a pod that gets jobs from GitHub. For each job, the controller
+then starts a runner: a pod with GPUs that runs the job and ends.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ _REGISTER_SEC = 180
 
 
 class RunnerScaleSet(Component):
-    """Runners in pods with GPUs. Each starts for one job that names the set, and ends with it.
+    """Runners in pods with GPUs. A runner starts for one job that names the set in runs-on, and ends with the job.
 
     Creates: a Secret with the App's key, and the Helm release of the scale set with its listener. A patch that waits
     until the set is registered at GitHub. A ConfigMap, if there are hooks or jobs run in separate pods.
-    Costs: without jobs, only the listener, which runs on a node without GPUs. With minIdle, also the nodes of that many
+    Costs: without jobs, only the listener, which runs on a node without GPUs. With minIdle, also the nodes of the idle
     runners.
-    Does not: start nodes, which an autoscaler does for pending pods, or create the runner group. It rejects personal
-    access tokens. The label self-hosted does not match the set, nor does a list of labels in runs-on.
+    Does not: start nodes or create the runner group. An autoscaler starts nodes for pending pods. Personal access
+    tokens are rejected. A job with the label self-hosted or with a list of labels in runs-on does not get these
+    runners.
     Replaces on change of: the release for scaleSetName, githubConfigUrl, runnerGroup, scaleSetLabels, namespace, and
     the controller's minor version. The old release is removed first, after running jobs have ended or drainTimeoutSec
     has passed. Jobs queue until the new release exists. To rename a set without a pause, add a second set and move the
@@ -52,7 +54,7 @@ class RunnerScaleSet(Component):
     }
 
     scale_set_name: pulumi.Output[str]
-    """The name for runs-on in workflows, known once GitHub has registered the scale set."""
+    """The name for runs-on in workflows. The output waits until GitHub has registered the scale set."""
 
     def __init__(self, name: str, args: RunnerScaleSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -68,7 +70,8 @@ class RunnerScaleSet(Component):
         )
         files_name = None
         if files := pod.files(args):
-            # Pulumi generates the name, so that a change creates another ConfigMap. Running runners keep the old one.
+            # Pulumi generates the name, so that a change creates another ConfigMap. Busy runners keep the old
+            # ConfigMap.
             files_name = kubernetes.core.v1.ConfigMap(
                 f"{name}-files", metadata={"namespace": args.namespace}, data=files, opts=self.child()
             ).metadata.name
@@ -79,14 +82,14 @@ class RunnerScaleSet(Component):
             namespace=args.namespace,
             chart=f"{CHARTS}/gha-runner-scale-set",
             version=versions.ARC_CHARTS,
-            # Helm's removal of the release waits for the set's finalizers, and these wait for the running jobs
-            # (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in actions/actions-runner-controller@9bb16ae).
+            # When Helm removes the release, it waits until the running jobs have ended, because the finalizers of the
+            # set wait for them (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in
+            # actions/actions-runner-controller@9bb16ae).
             timeout=args.drain_timeout_sec,
             values=_values(set_name, args, secret.metadata.name, files_name),
-            # A change of these values replaces the release, because the controller would not apply all of them to an
-            # existing set. It sends labels to GitHub only for a new set (createRunnerScaleSet, in the same repository).
-            # The listener's name depends on group and URL (scaleSetListenerName). The old release is deleted first,
-            # because two releases cannot have the same name.
+            # A change of these values replaces the release, because the controller does not apply all of them to an
+            # existing set. For example, it sends labels to GitHub only for a new set (createRunnerScaleSet, in the same
+            # repository). The old release is deleted first, because two releases cannot have the same name.
             opts=self.child(
                 delete_before_replace=True,
                 replacement_trigger=[
@@ -102,11 +105,11 @@ class RunnerScaleSet(Component):
             api_version="actions.github.com/v1alpha1",
             kind="AutoscalingRunnerSet",
             metadata={
-                # The name is an output of the release, so that a new release gets a new patch.
+                # The name depends on an output of the release, so that a new release gets a new patch.
                 "name": release.id.apply(lambda _: set_name),
                 "namespace": args.namespace,
-                # Helm does not wait for custom resources. The controller sets this annotation once GitHub has created
-                # the scale set (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
+                # Helm does not wait for custom resources, so this patch waits. The controller sets the annotation after
+                # GitHub has created the scale set (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
                 "annotations": {"pulumi.com/waitFor": 'jsonpath={.metadata.annotations["runner-scale-set-id"]}'},
             },
             opts=self.child(
@@ -129,7 +132,8 @@ def _values(
         **({"scaleSetLabels": args.scale_set_labels} if args.scale_set_labels else {}),
         "maxRunners": args.max,
         "minRunners": args.min_idle,
-        # Without this value, the chart searches the cluster for the controller. A preview of a new cluster would fail.
+        # Without this value, the chart searches the cluster for the controller. In a preview before the first
+        # deployment, there is no controller, and the search would fail.
         "controllerServiceAccount": {
             "name": args.controller.service_account_name,
             "namespace": args.controller.namespace,

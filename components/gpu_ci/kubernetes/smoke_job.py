@@ -1,4 +1,4 @@
-"""The gate of a pool of nodes: a Job that runs the smoke check on them before dependent resources are created."""
+"""The component SmokeJob: a Job that runs the smoke check on Kubernetes nodes. It is the gate of a pool on EKS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["SmokeJob", "SmokeJobArgs"]
 
 _AFTER_FAILURE = (
     "{pool}: the check did not pass, so no dependent resource was created or changed: an existing scale set keeps "
-    "its image and settings, and a new one was not created. The nodes are already changed"
+    "its image and settings, and a new scale set is not created. The nodes are already changed"
 )
 _HINT = "fix the cause in the error, or revert the change; the next pulumi up repeats the check"
 _NO_EVENTS = "the events of its pods could not be read: {why}; kubectl get events --namespace {namespace} shows them"
@@ -31,16 +31,16 @@ _NO_EVENTS = "the events of its pods could not be read: {why}; kubectl get event
 class SmokeJob(Component):
     """A check of the GPUs of a pool's nodes. The creation of the resource fails if the check fails.
 
-    Creates: a ConfigMap with the check, and a Job. The Job's pod runs on one node with all of that node's GPUs. A
-    second container without a GPU request verifies that it sees none. For several nodes, the Job has one such pod on
-    each, and a headless Service by which the pods find each other. No pod ends before all run, so the check also fails
+    Creates: a ConfigMap with the check, and a Job. The Job's pod runs on one node with all GPUs of the node. A second
+    container without a GPU request verifies that it sees no GPU. For several nodes, the Job has one pod on each node,
+    and a headless Service by which the pods find each other. No pod ends before all pods run, so the check also fails
     if a node does not start. The Job stays after its end, so that the next preview finds it.
     Costs: the checked nodes for the minutes of the check, unless they run anyway. With several nodes, the check ends a
-    minute after the last one has started.
-    Does not: check more nodes than that number, or nodes that start later. If jobs use the GPUs of a node, the check
-    waits until they end.
-    Replaces on change of: everything but Pulumi's own timeout. A Job is immutable, so each change is a new check. The
-    old Job is deleted when the new check has passed. The next `up` repeats a failed check.
+    minute after the last node has started.
+    Does not: check more nodes than `nodes`, or nodes that start later. If jobs use the GPUs of a node, the check waits
+    until they end.
+    Replaces on change of: everything except Pulumi's own timeout. A Job is immutable, so each change is a new check.
+    The old Job is deleted when the new check has passed. The next `up` repeats a failed check.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:SmokeJob"
@@ -63,7 +63,7 @@ class SmokeJob(Component):
         super().__init__(name, args, opts)
         archive = kubernetes.core.v1.ConfigMap(
             f"{name}-check",
-            # Pulumi generates the name, so that another check gets another ConfigMap and another Job.
+            # Pulumi generates the name, so that a new version of gpu-smoke gets a new ConfigMap and a new Job.
             metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: args.pool}},
             binary_data={pod.ARCHIVE: smoke_archive()},
             immutable=True,
@@ -80,11 +80,12 @@ class SmokeJob(Component):
             metadata={
                 "namespace": args.namespace,
                 "labels": {gpu_nodes.POOL_LABEL: args.pool},
-                # A failed Job stays failed, so the next `up` creates another one.
+                # A failed Job stays failed. With this annotation, the next `up` replaces it.
                 "annotations": {"pulumi.com/replaceUnready": "true"},
             },
             spec=cast("Any", _job(args, archive.metadata.name, peers)),
-            # Pulumi's own timeout restarts at every event. The Job's deadline is the effective one, and is shorter.
+            # The Job's deadline is the effective time limit. Pulumi's own timeout restarts at every event, and is
+            # longer.
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
                 **after_failure(
@@ -102,10 +103,11 @@ class SmokeJob(Component):
 
 
 def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
-    """Return the Job. With `peers`, the Service that names its pods, it has several pods."""
+    """Return the Job. `peers` is the Service that gives the pods their DNS names, or None for a Job with one pod."""
     return {
-        # One try. With a podFailurePolicy or backoffLimitPerIndex, Pulumi would keep waiting after the Job failed,
-        # because it does not know their reasons (pulumi/pulumi-kubernetes v4.34.0, provider/pkg/await/checker/job).
+        # The Job has one try. podFailurePolicy and backoffLimitPerIndex are not used: Pulumi does not know their
+        # reasons for a failure, and would keep waiting (pulumi/pulumi-kubernetes v4.34.0,
+        # provider/pkg/await/checker/job).
         "backoffLimit": 0,
         # The time counts from the Job's start and includes pending pods.
         "activeDeadlineSeconds": args.deadline_sec,
@@ -136,7 +138,7 @@ def _failure_warning(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequen
 
 
 def _fingerprint(values: list[str]) -> str:
-    """Return the nodes' configuration as a short text that is valid in an annotation."""
+    """Return a short hash of the nodes' configuration for an annotation."""
     return hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]
 
 

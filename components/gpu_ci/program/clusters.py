@@ -1,6 +1,6 @@
-"""The clusters of a stack: looks up each EKS cluster, and creates the resources that the pools on it share.
+"""Looks up each EKS cluster of a stack, and creates the resources that all pools of a cluster share.
 
-The wiring of a pool is the set of arguments that the program adds to the fields of the stack file.
+The wiring of a pool is the arguments that the program adds to the fields of the stack file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CDI_SINCE = (1, 32)
 
 @dataclass(frozen=True)
 class Built:
-    """A cluster: the arguments and options that its pools share."""
+    """The result for a cluster: the arguments and options for its pools."""
 
     wiring: Mapping[str, Any]
     options: pulumi.ResourceOptions
@@ -110,10 +110,10 @@ def _cluster(
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
             "namespace_gpus": gpus,
-            # The API server may be in a private range, and jobs in pods of their own need access to it.
+            # With private ranges, pods may reach the API server, because it may be in one of these ranges.
             "closed_to_cluster": described.network_policies and not described.private_ranges,
-            # The list of pools on which the plugin does not run is not included, because it does not affect other
-            # pools.
+            # A change of this text repeats the check of every pool. So it does not include the list of pools on which
+            # the plugin does not run.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
             "kubeconfig": kubeconfig,
@@ -145,7 +145,10 @@ def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
 
 
 def _account(short_name: str, described: Cluster) -> aws.Provider | None:
-    """Return the AWS provider for a cluster with its own profile or role, or None to use the stack's aws: settings."""
+    """Return the AWS provider for a cluster with its own profile or role.
+
+    Return None for other clusters, which use the stack's `aws:` settings.
+    """
     if not described.profile and not described.role_arn:
         return None
     roles = [aws.ProviderAssumeRoleArgs(role_arn=described.role_arn)] if described.role_arn else None
@@ -153,7 +156,7 @@ def _account(short_name: str, described: Cluster) -> aws.Provider | None:
 
 
 def _kubeconfig(name: str, described: Cluster, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
-    """Return the kubeconfig of a cluster. Its credentials come from the aws command, by profile and role."""
+    """Return the kubeconfig of a cluster. The command `aws eks get-token` returns the credentials."""
     role = ["--role-arn", described.role_arn] if described.role_arn else []
     arguments = ["--region", described.region, "eks", "get-token", "--cluster-name", name, "--output", "json", *role]
     command: dict[str, Any] = {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}
@@ -187,7 +190,7 @@ def _checked_version(
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
     version: pulumi.Output[str],
 ) -> pulumi.Output[str]:
-    """Return the version of the cluster. Fail if its AL2023 nodes do not support the plugin's device list strategy."""
+    """Return the Kubernetes version of the cluster. Fail if AL2023 nodes of this version do not support cdi-cri."""
     on = [pool for pool, args in pools if args.chosen_ami_type.startswith("AL2023")]
 
     def check(found: str) -> str:
@@ -211,10 +214,10 @@ def _create_shared(
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
     in_cluster: pulumi.ResourceOptions,
 ) -> tuple[dict[str, Any], list[pulumi.Resource]]:
-    """Create the resources that exist once in a cluster: the controller of scale sets and the device plugin.
+    """Create the resources that a cluster has once: the controller of scale sets and the device plugin.
 
     Returns:
-        The controller, in the form that scale sets refer to, and the resources that register GPUs.
+        The fields of `ControllerReference`, and the resources that the checks of nodes must wait for.
     """
     own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
     plugin = DevicePlugin(
@@ -246,12 +249,12 @@ def _controller_name(short_name: str) -> str:
 
 
 def _most_gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
-    """Return the largest number of GPUs in use: all nodes of the pools, and the extra nodes of each pool's check."""
+    """Return the maximum number of GPUs in use: of all nodes of the pools, and of the nodes of each smoke check."""
     return sum((args.max + args.smoke.nodes) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
 
 
 def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "baseline", "privileged"]:
-    """Return the strictest Pod Security level that every runner fits. Kubernetes refuses pods that need more."""
+    """Return the strictest pod security level that allows all runners of the namespace."""
     chosen = list(runners)
     if any(isinstance(each.container_mode, Dind) for each in chosen):
         return "privileged"

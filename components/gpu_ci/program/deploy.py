@@ -1,4 +1,4 @@
-"""Create the resources of a stack file: the table of contents of the program."""
+"""The entry point of the program: creates the resources of a stack file in order, and exports the outputs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from . import manager, networks, pools, registration, settings, stack_warnings
 def deploy() -> None:
     """Create every resource that the stack file describes, and export the outputs.
 
-    Call this function once in a Pulumi program. It ends the program with a report of every problem if the stack file is
-    invalid; no resource is registered then.
+    Call this function once in a Pulumi program. If the stack file is invalid, the function registers no resource, and
+    ends the program with a report of every problem.
 
     Raises:
         pulumi.RunError: The package of a cloud that the stack file needs is not installed.
@@ -30,7 +30,8 @@ def deploy() -> None:
 
 
 def _deploy() -> None:
-    # Pulumi's language host ends the program with SIGINT after a failed resource. Python would print a traceback.
+    # After a failed resource, Pulumi's language host ends the program with SIGINT. Without this handler, Python would
+    # print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     # The whole stack file is checked first. No resource is registered if the file has a problem.
@@ -72,10 +73,11 @@ def _deploy() -> None:
         if deployed := manager.build(stack_settings, built, managed):
             pulumi.export("runnerManager", deployed)
 
-    # Warnings, such as outdated prices and images. An update prints them too, because `pulumi up --skip-preview` has no
-    # preview that would.
+    # Warnings, such as outdated prices and images. They are printed in updates, too, because `pulumi up --skip-preview`
+    # has no preview.
     for text in stack_warnings.warnings(stack_settings, date.today()):
         pulumi.log.warn(text)
-    # Prerequisites in the project that a preview cannot check. An update fails without them, so it does not print them.
+    # Prerequisites in the project that a preview cannot check. An update does not print them, because it fails without
+    # them.
     for text in stack_warnings.prerequisites_of_builds(stack_settings) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(text)

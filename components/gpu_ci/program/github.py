@@ -1,4 +1,4 @@
-"""The settings of a stack on GitHub: a runner group, secrets, variables, and rules of repositories."""
+"""Creates the settings of a stack on GitHub: a runner group, secrets, variables, and rules of repositories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
         return {}
     owner, app = site.github.owner, site.github.app
     values = values_of(_references(github_settings, app))
-    # The provider's name contains the owner. After a change of the owner, the old provider deletes the old resources.
+    # The provider's name contains the owner. If the owner changes, the old provider stays until it has deleted the old
+    # resources.
     provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app, values) if app else None)
     options = pulumi.ResourceOptions(providers=[provider], transformations=[_replace_with_owner(owner)])
     outputs: dict[str, Any] = {"owner": owner}
@@ -48,8 +49,8 @@ def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
 def _replace_with_owner(owner: str) -> pulumi.ResourceTransformation:
     """Return a transformation that replaces all GitHub resources if the owner changes.
 
-    The engine does not replace a resource because its provider changes. Without the transformation, the resources would
-    stay in the former organization, and the state would list them under the new one.
+    A change of the provider alone does not replace a resource. Without the transformation, the resources would stay in
+    the old organization, but the state would have them under the new organization.
     """
 
     def change(resource: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:

@@ -1,7 +1,8 @@
-"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`) and its resources.
+"""Creates the runner manager of a stack, and its configuration (`pulumi stack output manager --json`).
 
-The configuration lists, for each pool, the places in which the manager may start machines, in order (key `rungs`). The
-first places are the pool's own zones. The other places are the steps of its capacity ladder.
+For each pool, the configuration lists the places in which the manager may start machines, in order (key `rungs`). A
+place is a zone with a machine type and a market. The first places are the pool's own zones, and then the zones of its
+ladder.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
 def facts(
     built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
 ) -> dict[str, Any] | None:
-    """Return the manager's configuration, or None without a manager's App or without a pool that registers runners."""
+    """Return the manager's configuration. Return None if the stack has no managerApp, or no pool with runners."""
     objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
     pools = [objective | _pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
@@ -86,8 +87,8 @@ def _pool(built: Built) -> dict[str, Any]:
     wait_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
     standby = {"standby": args.standby.stopped_size} if args.standby else {}
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
-    # A machine has registerSec to download the runner. If the manager registers the runner, the machine may wait for
-    # that for the same time again.
+    # A machine has registerSec to download the runner. If the manager registers the runner, the machine then waits for
+    # the registration, for at most registerSec.
     ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
     return {
         **wait_objective,
@@ -109,7 +110,7 @@ def _pool(built: Built) -> dict[str, Any]:
 
 
 def _stopped(built: Built) -> Iterator[pulumi.Output[str]]:
-    """Yield the templates of machines that may be stopped on standby."""
+    """Yield the templates of machines that the manager may stop. Yield nothing for a pool without standby."""
     if _args(built).standby:
         yield built.component.state()["template"]
         yield from dict.fromkeys(template for _, template in _component(built).rung_templates if template is not None)
@@ -120,7 +121,7 @@ def _component(built: Built) -> Any:
 
 
 def _places(name: str, rung: Any, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield a place for each zone of a step. The template is omitted if it is the pool's own."""
+    """Yield a place for each zone of a rung. The pool's own template is omitted."""
     [found] = cost.of_stack([rung.demand(name)]).pools
     for zone in rung.zones:
         yield {

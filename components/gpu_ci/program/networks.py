@@ -1,4 +1,4 @@
-"""Creates the networks of a stack: one for each region under `networks` of the site."""
+"""Creates the networks of a stack: one network for each region under `networks` of gpu-ci:site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool of a stack file with all arguments of its component."""
+"""The class Pool: a pool of a stack file, with all arguments for its component."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from gpu_ci.stack.costs import of_pools
 
 from .pool import Pool
 
-# The fields that the outputs show, of those that the kind has: they describe where a job runs.
+# The fields of a pool that the outputs contain, if the kind has them. They describe where a job runs.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
 
 
@@ -76,7 +76,7 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
 
 
 def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
-    """Return the cost of all pools. A preview knows it, because it depends on the stack file and the catalog alone."""
+    """Return the cost of all pools. A preview shows the cost, because it needs only the stack file and the catalog."""
     costs_of_stack = _costs(built).to_json()
     # `notIncluded` repeats the summary. With one market, `byMarket` repeats the total.
     left_out = {"notIncluded"} | ({"byMarket"} if len(costs_of_stack["byMarket"]) < 2 else set())
@@ -101,7 +101,10 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
 
 
 def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
-    """Yield the machine type of a pool with GPUs, the machine, and its zones. Of several types, yield the smallest."""
+    """Yield machine type, machine and zones of a pool with GPUs.
+
+    If it has several machine types, yield the smallest.
+    """
     if isinstance(pool.args, Machines):
         yield pool.args.machine_type, pool.args.machine, pool.args.zones
     elif isinstance(pool.args, Nodes):
@@ -113,7 +116,7 @@ def _costs(built: Sequence[Built]) -> cost.StackCost:
 
 
 def _runners(pool: Pool) -> dict[str, Any]:
-    """Return the runner labels of a pool of machines, and if its machines run GitHub's runner."""
+    """Return the runner labels of a pool of machines, and whether its machines run GitHub's runner."""
     if not isinstance(pool.args, Machines):
         return {}
     registers = getattr(pool.args, "github", None) is not None

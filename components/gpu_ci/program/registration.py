@@ -1,4 +1,4 @@
-"""The registration of a stack's runners at GitHub: by the runner manager or by the machines, and the runner group."""
+"""Sets how the runners of a stack are registered at GitHub: by the runner manager or the machines, and the group."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def wiring(site: Site, github: Github | None) -> dict[str, Any]:
 
     - With `managerApp`, the runner manager registers the runners, and no machine reads a key.
     - With `runnerApp` alone, the machines register their runners.
-    - Without an App or a runner group, no runner is registered. GitHub's group Default is open to all repositories by
-      default, so it is never used.
+    - Without an App or a runner group, no runner is registered. GitHub's group Default is never used, because by
+      default all repositories may use it.
     """
     owner = site.github
     if owner is None or github is None or github.runner_group is None:

@@ -1,4 +1,4 @@
-"""Reads the secrets that a stack file refers to from Secret Manager. Their values are never printed."""
+"""Reads the secrets that a stack file names from Secret Manager. Their values are never printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stack_file import stack_file
 def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
     """Return the latest version of each secret, by its path in the stack file. The values are secret Outputs.
 
-    All secrets are read before one is used, so that one report has the problems of all of them.
+    All secrets are read before the first value is used, so that one report has the problems of all secrets.
     """
     answers = pulumi.Output.all(*(_answer(place, reference) for place, reference in references.items()))
     versions = answers.apply(_versions_or_error)

@@ -1,4 +1,4 @@
-"""Reads and checks the stack file. It is the only module that uses pulumi.Config."""
+"""Reads and checks the stack file for the Pulumi program. Only this module uses pulumi.Config."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool
 
 
 def _github(value: Any) -> Github | None:
-    """Return the settings on GitHub. The import takes half a second, so only stacks with such settings do it."""
+    """Return the settings on GitHub. The import takes half a second, so stacks without these settings skip it."""
     if value is None:
         return None
     from gpu_ci.stack.github import Github
@@ -112,13 +112,13 @@ def _manager(value: Any) -> ManagerChoices | None:
 
 
 def _read(path: str, problems: list[Problem]) -> Any:
-    """Return the decoded value of a key, or None if it is missing or secret. Report a secret value."""
+    """Return the decoded value of a key, or None if it is missing or secret. Add a problem for a secret value."""
     namespace, _, key = path.partition(":")
     if runtime_config.is_config_secret(path):
         fault = "is a secret, but resources and stack outputs show it in plain text"
-        # One secret value makes the whole key secret, and the engine does not report which value it is.
+        # One secret value makes the whole key secret. The engine does not report which value is the secret.
         again = "pulumi config set --plaintext"
-        hint = f"{again} '{path}' …; if only one value under it is `secure`, set that one: {again} --path '{path}.…' …"
+        hint = f"{again} '{path}' …; if only one value of the key is secure: {again} --path '{path}.…' …"
         problems.append(Problem(path, fault, "a secret", "plain text", hint))
         return None
     text = pulumi.Config(namespace).get(key)

@@ -1,4 +1,4 @@
-"""The file that configures this stack: its name, and the lines of its values."""
+"""The name of the stack file, and the line numbers of its values, for error messages of the program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def stack_file() -> str:
 
 
 def stack_lines(values: Mapping[str, Any]) -> LineOf:
-    """Return a function that finds the line of a path in that file.
+    """Return a function that finds the line of a path in the stack file.
 
-    The function finds no lines if the file's values differ from `values`, which come from the engine. The engine has
-    then read another file (`--config-file`, or `stackConfigDir` of Pulumi.yaml).
+    `values` are the values from the engine. If the values in the file differ, the engine has read another file
+    (`--config-file`, or `stackConfigDir` of Pulumi.yaml). The function then finds no lines.
     """
     try:
         root = pulumi.runtime.get_root_directory()  # the program itself runs in the folder `main`

@@ -48,8 +48,8 @@ def check(
         values: The decoded value of each of KEYS. The value of a missing key, and of a key in `unread`, is None.
         present: Every key of the file.
         unread: The keys whose values are secret and cannot be read. The caller reports them.
-        complete: True if the file must have the project, subnetworks and registration that its pools need. A file of
-        another program need not have them.
+        complete: True if the file must have the project, subnetworks and registration that its pools need. False for
+        the file of another program, which may set them in code.
     """
     # The value of a misspelt key is not known here, and the caller reports the key.
     unread = {*unread, *misspelt_keys(present).values()}
@@ -180,6 +180,6 @@ def _github_problems(github: Any, site: Any, unread: Collection[str]) -> Sequenc
         expected = str(GithubOwner.model_fields["owner"].description)
         hint = f"pulumi config set --path '{SITE}.github.owner' …"
         problems.append(
-            Problem(f"{SITE}.github.owner", f"is missing, and {GITHUB} is there", "nothing", expected, hint)
+            Problem(f"{SITE}.github.owner", f"is missing, but {GITHUB} needs it", "nothing", expected, hint)
         )
     return problems

@@ -1,4 +1,4 @@
-"""The model of an EKS cluster in a stack file. It imports Pulumi's packages of AWS and Kubernetes."""
+"""The model of an EKS cluster in a stack file. The import loads Pulumi's packages for AWS and Kubernetes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..kubernetes.name_types import EachOnce, NamespaceName, Registry, SecretNam
 from ..kubernetes.network_rules import PrivateRange
 
 DEVICE_LISTS = "deviceListStrategy"
-STRATEGY_HINT = "leave it out: volume-mounts is what nodes of every pool take"
+STRATEGY_HINT = "remove it: the default, volume-mounts, works on nodes of every pool"
 """A hint for settings of the device plugin that nodes of pools do not use."""
 
 
@@ -54,12 +54,13 @@ class Cluster(Args):
     )
     role_arn: RoleArn | None = Field(
         default=None,
-        description="the IAM role to assume for the cluster and its pools, by the profile or the environment",
+        description="the IAM role to assume for the cluster and its pools, with the credentials of the profile or the "
+        "environment",
     )
     managed: StrictBool = Field(
         default=True,
         description="true if this stack creates the device plugin and the controller, which all stacks on the cluster "
-        "share; false if another stack does, with the same devicePlugin and controller settings",
+        "share; false if another stack creates them, with the same devicePlugin and controller settings",
     )
     namespace: NamespaceName = Field(
         default="gpu-ci",
@@ -97,14 +98,15 @@ class Cluster(Args):
 
 
 def _supported_strategy(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
-    """Refuse a strategy based on NVIDIA_VISIBLE_DEVICES: the nodes ignore it (aws/nodes/user_data.py).
+    """Return the settings of the device plugin. Raise an error for the strategy envvar.
 
-    Otherwise any image could request GPUs with that variable.
+    With envvar, the plugin assigns GPUs by the variable NVIDIA_VISIBLE_DEVICES. Nodes of pools ignore this variable,
+    because otherwise any image could get GPUs with it (aws/nodes/user_data.py).
     """
     strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(DEVICE_LISTS)
     if strategy == "envvar":
         error = invalid(
-            "gives jobs no GPU: nodes of pools take none from NVIDIA_VISIBLE_DEVICES",
+            "gives jobs no GPU: nodes of pools ignore NVIDIA_VISIBLE_DEVICES",
             expected="volume-mounts or cdi-cri",
             hint=STRATEGY_HINT,
         )

@@ -1,4 +1,4 @@
-"""Checks of the clusters in a stack file, and the arguments that a cluster gives its pools."""
+"""Checks the clusters in a stack file, and returns the arguments that a cluster gives its pools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = "gpu-ci:clusters"
 _COMPONENTS = {"": "runners", "controller": "controller", "devicePlugin": "device plugin"}
-"""The components with a namespace of their own, by key."""
+"""The components that have a namespace, by their key in the cluster. The empty key is the cluster itself."""
 
 
 class OnCluster(Protocol):
@@ -63,7 +63,10 @@ def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
 
 
 def _shared_namespaces(name: str, described: Any) -> list[Problem]:
-    """Report components with the same namespace. Each creates its own, and Kubernetes refuses the second of a name."""
+    """Report components with the same namespace.
+
+    Each component creates its namespace, and the second creation fails.
+    """
     from .cluster import Cluster
 
     chosen, default = (described if isinstance(described, Mapping) else {}), Cluster(**Cluster.EXAMPLE)
@@ -83,9 +86,9 @@ def _shared_namespaces(name: str, described: Any) -> list[Problem]:
             problems.append(
                 Problem(
                     ".".join(filter(None, (join(CLUSTERS, name), part, "namespace"))),
-                    f"is the namespace of the {_COMPONENTS[owner]} already, and each has its own",
+                    f"is already the namespace of the {_COMPONENTS[owner]}",
                     repr(namespace),
-                    "a name for this alone",
+                    "a different namespace for each component",
                     "give one of the two another name",
                 )
             )
@@ -103,9 +106,9 @@ def _pools_without_plugin(name: str, described: Any, pools: Sequence[OnCluster])
     return [
         Problem(
             f"{join(CLUSTERS, name)}.devicePlugin.builtInPools[{at}]",
-            "has nodes without their own device plugin: its check would wait for GPUs until its deadline",
+            "has nodes without a built-in device plugin: the check of the pool would wait for GPUs until its deadline",
             repr(pool),
-            "pools of Bottlerocket in other stacks; those of this one are known",
+            "pools with Bottlerocket in other stacks; such pools of this stack are added automatically",
             "remove it",
         )
         for at, pool in enumerate(built_in_pools if isinstance(built_in_pools, list) else ())
@@ -114,7 +117,7 @@ def _pools_without_plugin(name: str, described: Any, pools: Sequence[OnCluster])
 
 
 def _wrong_gpu_resources(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
-    """Report resource names of GPUs that the nodes do not have. Their pods would stay pending without a message."""
+    """Report resource names of GPUs that the nodes do not offer. Pods would stay pending, without an error."""
     from ..kubernetes.device_plugin import DevicePluginArgs
     from ..kubernetes.gpu_nodes import RESOURCE
     from ..kubernetes.gpu_sharing import resource_of
@@ -124,7 +127,7 @@ def _wrong_gpu_resources(name: str, described: Any, pools: Sequence[OnCluster]) 
     try:
         given = resource_of(DevicePluginArgs(sharing=sharing).sharing)
     except ArgsError:
-        return []  # already reported
+        return []  # `section` already reports this
     placed = [pool for pool in pools if not _has_built_in_plugin(pool)]
     if given != RESOURCE and placed:
         return [
@@ -140,7 +143,7 @@ def _wrong_gpu_resources(name: str, described: Any, pools: Sequence[OnCluster]) 
     return [
         Problem(
             f"{pool.path}.runner.gpuResource",
-            f"is on no node of the pool, so no runner would ever start: {name} hands out {RESOURCE}",
+            f"is on no node of the pool, so no runner would ever start: {name} offers {RESOURCE}",
             repr(requested),
             RESOURCE,
             "remove it",
@@ -190,7 +193,10 @@ def known_wiring(clusters: Any) -> dict[str, dict[str, Any]]:
 
 
 def _subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
-    """Return the subnets of the region by zone. A placeholder replaces an invalid subnet, so that its zone is known."""
+    """Return the subnets of the region by zone.
+
+    A placeholder replaces an invalid subnet, so that no zone is missing.
+    """
     found: dict[str, str] = {}
     for at, (zone, subnet) in enumerate(given.items()):
         in_order = isinstance(subnet, str) and re.fullmatch(SUBNET, subnet) and subnet not in found.values()
@@ -206,4 +212,4 @@ def unknown(path: str, choices: Mapping[str, Any], known: Mapping[str, Any]) -> 
         return []
     others = f"one of {', '.join(known)}" if known else f"a cluster under {CLUSTERS}"
     hint = did_you_mean(name, known) or f"describe it: pulumi config set --path '{join(CLUSTERS, name)}.region' …"
-    return [Problem(join(path, "clusterName"), "is a cluster that is not described", repr(name), others, hint)]
+    return [Problem(join(path, "clusterName"), f"is not a cluster of {CLUSTERS}", repr(name), others, hint)]

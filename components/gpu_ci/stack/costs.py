@@ -1,4 +1,4 @@
-"""The cost of the pools of a stack: pools billed by machine hours, and pools billed by use."""
+"""Computes the cost of the pools of a stack: pools billed by machine hours, and pools billed by use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .quotas import demands, ladder_demands
 
 @runtime_checkable
 class Billed(Protocol):
-    """Arguments of a pool whose machines a service starts and bills by a unit other than hours."""
+    """Arguments of a pool that a service bills by use, such as Cloud Build by the build minute."""
 
     machine_type: str
     region: str
@@ -23,10 +23,7 @@ class Billed(Protocol):
 
 
 def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
-    """Return the cost of the pools. A pool without machines of its own costs nothing.
-
-    For a pool with a ladder, the cost is that of its most expensive step.
-    """
+    """Return the cost of the pools. For a pool with a ladder, the cost is computed with its most expensive rung."""
     found = list(pools)
     metered = [
         cost.Metered(name, args.machine_type, args.region, args.billed_by)
@@ -36,10 +33,10 @@ def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
     rungs: dict[str, list[Demand]] = {}
     for demand in (*demands(found), *ladder_demands(found)):
         rungs.setdefault(demand.pool, []).append(demand)
-    return cost.of_stack(map(_dearest, rungs.values()), metered)
+    return cost.of_stack(map(_most_expensive, rungs.values()), metered)
 
 
-def _dearest(rungs: Iterable[Demand]) -> Demand:
-    """Return the most expensive step. A step with an unknown price counts as the most expensive."""
+def _most_expensive(rungs: Iterable[Demand]) -> Demand:
+    """Return the most expensive rung. A rung with an unknown price counts as the most expensive."""
     prices = {demand: price(demand.machine, demand.region, demand.market) for demand in rungs}
     return max(prices, key=lambda demand: found.usd_per_hour if (found := prices[demand]) else float("inf"))

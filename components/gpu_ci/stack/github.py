@@ -16,15 +16,15 @@ from ..github.names import KeysOnce, SettingName
 from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from ..github.runner_group import RunnerGroup, RunnerGroupArgs
 
-# The fields of a scope that identify a secret's place. In an organization the name of a secret is unique, whichever
-# repositories may use it.
+# The fields of a scope that identify where a secret is stored. The list of repositories is not one of them, because the
+# name of a secret is unique in an organization.
 _PLACE = {"kind", "repository", "environment"}
 
 
 def _name(value: str) -> str:
-    """Return a name that can be part of a resource's name. Raise an error for any other."""
+    """Return the name. It must be valid as a part of resource names."""
     if not re.fullmatch(naming.PATTERN, value):
-        raise invalid("the name has a form that is not accepted", expected=naming.FORM, safe_hint="such as kernels")
+        raise invalid("is not a valid name of an entry", expected=naming.FORM, safe_hint="such as kernels")
     return value
 
 
@@ -32,7 +32,7 @@ _Name = Annotated[str, AfterValidator(_name)]
 
 
 class SecretsByReference(ActionsSecretsArgs):
-    """Secrets and variables of a place on GitHub. Secrets are references to Secret Manager, never values."""
+    """Secrets and variables of one scope on GitHub. Each secret is the name of a secret in Secret Manager."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
 
@@ -56,7 +56,7 @@ class Github(Args):
     runner_group: RunnerGroupArgs | None = Field(
         default=None, description="the runner group of this stack's runners; its default name is gpu-<stack>"
     )
-    # A value that is here by mistake may be the secret itself, so messages must not show it.
+    # A user may write the secret itself by mistake, so messages do not show invalid values.
     secrets: Annotated[dict[_Name, SecretsByReference], Redacted()] = Field(
         default={},
         description="secrets and variables of a repository, environment or organization, by a name that you choose",
@@ -68,18 +68,21 @@ class Github(Args):
     @field_validator("secrets")
     @classmethod
     def _each_secret_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
-        """Refuse two entries with the same secret: each deployment would overwrite the other's value."""
+        """Return the entries.
+
+        Raise an error if two entries have the same secret, because one would overwrite the other.
+        """
         owners: dict[tuple[str, ...], str] = {}
         problems = []
         for name, args in value.items():
             place = tuple(str(part).lower() for part in args.scope.model_dump(include=_PLACE).values())
-            for sort in ("secrets", "variables"):
-                for key in getattr(args, sort):
-                    first = owners.setdefault((*place, sort, key.upper()), name)
+            for field in ("secrets", "variables"):
+                for key in getattr(args, field):
+                    first = owners.setdefault((*place, field, key.upper()), name)
                     if first != name:
                         error = invalid(
-                            f"is kept by {first} already; case does not count", hint="remove one of the two"
+                            f"is already in {first}; names are case-insensitive", hint="remove one of the two"
                         )
-                        problems.append(at_path(error, "a name", name, sort, key))
+                        problems.append(at_path(error, "a name", name, field, key))
         raise_problems(problems)
         return value

@@ -1,4 +1,4 @@
-"""Hints for problems: if the model has no hint, an example that works."""
+"""Adds hints to problems. If the validator gave no hint, the hint is an example of a valid value."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ..args import Args
 from ..errors import Problem, in_yaml
 
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+# One part of a path, such as pools in gpu-ci:pools.l4.
 _STEP = re.compile(r"[^.\[\]\"]+")
 
 
 def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an example value for every field: from the example, the field, or its default.
+    """Return an example value for every field: from `example`, from the examples of the field, or its default.
 
-    The value is None for a field whose default is None. The hint is then to omit the field.
+    If the default is None, the value is None. The hint of `with_hint` is then to omit the field.
     """
     values: dict[str, Any] = {}
     for field in args.model_fields.values():
@@ -41,7 +42,7 @@ def below(path: str, examples: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
-    """Return the problem, with an example as its hint if it has none."""
+    """Return the problem. If the problem has no hint, an example becomes its hint."""
     if "whole number" in problem.text and (number := _number(problem)):
         return replace(problem, hint=number)
     if problem.hint:
@@ -94,7 +95,7 @@ def section(model: type[Args], path: str, value: Any) -> list[Problem]:
 
 
 def section_problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
-    """Return the problems that a model finds in a map, with the stack file's names, each with a hint."""
+    """Return the problems that a model finds in a map. Each has its path in the stack file and a hint."""
     examples = examples_of(model, getattr(model, "EXAMPLE", {}))
     # A prefix without a dot at its end is a Pulumi namespace, such as `gcp:`.
     known = below(prefix, examples) if prefix.endswith(".") else {f"{prefix}{key}": examples[key] for key in examples}

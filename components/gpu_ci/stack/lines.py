@@ -1,4 +1,4 @@
-"""Finds the lines of a stack file to which problems refer."""
+"""Finds the line of a stack file for the path of a problem."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LineOf = Callable[[str], int | None]
 def lines_of(text: str) -> LineOf:
     """Return a function that finds the line of a path such as `gpu-ci:pools.l4.zones[0]`.
 
-    For a path that the file does not have, it is the line of the innermost map that the file has. None means that the
-    file has not even the key of the stack, or cannot be read as YAML.
+    If the file does not have the path, the function returns the line of the longest existing part of the path. It
+    returns None if no part exists, or if the file is not valid YAML.
     """
     try:
         root = yaml.compose(text, yaml.SafeLoader)
@@ -27,7 +27,7 @@ def lines_of(text: str) -> LineOf:
 
 
 def no_line(_path: str) -> None:
-    """Return None, for problems of a file that is not known."""
+    """Return None. This is the function for a file whose text is not known."""
     return
 
 
@@ -41,7 +41,7 @@ def _line(found: tuple[yaml.Node, yaml.Node] | None, path: str) -> int | None:
 
 
 def entry(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """Return the key and the value of a map's entry; for an entry of a list, the entry twice."""
+    """Return the nodes of key and value of a map's entry. For an entry of a list, return the entry twice."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == step), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):

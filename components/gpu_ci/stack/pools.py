@@ -1,7 +1,6 @@
-"""Checks the pools in a stack file: each with the model of its kind, then all of them together.
+"""Checks the pools in a stack file: each pool with the model of its kind, and the labels of all pools together.
 
-The choices of a pool are the fields that the user wrote for it. Its wiring is the set of arguments that the program
-adds.
+The choices of a pool are the fields that the user wrote for it. Its wiring is the arguments that the program adds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from . import clusters
 from .hints import examples_of, shape, with_hint
 
 POOLS = "gpu-ci:pools"
-# The kind that examples use: the most common one.
+# The kind in examples, because it is the most common kind.
 _EXAMPLE_KIND = "gce-runners"
 _SHAPE = "pools by name, each with a kind and the fields of that kind"
 
@@ -51,13 +50,13 @@ class PoolSpec:
 
     @property
     def region(self) -> str:
-        """The region of the pool, of its cluster or of its zones; empty if none of them is valid."""
+        """The region of the pool: its field region, or the region of its cluster or zones. Empty if none is valid."""
         known = self.choices.get("region") or self.known_wiring.get("region")
         return _region_of({**self.choices, "region": known})
 
     @property
     def regions(self) -> list[str]:
-        """The region, and the regions of the pool's ladder that can be read."""
+        """The region of the pool, and the regions of its ladder. Invalid rungs are skipped."""
         ladder = self.choices.get("ladder")
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
         return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
@@ -68,7 +67,7 @@ class PoolSpec:
         return model(**self.choices, **self.wiring())
 
     def wiring(self) -> dict[str, Any]:
-        """Return placeholders for values from other resources of the stack, and the values that are known."""
+        """Return the wiring: values that are known before the deployment, and placeholders for the others."""
         return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
@@ -89,7 +88,7 @@ def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Ite
         try:
             yield spec.name, spec.args_with_placeholders()
         except ArgsError:
-            # The arguments from its cluster are wrong, which is reported for the cluster.
+            # The arguments from the pool's cluster are invalid. The check of the cluster reports this.
             if "clusterName" not in spec.choices:
                 raise
 
@@ -171,21 +170,24 @@ def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
 
 @dataclass(frozen=True)
 class KindOfPool:
-    """The component of a pool, and the key that selects it. `sure` is False if the kind had to be guessed."""
+    """The component of a pool, or the most likely component if the kind is missing or unknown."""
 
     component: type[Component]
     key: str = "kind"
+    """The key with the kind. It may be misspelt."""
     sure: bool = True
+    """False if the kind was guessed from the other fields."""
 
 
 def _kind(path: str, value: Any, problems: list[Problem], needed: Collection[str]) -> KindOfPool | None:
-    """Return the kind of a pool. For an unknown kind, report it and return the most similar one.
+    """Return the kind of a pool. If the kind is unknown, add a problem to `problems`, and return the most similar kind.
 
-    The other fields can then be checked too. `needed` has the extras that the stack needs.
+    With the most similar kind, the other fields of the pool can be checked, too. `needed` has the extras that the
+    stack needs.
     """
     kinds = kind_names()
     if not isinstance(value, Mapping):
-        hint = f"such as {{kind: {_EXAMPLE_KIND}, …}}; to remove the pool, delete its name too"
+        hint = f"such as {{kind: {_EXAMPLE_KIND}, …}}; to remove the pool, delete its name, too"
         if isinstance(value, str) and re.match(r"\w+:\S", value):
             hint = "write key: value, with a space after the colon"
         problems.append(Problem(path, "must be a map", shape(value), "a kind and the fields of that kind", hint))
@@ -212,7 +214,7 @@ def _kind(path: str, value: Any, problems: list[Problem], needed: Collection[str
 
 
 def _missing_package(kind: str) -> str:
-    """Return the module that a kind needs and that no package provides, or an empty text."""
+    """Return the module that a kind needs but is not installed. Return an empty text if all modules are installed."""
     try:
         component_for(kind)
     except ModuleNotFoundError as error:
@@ -223,7 +225,7 @@ def _missing_package(kind: str) -> str:
 
 
 def _likeliest(value: Mapping[str, Any]) -> str:
-    """Return the kind with the largest number of these keys, or "" if several kinds have the same number."""
+    """Return the kind that has most of these keys as fields. Return "" if several kinds have the same number."""
     installed = [kind for kind in kind_names() if not _missing_package(kind)]
     fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in installed}
     best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
@@ -253,7 +255,7 @@ def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> li
     owner = owners.setdefault(frozenset(label.casefold() for label in labels), spec)
     if owner is spec:
         return []
-    # The default labels of a pool have its name, so one of the two pools names labels of its own.
+    # The default labels of a pool include its name. So at least one of the two pools has the field runnerLabels.
     wrong, other = (spec, owner) if "runnerLabels" in spec.choices else (owner, spec)
     labels = _runner_labels(wrong)
     better = f"such as runnerLabels: {in_yaml([*dict.fromkeys(labels), wrong.name])}"
@@ -269,7 +271,7 @@ def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> li
 
 
 def _runner_labels(spec: PoolSpec) -> list[str]:
-    """Return the labels of the pool's runners, also if other fields of the pool are wrong."""
+    """Return the labels of the pool's runners, even if other fields of the pool are invalid."""
     given = spec.choices.get("runnerLabels")
     if given is None:
         model: Any = spec.component.ARGS

@@ -1,4 +1,4 @@
-"""The prerequisites in Google Cloud that the pools of a stack file need before the first `pulumi up`."""
+"""Returns warnings about prerequisites in Google Cloud that the pools of a stack file need before `pulumi up`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..args import Args
 from ..validation_errors import join
 from .pools import POOLS
 
-# The regions in which restricted projects can build (cloud.google.com/build/docs/locations).
+# The regions of Cloud Build for projects that Google restricts to some regions (cloud.google.com/build/docs/locations).
 _UNRESTRICTED = (
     "us-central1", "us-west2", "europe-west1", "asia-east1", "australia-southeast1", "southamerica-east1",
 )  # fmt: skip
@@ -23,7 +23,7 @@ _GRANTS = {
     "image": "grant both roles/compute.imageUser in its project",
     "reservation": "share the reservation with this project",
 }
-"""The fields that can name a resource of another project, and the permission that this project must grant."""
+"""The fields that can name a resource of another project, and the step that gives the pool access to it."""
 
 
 def other_projects(
@@ -31,9 +31,9 @@ def other_projects(
 ) -> list[str]:
     """Return a warning for each field of a pool that names a resource of another project.
 
-    The check of a template uses the permissions of the deployer. The machines of a group are created by the Google APIs
-    service agent. So a group may fail to start a machine although the check has passed
-    (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent).
+    The check machine is created with the permissions of the deployer. The machines of a managed instance group are
+    created with the permissions of the Google APIs service agent. So a group may fail to start a machine although the
+    check has passed (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent).
     """
     return [
         f"{join(POOLS, name)}.{field}: is of another project, {other}: the check of a template uses the deployer's "
@@ -52,7 +52,7 @@ def _project_of(link: Any) -> str:
 
 
 def build_pools(pools: Iterable[tuple[str, Args]]) -> list[str]:
-    """Return the prerequisites of Cloud Build that its API does not show: quota and connected repositories."""
+    """Return the prerequisites of build pools that are not checked here: quota and connected repositories."""
     return [text for name, args in pools if hasattr(args, "triggers") for text in _build_pool(name, args)]
 
 

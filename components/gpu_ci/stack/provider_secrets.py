@@ -9,11 +9,11 @@ from typing import Any
 from ..errors import Problem
 from ..validation_errors import join
 
-# The keys that pulumi_gcp 10.2, pulumi_github 6.15 and pulumi_aws 7.51 mark as secret (provider.py,
-# additional_secret_outputs), and two more keys that can contain a secret: gcp:credentials and github:appAuth. Each has
-# the environment variable to use instead. Sources of the variables: hashicorp/terraform-provider-google@e03b762:
-# google/provider/provider.go, the docstrings of pulumi_github, and docs.aws.amazon.com/cli/latest/userguide/
-# cli-configure-envvars.html.
+# The keys with a secret, and the environment variable to use instead. pulumi_gcp 10.2, pulumi_github 6.15 and
+# pulumi_aws 7.51 mark these keys as secret (provider.py, additional_secret_outputs), except gcp:credentials and
+# github:appAuth, which can contain a secret, too. Sources of the variables:
+# hashicorp/terraform-provider-google@e03b762: google/provider/provider.go, the docstrings of pulumi_github, and
+# docs.aws.amazon.com/cli/latest/userguide/ cli-configure-envvars.html.
 _VARIABLES = {
     "aws:accessKey": "AWS_ACCESS_KEY_ID",
     "aws:secretKey": "AWS_SECRET_ACCESS_KEY",
@@ -24,7 +24,7 @@ _VARIABLES = {
     "github:token": "GITHUB_TOKEN",
 }
 
-# The keys with which pulumi-gcp authenticates. The smoke gates cannot read keys of the stack file, only the variables
+# The keys with which pulumi-gcp authenticates. A smoke gate cannot read these keys. It reads only environment variables
 # (gcp/gate/credentials.py).
 _IDENTITY = {
     "gcp:accessToken": "GOOGLE_OAUTH_ACCESS_TOKEN",
@@ -36,10 +36,10 @@ _IDENTITY = {
 def keys_gates_ignore(present: Collection[str], environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each key of a stack file that authenticates pulumi-gcp but not the smoke gates.
 
-    An empty variable counts as a missing one, as in the gates.
+    An empty environment variable counts as missing, as in the smoke gates.
     """
     return [
-        f"{key}: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or as none; "
+        f"{key}: applies to pulumi-gcp only, so the smoke gates use another identity or have no credentials; "
         f"hint: set {variable} in the environment instead (docs/how-it-works/check.md)"
         for key, variable in _IDENTITY.items()
         if key in present and not environ.get(variable)
@@ -85,7 +85,7 @@ def _is_encrypted(value: Any) -> bool:
 
 
 def _decoded(value: Any) -> Any:
-    """Decode JSON text, the form in which the engine and `pulumi config set` write a map. Return other values as is."""
+    """Decode JSON text: the engine and `pulumi config set` write a map as JSON. Return other values unchanged."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The quota limits in a stack file, compared with the needs of its pools when every machine runs."""
+"""Compares the quota limits in a stack file with the needs of its pools when every machine runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Quotas:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings: limits that are missing, and shortages that no vendor document confirms."""
+        """A warning for each missing limit, and for each limit that may be too small."""
         unknown = [f"{finding.need.name} ({finding.need.region})" for finding in self.findings if not finding.is_short]
         short = [
             f"{_path(finding.need)}: may be less than the pools need: got {finding.got}, expected {finding.expected}; "
@@ -56,16 +56,16 @@ class HasLadder(Protocol):
 
 
 def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
-    """Return the demand of each step of the pools' ladders, as if all machines of the pool came from that step."""
+    """Return the demand of each rung of the pools' ladders, as if all machines of the pool came from this rung."""
     return [demand for name, args in pools if isinstance(args, HasLadder) for demand in args.ladder_demands(name)]
 
 
 def check(
     values: Any, demands: Iterable[Demand], project: str, ladders: Iterable[Demand] = ()
 ) -> tuple[Quotas, list[Problem]]:
-    """Return the limits and every problem with them. A limit that is too small for the pools is a problem.
+    """Return the limits, and every problem with them. A limit that is too small for the pools is a problem.
 
-    A limit that is too small for a step of a ladder is only a warning, because the pool can use other steps.
+    A limit that is too small for a rung of a ladder is only a warning, because the pool can use other rungs.
     """
     if values is None:
         return Quotas(), []
@@ -77,7 +77,7 @@ def check(
     needed = quota.needs(demands)
     findings = {(each.need.region, each.need.metric): each for each in quota.compare(needed, given)}
     for demand in ladders:
-        # Steps that use the same quota are compared one by one, because at most one of them has all machines.
+        # Rungs are compared separately, even if they use the same quota, because they never have all machines together.
         for each in quota.compare(quota.needs([demand]), given):
             findings.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
     found = Quotas(given, tuple(findings.values()))

@@ -1,8 +1,8 @@
 """Checks that a stack file has the other keys that its pools need: subnetworks, and the registration of runners.
 
-Runners register at GitHub as a GitHub App. On clusters, the controller registers them as `runnerApp`. On machines
-(Compute Engine VMs), the runner manager registers them as `managerApp`, or without a manager the machine as
-`runnerApp`.
+A runner is registered at GitHub with the key of a GitHub App. On clusters, the controller registers the runners with
+`runnerApp`. For machines (Compute Engine VMs), the runner manager registers them with `managerApp`. Without a manager,
+each machine registers its runner with `runnerApp`.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ WHICH_APP = (
     "(docs/guides/compute-engine.md)"
 )
 _SECOND_APP = (
-    "move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give app a new "
-    "one (docs/guides/github.md, One App becomes two)"
+    "move the values of app to runnerApp, remove all permissions of this App except Self-hosted runners, and create a "
+    "new App for app (docs/guides/github.md, One App becomes two)"
 )
 
 
@@ -132,13 +132,13 @@ def missing_registration(
         f"{GITHUB}.runnerGroup": (
             group,
             on_clusters,
-            "the group runners join, and the repositories that may use it",
+            "the group of the runners, and the repositories that may use it",
             "such as runnerGroup: {repositories: [kernels]}",
         ),
     }
     problems = []
     for path, (value, pools, expected, hint) in needed.items():
-        # The check of gpu-ci:github reports a missing owner too.
+        # The check of gpu-ci:github already reports a missing owner.
         is_reported = path.endswith(".owner") and github is not None
         if pools and not value and not is_reported and not path.startswith(tuple(unread)):
             text = f"is missing, and the runners of {', '.join(pools)} need it"
@@ -165,10 +165,10 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
         ),
         f"{GITHUB}.runnerGroup": (
             group,
-            "the group runners join, and the repositories that may use it",
+            "the group of the runners, and the repositories that may use it",
             "such as runnerGroup: {repositories: [kernels]}",
         ),
-        POOLS: (machines, "a pool of the kind gce-runners, whose machines it starts", "docs/start/add-a-pool.md"),
+        POOLS: (machines, "a pool of kind gce-runners", "docs/start/add-a-pool.md"),
     }
     missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)
@@ -179,7 +179,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
 
 
 def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
-    """Report more managers than pools. The model reports a value that is not a number."""
+    """Report a number of instances above the number of pools. The model reports a value that is not a number."""
     from ..gcp.runner_manager import too_many_instances  # loads Pulumi's Google package
 
     instances = manager.get("instances") if isinstance(manager, Mapping) else None
@@ -188,7 +188,10 @@ def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
 
 
 def managed_registration(site: Any, github: Any) -> dict[str, Any]:
-    """Return placeholder wiring for pools whose runners the manager registers; empty for a stack without a manager."""
+    """Return placeholder wiring for pools whose runners the manager registers.
+
+    Without a manager, return an empty map.
+    """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     managed = isinstance(owner, Mapping) and owner.get("managerApp") and group
@@ -196,13 +199,16 @@ def managed_registration(site: Any, github: Any) -> dict[str, Any]:
 
 
 def add_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """Add the problems of registering runners. Drop problems with fields that must be removed anyway."""
+    """Add the problems of `incompatible`. Drop the problems that the correction of these problems also corrects."""
     more = incompatible(choices, site, github)
     return [problem for problem in found if not is_superseded(problem, more)] + more
 
 
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """Report choices that prevent registering runners: images without runners, and secrets that no job can read."""
+    """Report fields that do not work in pools with runners: driver.source cos, standby and secrets.
+
+    standby is only reported if machines register their runners themselves, and secrets without rootful Docker.
+    """
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = (owner.get("managerApp") or owner.get("runnerApp")) if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
@@ -251,7 +257,7 @@ _CORRECTED_TOO = {"driver.source": ("driver", "image", "torch"), "standby": ("st
 
 
 def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
-    """Return True if the correction of another problem also corrects this one. Its own hint would not help."""
+    """Return True if the correction of a problem in `incompatible` also corrects this problem."""
     if any(problem.text == each.text and problem.path.startswith(each.path) for each in incompatible):
         return True
     corrected = [
@@ -265,7 +271,7 @@ def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
-    """Report pools of one cluster whose scale sets have the same name. The second would fail or replace the first."""
+    """Report pools of one cluster whose scale sets have the same name, because the second set would fail."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
     for spec in choices:
@@ -277,7 +283,7 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
         if owner != spec.name:
             path = f"{spec.path}.runner.scaleSetName" if chosen else spec.path
             text = f"is the name of the scale set of {owner} on the same cluster"
-            expected = "a name no other pool has, which workflows write as runs-on"
-            hint = "leave it out: the scale set is then named after its pool"
+            expected = "a name that no other pool has, for runs-on in workflows"
+            hint = "remove it: the scale set then has the name of its pool"
             problems.append(Problem(path, text, repr(chosen or spec.name), expected, hint))
     return problems

@@ -1,4 +1,4 @@
-"""The JSON Schema of stack files, generated from the models that check them."""
+"""Generates the JSON Schema of stack files from the models that check them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
     """Return the schema of Pulumi.<stack>.yaml.
 
     Args:
-        site: The model of the keys of a program other than pools and quotas. With it, the schema rejects any other key
-        that begins with gpu-ci:.
+        site: The model of the program's keys, except pools and quotas. With this model, the schema rejects other keys
+        that begin with gpu-ci:.
         keys: The key of each field of `site` in a stack file.
     """
     kinds = {kind: component_for(kind) for kind in kind_names()}
@@ -54,7 +54,7 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
     return {
         "$schema": DIALECT,
         "title": "Stack file of gpu-ci",
-        "description": "Pulumi.<stack>.yaml: pools of GPU machines and their surroundings.",
+        "description": "Pulumi.<stack>.yaml: pools of GPU machines, and the settings that they share.",
         "type": "object",
         "properties": {
             "config": {"type": "object", "description": "the stack's configuration", "properties": config, **extra}
@@ -153,14 +153,14 @@ def _is_null(schema: Json) -> bool:
 
 
 def _or_null(schema: Json) -> Json:
-    """Replace anyOf with null by if/then, so that an editor marks the wrong field and not the whole value."""
+    """Replace anyOf with null by if/then. An editor then marks the invalid field, not the whole value."""
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     own = _tidy(schema["anyOf"][0])
     return {**rest, "if": {"not": {"type": "null"}}, "then": own} if "$ref" in own or "allOf" in own else schema
 
 
 def _by_discriminator(schema: Json) -> Json:
-    """Replace a choice of models by if/then on the discriminator, so that errors refer to the selected model."""
+    """Replace a union of models by if/then on the discriminator, so that errors refer to the selected model."""
     name, models = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
     rest = {key: value for key, value in schema.items() if key not in ("discriminator", "oneOf")}
     return {

@@ -31,7 +31,7 @@ SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
 
 _LINK = TypeAdapter[str](Subnetwork)
 
-# YAML reads an id as a number; GitHub's provider requires text.
+# YAML reads an id as a number, but GitHub's provider requires text.
 Number = Annotated[
     str,
     Field(pattern=r"^[1-9][0-9]{0,18}$"),
@@ -64,16 +64,16 @@ class GithubApp(Args):
 
     id: Number = Field(description="the App's id, a number shown on its settings page", examples=[123456])
     installation_id: Number = Field(
-        description="the number of its installation in the organization", examples=[12345678]
+        description="the number of the App's installation in the organization", examples=[12345678]
     )
     private_key: SecretName = Field(
-        description="the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>",
+        description="the secret of Secret Manager with the App's private key, as projects/<project>/secrets/<name>",
         examples=["projects/acme-ci/secrets/github-app-key"],
     )
 
 
-# Each App needs its own key, because a key grants all permissions of its App. The earlier Apps have more permissions.
-# The order is that of the fields below.
+# The fields with Apps, in the order of the model. Each field needs a separate App, because the key of an App grants all
+# permissions of the App.
 _APPS = ("app", "runner_app", "manager_app")
 
 
@@ -109,7 +109,8 @@ class GithubOwner(Args):
         default=None,
         description="the GitHub App of the runner manager, with Self-hosted runners: read and write and Actions: read "
         "and write. The manager registers the runners of machines, and no machine can read a key. It must not be the "
-        "same App as runnerApp. Without it the stack has no output `manager`, and machines register as runnerApp",
+        "same App as runnerApp. Without managerApp, the stack has no output `manager`, and machines register their "
+        "runners with runnerApp",
     )
 
     commit_statuses: StrictBool = Field(
@@ -122,7 +123,9 @@ class GithubOwner(Args):
     @classmethod
     def _needs_a_manager(cls, value: bool, info: ValidationInfo) -> bool:
         if value and "manager_app" in info.data and info.data["manager_app"] is None:
-            raise invalid("needs the runner manager, and the stack has none", safe_hint="add managerApp, or remove it")
+            raise invalid(
+                "needs the runner manager, but the stack has no managerApp", safe_hint="add managerApp, or remove it"
+            )
         return value
 
     @field_validator(*_APPS)
@@ -135,9 +138,9 @@ class GithubOwner(Args):
             for field, what in (("id", "App"), ("installation_id", "installation"), ("private_key", "key")):
                 if getattr(value, field) == getattr(other, field):
                     problem = invalid(
-                        f"is the {what} of {to_camel(name)} too",
-                        expected="a GitHub App of its own, with a key of its own",
-                        safe_hint="make another GitHub App (docs/guides/github.md, Apps and their permissions)",
+                        f"is also the {what} of {to_camel(name)}",
+                        expected="a separate GitHub App with a separate key",
+                        safe_hint="create another GitHub App (docs/guides/github.md, Apps and their permissions)",
                     )
                     raise_problems([at_path(problem, "a GitHub App", to_camel(field))])
         return value
@@ -183,12 +186,13 @@ class Site(Args):
     def wiring(self, shared_wiring: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
         """Return the arguments that the site gives a pool in this region.
 
-        If `gpu_ci.program.networks` creates the network of the region, the subnetwork is a placeholder.
+        If the stack creates the network of the region, the subnetwork is a placeholder. `gpu_ci.program.networks`
+        replaces it.
 
         Args:
             shared_wiring: Arguments of every region, at least the project.
             region: The region of the pool.
-            names: The arguments that the kind of the pool takes.
+            names: The names of the arguments that the kind of the pool has.
         """
         found: dict[str, Any] = {**shared_wiring, "labels": dict(self.labels), "tags": dict(self.labels)}
         if "subnetwork" in names:
@@ -203,7 +207,7 @@ class Site(Args):
 
 
 def _each(values: Any, check: Callable[[str, str], list[tuple[PydanticCustomError, str]]]) -> Any:
-    """Check the entries of a map one by one, so that one wrong entry does not hide the next.
+    """Check all entries of a map, and raise one error with all problems.
 
     `check` returns the problems of an entry, each with the wrong key or value.
     """

@@ -85,7 +85,7 @@ def test_the_tags_name_the_group_eks_made_and_wait_for_it() -> None:
     assert [row.inputs["autoscalingGroupName"] for row in preview] == [UNKNOWN] * 8
 
 
-def test_a_node_group_without_an_auto_scaling_group_is_told_and_no_traceback_shown() -> None:
+def test_a_node_group_without_an_auto_scaling_group_is_reported_without_a_traceback() -> None:
     kind = "aws:eks/nodeGroup:NodeGroup"
     empty = COMPUTED | {kind: {**COMPUTED[kind], "resources": []}}
     with pytest.raises(pulumi.RunError) as caught:

@@ -30,7 +30,7 @@ from tests.gpu_ci.aws.node_groups import problems
         (
             {"kms_key_arn": "arn:aws:kms:us-west-2:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"},
             "kmsKeyArn",
-            "is a key of a region other than that of the disks",
+            "is a key of another region than the disks",
         ),
         ({"vpc_id": "vpc"}, "vpcId", "has a form that is not accepted"),
         ({"cluster_security_group_id": "sg"}, "clusterSecurityGroupId", "has a form that is not accepted"),
@@ -53,12 +53,14 @@ from tests.gpu_ci.aws.node_groups import problems
         ({"tags": {"x" * 129: ""}}, f"tags.{'x' * 129}", "the key is not valid in AWS"),
     ],
 )
-def test_what_has_the_wrong_form_is_told_with_the_right_one(changes: dict[str, Any], path: str, text: str) -> None:
+def test_a_value_of_the_wrong_form_is_reported_with_the_right_form(
+    changes: dict[str, Any], path: str, text: str
+) -> None:
     (found,) = problems(**changes)
     assert (found.path, found.text, bool(found.expected)) == (path, text, True)
 
 
-def test_too_many_types_are_told_beside_what_is_wrong_with_each() -> None:
+def test_too_many_types_are_reported_together_with_the_problems_of_each() -> None:
     too_many, *twice = problems(instance_types=["g6.xlarge"] * 21)
     assert (too_many.path, too_many.text) == ("instanceTypes", "must have at most 20 entries")
     assert [(each.path, each.text) for each in twice] == [

@@ -91,7 +91,7 @@ def happens(before: dict[str, Any], change: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("before", "change", "expected"), CHANGES, ids=lambda value: "-".join(value))
-def test_a_changed_argument_does_what_it_says(
+def test_a_changed_argument_has_the_documented_effect(
     before: dict[str, Any], change: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert happens(before, change) == expected

@@ -43,7 +43,7 @@ def test_it_needs_none_of_the_quotas_that_are_known(ask: Ask, stack: Stack) -> N
     assert {need["region"] for need in told["needs"]} == {"us-central1", "global"}
 
 
-def test_a_mistake_in_it_is_told_as_in_any_pool(ask: Ask, stack: Stack) -> None:
+def test_a_mistake_in_it_is_reported_as_in_any_pool(ask: Ask, stack: Stack) -> None:
     wrong = BUILDS.replace("e2-standard-8", "e2-standard-9")
     answer = ask("check", stack(("gpu-ci:pools:", wrong)))
     assert answer.code == 1

@@ -57,7 +57,7 @@ def test_n1_is_left_out_and_counted_until_it_is_asked_for(ask: Ask) -> None:
     assert "gcp/n1-standard-8+nvidia-tesla-t4x1" in [row["machine"] for row in every]
 
 
-def test_nothing_found_is_said_and_ends_with_1(ask: Ask) -> None:
+def test_no_match_exits_with_1(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "l4", "--market", "capacity-block")
     assert (answer.code, answer.out, answer.err) == (1, "", "no machine of the catalog matches all options\n")
     assert ask("catalog", "--gpu", "l4", "--market", "capacity-block", "--json").json == []
@@ -90,15 +90,17 @@ def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "k80")
     assert (answer.code, answer.err) == (
         1,
-        "no machine of the catalog matches all options\n  hint: --legacy adds 3 known by name only\n",
+        "no machine of the catalog matches all options\n  hint: --legacy adds 3 machines that are known by name only\n",
     )
     assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
 
 
-def test_a_machine_that_is_not_in_the_region_is_said_not_to_be(ask: Ask) -> None:
+def test_show_reports_a_machine_that_is_not_in_the_region(ask: Ask) -> None:
     answer = ask("catalog", "show", "g2-standard-8", "--region", "us-south1")
     assert (answer.code, "no price" in answer.out) == (0, False)
-    assert "\nit is not in us-south1; the nearest are us-central1, us-east1, us-east4\n" in answer.out
+    assert (
+        "\ng2-standard-8 is not in us-south1; the nearest regions are us-central1, us-east1, us-east4\n" in answer.out
+    )
 
 
 def test_one_region_shows_its_prices_alone(ask: Ask) -> None:

@@ -18,7 +18,7 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_path: Path) -> None:
+def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, tmp_path: Path) -> None:
     values = stack({"max": 0})
     values["gpu-ci:clusters"]["ci"] |= {"namespace": "default", "subnets": {"us-east-1a": 3}}
     answer = ask("check", written(tmp_path, values))
@@ -71,7 +71,7 @@ def test_clusters_that_are_a_secret_are_the_one_problem(ask: Ask, tmp_path: Path
 def test_the_cost_of_a_pool_of_several_types_names_the_dearest_and_the_range(ask: Ask, tmp_path: Path) -> None:
     row = ask("cost", written(tmp_path, stack())).out.splitlines()[4]
     assert " ".join(row.split()).startswith(
-        "a10g aws/g5.4xlarge (dearest of 2) spot us-east-1 2 0.5090 to ~0.6496 0.00 1.30 "
+        "a10g aws/g5.4xlarge (most expensive of 2) spot us-east-1 2 0.5090 to ~0.6496 0.00 1.30 "
     )
 
 

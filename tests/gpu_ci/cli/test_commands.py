@@ -79,7 +79,7 @@ def test_without_a_word_it_helps(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(("word", "hint"), [("catlog", "did you mean catalog?"), ("up", "the commands are init, ")])
-def test_a_command_there_is_not_is_told_what_was_meant(ask: Ask, word: str, hint: str) -> None:
+def test_an_unknown_command_gets_a_suggestion(ask: Ask, word: str, hint: str) -> None:
     answer = ask(word)
     assert answer.code == 2
     assert answer.err.startswith(f"gpu-ci: no command '{word}'\n  hint: {hint}")
@@ -171,7 +171,7 @@ def test_each_missing_package_of_a_stack_is_reported_with_all_extras_that_the_st
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_says_how_it_is_installed(ask: Ask, shell: str) -> None:
+def test_a_completion_script_has_its_installation(ask: Ask, shell: str) -> None:
     answer = ask("completion", shell)
     assert answer.code == 0
     first, *rest = answer.out.splitlines()

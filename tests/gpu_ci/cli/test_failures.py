@@ -55,7 +55,7 @@ def test_with_json_a_wrong_question_is_a_document_and_text_too(ask: Ask, words: 
 
 
 @of_stacks
-def test_a_bad_file_stops_no_other_and_the_exit_code_says_so(ask: Ask, stack: Stack, command: str) -> None:
+def test_an_invalid_file_does_not_stop_the_others_and_sets_the_exit_code(ask: Ask, stack: Stack, command: str) -> None:
     stack(name="Pulumi.a.yaml", text="config: [\n")
     stack(name="Pulumi.b.yaml", text="just words\n")
     stack(name="Pulumi.c.yaml")

@@ -14,7 +14,7 @@ from tests.gpu_ci.cli.conftest import Ask
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_combination_that_works_is_said_to(ask: Ask) -> None:
+def test_a_working_combination_has_no_problem(ask: Ask) -> None:
     answer = ask("check", "g6.xlarge", "--zone", "us-east-1a", "--market", "spot", "--driver-branch", "580")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == "aws/g6.xlarge: no problem found\n"
@@ -50,7 +50,7 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         1,
         (
             "n1-standard-96+nvidia-tesla-p100x1: machine: 1 x nvidia-tesla-p100 takes at most 16 vCPUs and 104 GB; "
-            "this has 96 and 360\n"
+            "n1-standard-96 has 96 and 360\n"
         ),
     )
 
@@ -65,10 +65,10 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
             "check g2-standard-8 --driver-source cso",
             "gpu-ci check: Invalid value for '--driver-source': unknown dr",
         ),
-        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: for one machine only, not for "),
+        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: this option is for a machine, not for "),
         (
             "check g2-standard-8 g2-standard-4",
-            "gpu-ci check: one machine at a time, not 2 names\n  got: g2-standard-8, g2-standard-4\n  hint: gpu-ci",
+            "gpu-ci check: 2 names are given, but a call checks one machine only\n  got: g2-standard-8, g2-standard-4",
         ),
         ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
         ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
@@ -100,7 +100,7 @@ def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -
     assert table.rows[0][:3] == ["1", "gcp/g2-standard-8", "1 x L4"]
     doubtful = ask("recommend", "--gpu-memory-gib", "16", "--cloud", "gcp", "--market", "spot", "--limit", "1")
     assert doubtful.rows[0][-1] == "0.2420*"
-    assert "* not a current price" in doubtful.out
+    assert "* an old, undated or estimated price" in doubtful.out
 
 
 def test_a_reason_of_several_machines_is_printed_once_with_their_ranks(ask: Ask) -> None:
@@ -121,7 +121,7 @@ def test_a_reason_of_several_machines_is_printed_once_with_their_ranks(ask: Ask)
     assert lines[1].startswith("2   ")
 
 
-def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask) -> None:
+def test_without_a_match_the_reasons_are_printed_and_the_exit_code_is_1(ask: Ask) -> None:
     answer = ask("recommend", "--gpu-memory-gib", "1000")
     assert answer.code == 1
     assert answer.out.startswith("nothing fits: --gpu-memory-gib excludes the most: ")
@@ -130,7 +130,7 @@ def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask)
     assert found["nothing_fits"]["lacks"][0]["need"] == "gpu_memory_gib"
 
 
-def test_a_refresh_shows_and_writes_nothing_until_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_without_write_changes_no_file(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Any] = []
     monkeypatch.setattr(
         "gpu_catalog.upstream.plans.save",
@@ -147,7 +147,7 @@ def test_a_refresh_shows_and_writes_nothing_until_told(ask: Ask, monkeypatch: py
     assert len(written) == int(differ)
 
 
-def test_google_without_credentials_is_told_so(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_google_credentials_are_reported(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     from google.auth.exceptions import DefaultCredentialsError
 
     def refuse(*_: Any) -> Any:
@@ -176,7 +176,7 @@ def test_a_schema_without_a_site_has_pools_and_quotas(ask: Ask) -> None:
     assert ask("schema", "--json").out == answer.out
 
 
-def test_a_choice_that_can_only_be_dropped_is_said_so(ask: Ask) -> None:
+def test_the_fix_of_a_choice_can_be_to_remove_it(ask: Ask) -> None:
     assert "  hint: leave --mig-profile out\n" in ask("check", "g2-standard-8", "--mig-profile", "1g.10gb").out
 
 
@@ -208,7 +208,7 @@ def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
         ),
     ],
 )
-def test_what_cannot_be_judged_is_said_to_be_unknown(ask: Ask, words: str, unknown: str) -> None:
+def test_an_undecidable_choice_is_unknown(ask: Ask, words: str, unknown: str) -> None:
     machine, *choices = words.split()
     answer = ask("check", machine, *choices)
     assert (answer.code, answer.out) == (0, f"aws/{machine}: probably works\nunverified: {unknown}\n")
@@ -257,7 +257,7 @@ def test_a_number_that_makes_no_sense_is_refused(ask: Ask, words: str) -> None:
     assert words.split()[-2] in answer.err
 
 
-def test_a_gpu_that_the_default_torch_does_not_run_on_says_so_unless_a_torch_is_asked_for(ask: Ask) -> None:
+def test_a_gpu_without_support_for_the_default_torch_gets_a_caveat(ask: Ask) -> None:
     words = ["recommend", "--cloud", "gcp", "--market", "spot", "--limit", "99", "--json"]
     found = {each["machine"]: each["caveats"] for each in ask(*words).json["machines"]}
     [p100] = [caveats for machine, caveats in found.items() if "p100x1" in machine]
@@ -282,8 +282,8 @@ def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("version", "note"),
     [
-        ("2.311.0", "the runner 2.311.0 is older than GitHub registers, which is 2.329.0 or later"),
-        ("2.334.0", "the runner 2.334.0 has got no jobs from GitHub since 2026-08-10"),
+        ("2.311.0", "the runner 2.311.0 is too old: GitHub registers 2.329.0 or later"),
+        ("2.334.0", "the runner 2.334.0 gets no jobs from GitHub since 2026-08-10"),
         ("2.336.0", "the runner 2.336.0 may get no jobs since 2026-09-25: 2.337.0 was out on 2026-08-26"),
     ],
 )
@@ -293,7 +293,7 @@ def test_a_runner_that_github_gives_no_jobs_is_a_note(ask: Ask, version: str, no
     assert [text for text in answer.json["notes"] if text.startswith(note)] != []
 
 
-def test_what_is_no_version_of_the_runner_is_told(ask: Ask) -> None:
+def test_an_invalid_runner_version_is_reported(ask: Ask) -> None:
     answer = ask("check", "g6.xlarge", "--runner", "latest")
     assert answer.code == 2
     assert answer.err.startswith("gpu-ci check: --runner: 'latest' is not a version of the runner")

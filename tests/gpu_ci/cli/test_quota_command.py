@@ -13,7 +13,7 @@ from tests.gpu_ci.cli.conftest import Ask
 Stack = Callable[..., str]
 
 
-def test_quotas_are_told_by_region_and_metric(ask: Ask, stack: Stack) -> None:
+def test_quotas_are_printed_by_region_and_metric(ask: Ask, stack: Stack) -> None:
     answer = ask("quota", stack())
     assert (answer.code, answer.err) == (0, "")
     assert answer.rows == [
@@ -21,7 +21,7 @@ def test_quotas_are_told_by_region_and_metric(ask: Ask, stack: Stack) -> None:
         ["us-central1", "PREEMPTIBLE_NVIDIA_L4_GPUS", "5 GPU", "unknown", "l4 5"],
         ["us-central1", "SSD_TOTAL_GB", "500 GB", "unknown", "l4 500"],
     ]
-    assert answer.out.splitlines()[-1] == "3 limits are not known; gpu-ci:quotas and --limits tell them"
+    assert answer.out.splitlines()[-1] == "3 limits are unknown; hint: set gpu-ci:quotas, or use --limits"
 
 
 def test_limits_that_were_looked_up_come_before_those_of_the_file(ask: Ask, stack: Stack, tmp_path: Path) -> None:
@@ -49,18 +49,18 @@ def test_a_region_without_an_answer_is_refused(ask: Ask, stack: Stack) -> None:
     [
         (
             '{"quotas": [{"metric": "GPUS_ALL_REGIONS", "limit": 9}]}',
-            "1 of the 3 limits asked for; it has 1, all of global",
+            "has 1 of the 3 needed limits; limits in total: 1, all of global",
             1,
         ),
         (
             '{"name": "us-east4", "quotas": [{"metric": "SSD_TOTAL_GB", "limit": 9}]}',
-            "0 of the 3 limits asked for; it has 1, all of us-east4",
+            "has 0 of the 3 needed limits; limits in total: 1, all of us-east4",
             0,
         ),
-        ("[]", "0 of the 3 limits asked for; it has 0", 0),
+        ("[]", "has 0 of the 3 needed limits; limits in total: 0", 0),
     ],
 )
-def test_what_an_answer_has_of_the_limits_is_told(
+def test_the_number_of_limits_in_a_file_is_printed(
     ask: Ask, stack: Stack, tmp_path: Path, text: str, told: str, found: int
 ) -> None:
     (tmp_path / "limits.json").write_text(text)

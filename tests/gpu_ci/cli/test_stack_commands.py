@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
 
 
-def test_a_file_in_order_is_told_with_its_pools(ask: Ask, stack: Stack) -> None:
+def test_a_valid_file_is_printed_with_its_pools(ask: Ask, stack: Stack) -> None:
     answer = ask("check", stack())
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: 1 pool, no problem found"
@@ -264,7 +264,7 @@ BROKEN = {
         (("      max: 4", "\tmax: 4"),),
         (
             "Pulumi.dev.yaml:9:1: is not valid YAML: found character '\\t' that cannot start any token\n"
-            "  hint: indent with spaces: YAML takes no tab there\n"
+            "  hint: indent with spaces: YAML does not allow a tab there\n"
         ),
     ),
     "a key that is there twice": (
@@ -280,7 +280,7 @@ BROKEN = {
 
 @of_stacks
 @pytest.mark.parametrize("fault", BROKEN)
-def test_broken_yaml_is_told_with_file_and_line(ask: Ask, stack: Stack, command: str, fault: str) -> None:
+def test_invalid_yaml_is_reported_with_file_and_line(ask: Ask, stack: Stack, command: str, fault: str) -> None:
     changes, told = BROKEN[fault]
     answer = ask(command, stack(*changes))
     assert (answer.code, answer.out, answer.err) == (1, "", told)

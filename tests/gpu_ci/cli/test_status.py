@@ -47,7 +47,7 @@ def outputs(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_the_pools_are_a_table_with_what_the_check_said_below(ask: Ask, outputs: str) -> None:
+def test_the_pools_are_a_table_with_the_summaries_of_the_checks_below(ask: Ask, outputs: str) -> None:
     answer = ask("status", outputs)
     assert answer.code == 0
     heading, _, builds, h100, l4, _, *said = answer.out.splitlines()
@@ -111,9 +111,7 @@ def test_the_pools_that_register_runners_are_a_matrix_for_github(ask: Ask, tmp_p
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"pools": []}', '{"pools": {"l4": 1}}'])
-def test_what_are_no_outputs_of_pools_is_told_with_the_command_that_prints_some(
-    ask: Ask, tmp_path: Path, text: str
-) -> None:
+def test_an_input_without_pools_is_refused_with_the_right_command(ask: Ask, tmp_path: Path, text: str) -> None:
     file = tmp_path / "other.json"
     file.write_text(text)
     answer = ask("status", str(file))

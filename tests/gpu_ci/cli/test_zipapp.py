@@ -12,11 +12,14 @@ from gpu_ci.payload import smoke_archive
 from tests.gpu_ci.cli.conftest import Ask
 
 
-def test_it_writes_what_machines_get_and_says_how_to_run_it(ask: Ask) -> None:
+def test_it_writes_the_archive_of_machines_and_prints_how_to_run_it(ask: Ask) -> None:
     answer = ask("zipapp")
     data = Path("gpu_smoke.pyz").read_bytes()
     assert data == base64.b64decode(smoke_archive())
-    assert answer.out == f"gpu_smoke.pyz: {len(data) / 1000:.0f} kB; where torch is: python3 gpu_smoke.pyz --help\n"
+    assert (
+        answer.out
+        == f"gpu_smoke.pyz: {len(data) / 1000:.0f} kB; on a machine with torch, run: python3 gpu_smoke.pyz --help\n"
+    )
     done = subprocess.run([sys.executable, "-I", "gpu_smoke.pyz", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout[:10]) == (0, "gpu-smoke ")
 

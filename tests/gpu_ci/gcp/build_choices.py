@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a trigger's name in capitals": (
         pool(triggers={"Main": MAIN}),
         "triggers.Main",
-        "the name has a form that is not accepted",
+        "is not a valid name of a trigger",
         "such as main",
     ),
     "a repository without its owner": (

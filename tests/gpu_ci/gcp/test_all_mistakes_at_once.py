@@ -107,7 +107,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", SEVERAL)
-def test_all_of_them_are_told_in_one_report(what: str) -> None:
+def test_all_of_them_are_in_one_report(what: str) -> None:
     choices, places = SEVERAL[what]
     found = pools.check({"l4": choices})[1]
     paths = [problem.path.removeprefix("gpu-ci:pools.l4.") for problem in found]
@@ -115,7 +115,7 @@ def test_all_of_them_are_told_in_one_report(what: str) -> None:
     assert all(problem.hint for problem in found)
 
 
-def test_what_only_follows_from_a_mistake_is_not_told() -> None:
+def test_consequences_of_a_mistake_are_not_reported() -> None:
     """The required torch depends on the driver and the image. A torch that supports the GPU may be valid."""
     chosen = v100() | {"driver": {"source": "installer", "branch": 570}, "image": ARM, "torch": "2.14.0+cu126"}
     assert [each.path for each in RunnerPool.ARGS.choice_problems(without_kind(chosen))] == ["driver.branch", "image"]

@@ -114,7 +114,7 @@ def test_a_trigger_exists_only_once_its_account_may_log_use_the_pool_and_reach_t
     }
 
 
-def test_workers_have_no_public_address_and_are_in_googles_network_unless_told_otherwise() -> None:
+def test_by_default_workers_have_no_public_address_and_are_in_googles_network() -> None:
     assert build().one(":WorkerPool").inputs == {
         "location": "us-central1",
         "project": PROJECT,
@@ -183,7 +183,7 @@ def test_images_are_scanned_where_that_is_wanted() -> None:
     assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": "INHERITED"}
 
 
-def test_a_build_file_is_told_its_pool_registry_and_cache() -> None:
+def test_a_build_file_gets_its_pool_registry_and_cache() -> None:
     inputs = triggered(MAIN, FILE, substitutions={"_PYTHON": "3.13"}, ignored_files=["docs/**"], approval=True)
     assert inputs == {
         "name": "builds-main-stack",

@@ -60,7 +60,7 @@ def test_every_machine_type_and_region_is_accepted_and_offered_in_editors() -> N
     assert fields["region"]["enum"] == list(REGIONS)
 
 
-def test_a_mistake_is_told_in_the_house_form() -> None:
+def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
     problems = pools.check({"builds": trigger(event={"kind": "push"})})[1]
     assert report("Pulumi.staging.yaml", problems).splitlines()[:3] == [
         "Pulumi.staging.yaml: gpu-ci:pools.builds.triggers.main.event.branch: is missing",
@@ -69,7 +69,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
     ]
 
 
-def test_a_trigger_may_be_called_as_one_of_its_fields_and_its_mistakes_are_still_told_right() -> None:
+def test_a_trigger_may_have_the_name_of_a_field() -> None:
     [found] = pools.check({"builds": pool(triggers={"build": {**MAIN, "repository": "kernels"}})})[1]
     assert found.path == "gpu-ci:pools.builds.triggers.build.repository"
     assert (
@@ -79,7 +79,7 @@ def test_a_trigger_may_be_called_as_one_of_its_fields_and_its_mistakes_are_still
     )
 
 
-def test_mistakes_of_one_pool_are_told_together() -> None:
+def test_mistakes_of_one_pool_are_reported_together() -> None:
     wrong = pool(
         region="mars", machineType="e2", diskGib=1, network={"kind": "peered"}, logging="x", triggers={"A": MAIN}
     )

@@ -67,7 +67,7 @@ def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
             {"region": "us-east1"},
             {"market": "flex-start", "maxRunDurationSec": 3600},
             "ladder[0].market",
-            "is missing: the pool's market is flex-start, which a step of a ladder cannot have",
+            "is missing: the pool's market is flex-start, which is not supported in a ladder",
         ),
         (
             {"region": "us-east1", "machineType": "g2-standrd-8"},

@@ -44,7 +44,7 @@ def test_the_check_rehearses_so_it_waits_for_the_right_to_read_the_key() -> None
     assert "l4-app-key-reader" in waits_for(pool(github=GITHUB).one(":SmokeGate"))
 
 
-def test_without_an_app_its_machines_read_nothing_and_are_told_of_no_runner() -> None:
+def test_without_an_app_the_machines_read_no_secret_and_get_no_runner() -> None:
     found = pool()
     assert found.of(":SecretIamMember") == []
     assert "github" not in json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
@@ -53,7 +53,7 @@ def test_without_an_app_its_machines_read_nothing_and_are_told_of_no_runner() ->
 BY_MANAGER = {"owner": "acme", "runnerGroup": "gpu"}
 
 
-def test_where_the_manager_registers_its_machines_are_told_of_a_runner_and_of_no_app() -> None:
+def test_if_the_manager_registers_runners_the_machines_get_no_app() -> None:
     found = pool(github=BY_MANAGER)
     assert found.of(":SecretIamMember") == []
     told = json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
@@ -74,7 +74,7 @@ def test_an_app_is_given_whole_or_not_at_all(given: dict[str, str], text: str) -
     assert problems(github={**BY_MANAGER, **given}) == [("github", text, hint)]
 
 
-def test_its_machines_are_told_the_labels_jobs_ask_for() -> None:
+def test_its_machines_get_the_labels_of_jobs() -> None:
     def labels(**choices: Any) -> list[str]:
         text = pool(github=GITHUB, **choices).one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]
         told: list[str] = json.loads(text)["github"]["labels"]
@@ -142,8 +142,8 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
         (
             {"version": "v2.337.1"},
             "runner.version",
-            "starts with a v, which only tags do",
-            "remove the v: version: 2.337.1",
+            "starts with a v, but only tags of releases do",
+            "version: 2.337.1",
         ),
         (
             {"version": "2.337.1", "sha256": {"x64": "aaaa"}},
@@ -172,7 +172,7 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
         (
             {"idleSec": 14400},
             "runner.idleSec",
-            "leaves jobs no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
             "raise maxRunDurationSec, or lower runner.idleSec",
         ),
     ],
@@ -242,7 +242,7 @@ def test_the_group_has_no_standby_where_the_manager_keeps_machines_stopped(marke
     assert (found["targetStoppedSize"], "standbyPolicy" in found) == (0, False)
 
 
-def test_every_problem_of_the_managers_standby_is_told_at_once() -> None:
+def test_all_problems_of_the_managers_standby_are_reported_together() -> None:
     chosen = {"stoppedSize": 9, "mode": "manual", "initialDelaySec": 0}
     found = problems(
         github=MANAGED, market="flex-start", maxRunDurationSec=3600, max=4, localSsdCount=1, standby=chosen

@@ -33,7 +33,7 @@ def test_a_network_that_is_given_is_used_and_none_is_made() -> None:
     assert deployment.outputs[deployment.rows[0].urn]["network"] == GIVEN
 
 
-def test_the_subnetwork_reaches_googles_apis_and_logs_no_connections_unless_told_to() -> None:
+def test_the_subnetwork_reaches_googles_apis_and_by_default_logs_no_connections() -> None:
     assert build().one(":Subnetwork").inputs == {
         "project": "example-ci",
         "region": "us-central1",

@@ -25,7 +25,7 @@ def test_the_example_is_right() -> None:
     assert problems() == []
 
 
-def test_a_mistake_is_told_in_the_house_form() -> None:
+def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
     found = [problem.under("gpu-ci:pools.l4") for problem in problems(machineType="g2-standrad-8")]
     assert report("Pulumi.staging.yaml", found) == (
         "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
@@ -96,7 +96,7 @@ def test_the_hint_for_a_machine_type_without_gpus_is_one_with_gpus(machine_type:
         (
             {"maxRunDurationSec": 1200},
             "smoke.deadlineSec",
-            "leaves the check no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
         ),
         ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1 machine types: g2-standard-8 has built-in GPUs"),
         (
@@ -129,12 +129,12 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
     assert text is None or found.text == text
 
 
-def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
+def test_independent_mistakes_are_reported_together() -> None:
     found = problems(machineType="n1-standard-8", zones=["us-central1"], market="x", max=0, diskGib="big", smoke=3)
     assert [problem.path for problem in found] == ["guestAccelerator", "zones[0]", "market", "diskGib", "max", "smoke"]
 
 
-def test_a_check_that_outlasts_its_machine_is_told_with_the_other_mistakes() -> None:
+def test_a_check_longer_than_its_machine_is_reported_with_the_other_mistakes() -> None:
     found = problems(market="x", max=0, maxRunDurationSec=900, smoke={"deadlineSec": 900})
     assert [problem.path for problem in found] == ["market", "max", "smoke.deadlineSec"]
     assert found[2].hint == "raise maxRunDurationSec, or lower smoke.deadlineSec"
@@ -167,12 +167,12 @@ def test_a_hint_has_a_few_of_many_zones() -> None:
     )
 
 
-def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
+def test_a_zone_without_the_gpu_is_reported_with_zones_that_have_it() -> None:
     (found,) = problems(zones=["us-central1-f"])
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
 
 
-def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() -> None:
+def test_a_zone_with_these_gpus_only_for_smaller_machines_is_reported() -> None:
     p100 = {"type": "nvidia-tesla-p100", "count": 4}
     choices = {
         "guestAccelerator": p100,
@@ -182,7 +182,7 @@ def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() 
     assert problems(machineType="n1-standard-32", **choices) == []
     (found,) = problems(machineType="n1-standard-96", **choices)
     assert (found.path, found.text) == ("zones[1]", "has no n1-standard-96 with these GPUs")
-    assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
+    assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; n1-standard-96 has 96 and 360"
     assert found.hint == "zones that have it: us-east1-b"
 
 

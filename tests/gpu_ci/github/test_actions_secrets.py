@@ -110,7 +110,7 @@ def test_a_secret_is_nowhere_in_plain_text() -> None:
     assert HUSH not in json.dumps(made.outputs)
 
 
-def test_a_secret_given_in_plain_text_is_refused_without_being_told() -> None:
+def test_a_secret_in_plain_text_is_refused_and_not_shown() -> None:
     with pytest.raises(ArgsError) as caught:
         run(lambda: ActionsSecrets("ci", ActionsSecretsArgs(scope=REPOSITORY, secrets={"TOKEN": HUSH})))
     assert str(caught.value).endswith(

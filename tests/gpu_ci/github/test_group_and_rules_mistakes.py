@@ -52,7 +52,7 @@ REFUSED: dict[str, Case] = {
         lambda: {"groupName": "Default"},
         "groupName",
         "is the default group, which every organization already has",
-        "use another name, such as one for the machine type",
+        "use another name, such as gpu",
     ),
     "a workflow without a ref": (
         GROUP,

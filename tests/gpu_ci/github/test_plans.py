@@ -49,7 +49,7 @@ def test_what_the_plan_never_has_is_refused(plan: Any, paths: list[str]) -> None
     assert [each.path.removeprefix("gpu-ci:github.") for each in problems(ALL, plan)] == paths
 
 
-def test_a_refusal_says_what_the_plan_is_and_what_it_should_be() -> None:
+def test_a_plan_problem_has_the_given_and_the_needed_plan() -> None:
     [problem] = problems({"runnerGroup": ALL["runnerGroup"]}, "team")
     assert problem.render("Pulumi.dev.yaml") == (
         "Pulumi.dev.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud\n"

@@ -37,7 +37,7 @@ def test_a_secret_arrives_as_a_secret() -> None:
 
 
 @pytest.mark.parametrize("given", [HUSH, output(HUSH)], ids=["plain", "not secret"])
-def test_a_value_that_is_not_secret_is_refused_by_its_property_and_not_told(given: Any) -> None:
+def test_a_value_that_is_not_secret_is_refused_and_not_shown(given: Any) -> None:
     error, running = refused(ActionsSecrets.TYPE, {"scope": SCOPE, "secrets": {"TOKEN": given}}, "ci")
     [(path, reason)] = details(error)
     assert (path, reason.partition(";")[0]) == ("secrets.TOKEN", A_SECRET)

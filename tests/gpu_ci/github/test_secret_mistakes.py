@@ -105,7 +105,7 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"variables": {}},
         "variables",
-        "is empty, as is secrets",
+        "is empty, and secrets is empty, too",
         "set at least one secret or variable",
     ),
     "more secrets than a repository keeps": (
@@ -164,7 +164,7 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"scope": {"kind": "organization"}},
         "scope.repositories",
-        "must list a repository, because otherwise none has access",
+        "must list a repository, because otherwise no repository has access",
         "or set visibility: private",
     ),
     "repositories for all": (
@@ -178,7 +178,7 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"scope": {"kind": "repository", "repository": "acme/web"}},
         "scope.repository",
-        "contains an owner; the owner is that of the provider (github:owner)",
+        "contains an owner, but the owner is always github:owner of the provider",
         "web",
     ),
 }
@@ -189,7 +189,7 @@ def test_one_cause_is_one_problem_with_one_hint(case: Case) -> None:
     judge(case)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     found = problems(
         SECRET,
         lambda: {

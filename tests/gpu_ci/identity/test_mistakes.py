@@ -88,7 +88,7 @@ SHARED: dict[str, tuple[dict[str, Any], str, str]] = {
     "pull requests that deploy": (
         {"events": ["push", "pull_request"]},
         "events",
-        "has pull_request, which runs code that nobody has reviewed yet, but a deploy identity writes",
+        "has pull_request, which runs code before a review, but a deploy identity has write access",
     ),
     "an unknown key": ({"repositoryID": "1296269"}, "repositoryID", "unknown key"),
 }

@@ -175,7 +175,7 @@ def trigger_of(row: Row) -> Any:
     CHANGES,
     ids=[f"{component.__name__}-{next(iter(change))}" for component, change, _ in CHANGES],
 )
-def test_a_changed_argument_does_what_it_says(
+def test_a_changed_argument_has_the_documented_effect(
     component: type[Component], change: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert happens(component, change) == expected

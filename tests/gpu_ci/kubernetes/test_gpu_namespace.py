@@ -24,7 +24,7 @@ def policies(**choices: Any) -> dict[str, Any]:
     return {row.inputs["metadata"]["name"]: row.inputs["spec"] for row in rows}
 
 
-def test_it_enforces_the_strictest_level_unless_told_otherwise() -> None:
+def test_by_default_it_enforces_the_strictest_level() -> None:
     labels = [
         build(GpuNamespace, "ci", **choices).one(":Namespace").inputs["metadata"]["labels"]
         for choices in ({}, {"podSecurity": "baseline"})

@@ -198,7 +198,7 @@ def test_jobs_in_pods_of_their_own_have_the_gpus_and_their_runner_has_none(mode:
     }
 
 
-def test_each_mode_is_told_to_the_chart_and_to_the_hooks() -> None:
+def test_the_chart_and_the_hooks_get_each_container_mode() -> None:
     claim = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "gp3",
@@ -304,7 +304,7 @@ def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> No
     )
 
 
-def test_a_key_that_is_no_key_is_refused_and_not_told() -> None:
+def test_an_invalid_key_is_refused_and_not_shown() -> None:
     def program() -> None:
         wiring = scale_set_wiring()
         wiring["app"]["private_key"] = pulumi.Output.secret("hush-hush")

@@ -220,7 +220,7 @@ def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None
         ({"gpu": 4}, "gpu", "text"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, text: str) -> None:
+def test_a_mistake_is_reported_with_its_path(changes: dict[str, Any], path: str, text: str) -> None:
     with pytest.raises(ArgsError) as refused:
         args(**changes)
     [problem] = refused.value.problems
@@ -228,7 +228,7 @@ def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, te
     assert text in problem.render("l4")
 
 
-def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_what_to_do(
+def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pulumi's report of the Job says neither."""
@@ -251,7 +251,8 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     assert said == [
         (
             "l4: the check did not pass, so no dependent resource was created or changed: an existing "
-            "scale set keeps its image and settings, and a new one was not created. The nodes are already changed\n"
+            "scale set keeps its image and settings, and a new scale set is not created. The nodes are already "
+            "changed\n"
             "  hint: fix the cause in the error, or revert the change; the next pulumi up repeats the check"
         )
     ]

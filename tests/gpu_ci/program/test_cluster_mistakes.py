@@ -100,7 +100,7 @@ def test_what_a_cluster_has_is_in_namespaces_of_their_own(changes: dict[str, Any
     [problem] = refused(of_cluster(**changes)).problems
     assert (problem.path, problem.text) == (
         f"{CLUSTER}.{path}",
-        f"is the namespace of the {owner} already, and each has its own",
+        f"is already the namespace of the {owner}",
     )
 
 
@@ -112,8 +112,8 @@ def test_a_namespace_that_another_one_has_left_is_free() -> None:
 def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> None:
     kept_off = {"devicePlugin": {"builtInPools": ["elsewhere", "a10g"]}}
     assert told(of_cluster(**kept_off)).startswith(
-        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without their own device plugin: its "
-        "check would wait for GPUs until its deadline\n  got: 'a10g'\n"
+        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without a built-in device plugin: the "
+        "check of the pool would wait for GPUs until its deadline\n  got: 'a10g'\n"
     )
     values = of_cluster(**kept_off)
     values["gpu-ci:pools"]["a10g"]["amiType"] = "BOTTLEROCKET_x86_64_NVIDIA"
@@ -125,13 +125,13 @@ def test_private_ranges_of_a_cluster_are_there_once_each() -> None:
     assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is a duplicate")
 
 
-def test_a_subnet_in_two_zones_is_told_of_the_cluster_and_not_of_its_pools() -> None:
+def test_a_subnet_in_two_zones_is_reported_for_the_cluster_and_not_for_its_pools() -> None:
     subnet = "subnet-0123456789abcdef0"
     [problem] = refused(of_cluster(subnets={"us-east-1a": subnet, "us-east-1b": subnet})).problems
     assert problem.path == f"{CLUSTER}.subnets.us-east-1b"
 
 
-def test_a_resource_of_another_form_is_told_once() -> None:
+def test_an_invalid_resource_name_is_reported_once() -> None:
     [problem] = refused(stack({"runner": {"image": IMAGE, "gpuResource": "amd.com/gpu"}})).problems
     assert (problem.path, problem.text) == (f"{POOL}.runner.gpuResource", "has a form that is not accepted")
 
@@ -148,7 +148,7 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
     [
         (
             {"runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}},
-            ("runner.image: has no digest: its tag can point to another, unchecked image later"),
+            ("runner.image: has no digest, and its tag can point to another, unchecked image later"),
             "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…",
         ),
         (
@@ -180,18 +180,18 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
         ),
         (
             {"runner": {"image": IMAGE, "gpuResource": "nvidia.com/gpu.shared"}},
-            "runner.gpuResource: is on no node of the pool, so no runner would ever start: ci hands out nvidia.com/gpu",
+            "runner.gpuResource: is on no node of the pool, so no runner would ever start: ci offers nvidia.com/gpu",
             "remove it",
         ),
     ],
 )
-def test_a_mistake_is_told_with_what_to_write_instead(pool: dict[str, Any], text: str, hint: str) -> None:
+def test_a_mistake_is_reported_with_a_hint(pool: dict[str, Any], text: str, hint: str) -> None:
     found = told(stack(pool))
     assert (found.splitlines()[0], found.splitlines()[-1]) == (f"{HERE}.{text}", f"  hint: {hint}")
 
 
 @pytest.mark.parametrize("key", ["gpu-ci:site", "gpu-ci:github", "gpu-ci:clusters"])
-def test_of_a_key_that_cannot_be_read_nothing_else_is_said_to_be_missing(key: str) -> None:
+def test_fields_of_an_unreadable_key_are_not_reported_as_missing(key: str) -> None:
     found = told(stack(), secrets=[key])
     assert found.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
     assert "config rm" not in found
@@ -308,7 +308,7 @@ def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     assert stack_warnings.warnings(load(stack()), DAY) == []
 
 
-def test_a_quota_of_aws_is_told_with_its_name() -> None:
+def test_a_quota_of_aws_is_printed_with_its_name() -> None:
     assert stack_warnings.warnings(load(stack(quotas={"us-east-1": {"L-DB2E81BA": 8}})), DAY) == [
         (
             'gpu-ci:quotas: lacks L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '

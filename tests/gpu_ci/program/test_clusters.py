@@ -116,7 +116,7 @@ def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     assert {row.request.provider for row in made} == {provider}
 
 
-def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_are_told_of() -> None:
+def test_runners_wait_for_the_check_and_the_check_for_the_device_plugin() -> None:
     found = deployed()
     waits = {row.name: set(row.request.dependencies) for row in found.rows}
     urns = {row.name: row.urn for row in found.rows}
@@ -186,8 +186,8 @@ def on_cluster(strategy: str) -> dict[str, Any]:
 def test_a_device_plugin_that_speaks_by_what_the_nodes_refuse_is_refused() -> None:
     assert told(stack(clusters=on_cluster("envvar"))) == (
         "Pulumi.staging.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs no GPU: nodes of pools "
-        "take none from NVIDIA_VISIBLE_DEVICES\n  got: 'envvar'\n  expected: volume-mounts or cdi-cri\n"
-        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+        "ignore NVIDIA_VISIBLE_DEVICES\n  got: 'envvar'\n  expected: volume-mounts or cdi-cri\n"
+        "  hint: remove it: the default, volume-mounts, works on nodes of every pool"
     )
 
 
@@ -212,7 +212,7 @@ def test_cdi_is_refused_where_the_nodes_have_it_off(version: str, image: str, st
         "Pulumi.stack.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs of a10g no GPU: "
         "containerd has CDI off on AL2023 with Kubernetes 1.31\n  got: 'cdi-cri'\n"
         "  expected: volume-mounts, or Kubernetes 1.32 or newer\n"
-        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+        "  hint: remove it: the default, volume-mounts, works on nodes of every pool"
     )
 
 
@@ -325,13 +325,13 @@ def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
     assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
 
 
-def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the_others_place() -> None:
+def test_two_scale_sets_of_one_name_on_one_cluster_are_refused() -> None:
     values = stack()
     values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
     assert told(values) == (
         "Pulumi.staging.yaml: gpu-ci:pools.b.runner.scaleSetName: is the name of the scale set of a10g on the same "
-        "cluster\n  got: 'a10g'\n  expected: a name no other pool has, which workflows write as runs-on\n"
-        "  hint: leave it out: the scale set is then named after its pool"
+        "cluster\n  got: 'a10g'\n  expected: a name that no other pool has, for runs-on in workflows\n"
+        "  hint: remove it: the scale set then has the name of its pool"
     )
 
 
@@ -384,7 +384,7 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (
             stack({"clusterName": "cx"}),
             (
-                ".clusterName: is a cluster that is not described\n  got: 'cx'\n  expected: one of ci\n"
+                ".clusterName: is not a cluster of gpu-ci:clusters\n  got: 'cx'\n  expected: one of ci\n"
                 "  hint: describe it: pulumi config set --path 'gpu-ci:clusters.cx.region' …"
             ),
         ),
@@ -412,7 +412,7 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (stack({"namespaceGpus": 9}), ".namespaceGpus: is set by gpu-ci, not in a stack file"),
     ],
 )
-def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:
+def test_a_mistake_of_a_pool_is_reported_with_its_path(values: dict[str, Any], text: str) -> None:
     assert told(values).startswith(f"{HERE}{text}")
 
 

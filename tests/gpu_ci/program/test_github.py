@@ -75,7 +75,7 @@ def test_the_app_acts_with_a_key_that_stays_a_secret() -> None:
     }
 
 
-def test_everything_on_github_is_made_by_whoever_the_site_says() -> None:
+def test_everything_on_github_is_created_with_the_app_of_the_site() -> None:
     found = run(stack(app={"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}))
     provider = f"{found.one('pulumi:providers:github').urn}::github-acme-id"
     made_by = {row.name: row.request.provider for row in found.rows if row.type.startswith("github:")}
@@ -103,7 +103,7 @@ def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> 
 def test_an_owner_that_is_missing_is_asked_for() -> None:
     text = told(config() | {"gpu-ci:github": KERNELS})
     assert text == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, and gpu-ci:github is there\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, but gpu-ci:github needs it\n"
         "  got: nothing\n"
         "  expected: the organization, such as acme\n"
         "  hint: pulumi config set --path 'gpu-ci:site.github.owner' …"
@@ -125,7 +125,7 @@ def test_an_owner_that_is_missing_is_asked_for() -> None:
         ([], "gpu-ci:github"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_where_it_is_and_no_value_of_a_secret_is_shown(changes: Any, path: str) -> None:
+def test_a_mistake_is_reported_at_its_path_without_a_secret_value(changes: Any, path: str) -> None:
     error = refused(stack(changes))
     assert path in [problem.path for problem in error.problems]
     assert "hunter2" not in str(error)
@@ -140,23 +140,24 @@ def test_a_mistake_is_told_where_it_is_and_no_value_of_a_secret_is_shown(changes
         ({"app": {"id": 1, "installationId": 1}}, "gpu-ci:site.github.app.privateKey"),
     ],
 )
-def test_a_mistake_in_who_acts_is_told(changes: dict[str, Any], path: str) -> None:
+def test_a_mistake_in_the_bypass_actors_is_reported(changes: dict[str, Any], path: str) -> None:
     assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
 
 
-def test_the_key_of_the_app_given_as_its_value_is_told_to_be_kept_in_secret_manager() -> None:
+def test_an_app_key_in_the_stack_file_is_refused_with_a_hint_to_secret_manager() -> None:
     for given in (PEM, "hunter2"):
         app = {"id": 1, "installationId": 1, "privateKey": given}
         assert told(stack(app=app)) == (
             "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret in Secret Manager\n"
             "  got: a value that is not shown, because it may be a secret\n"
-            "  expected: the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>\n"
+            "  expected: the secret of Secret Manager with the App's private key, "
+            "as projects/<project>/secrets/<name>\n"
             "  hint: store the value in Secret Manager, and give the name of the secret here: "
             "projects/<project>/secrets/<name>"
         )
 
 
-def test_what_the_app_lacks_is_told_with_an_example() -> None:
+def test_missing_fields_of_the_app_are_reported_with_an_example() -> None:
     error = refused(stack(app={}))
     assert [problem.hint for problem in error.problems] == [
         "such as id: 123456",
@@ -209,17 +210,17 @@ def keeps(name: str, **scope: str) -> dict[str, Any]:
         (
             {"secrets": {"A::b": keeps("T")}},
             'gpu-ci:github.secrets["A::b"]',
-            "the name has a form that is not accepted",
+            "is not a valid name of an entry",
         ),
         (
             {"rules": {"x" * 41: {"repository": "kernels"}}},
             f"gpu-ci:github.rules.{'x' * 41}",
-            "the name has a form that is not accepted",
+            "is not a valid name of an entry",
         ),
         (
             {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
             "gpu-ci:github.secrets.b.secrets.TOKEN",
-            "is kept by a already; case does not count",
+            "is already in a; names are case-insensitive",
         ),
     ],
 )
@@ -227,7 +228,7 @@ def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked:
     assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
 
 
-def test_the_name_of_an_entry_is_told_beside_what_is_wrong_in_it() -> None:
+def test_an_invalid_entry_name_is_reported_with_the_mistakes_in_the_entry() -> None:
     asked = {"secrets": {"A": keeps("GITHUB_T")}, "rules": {"B": {"repository": "acme/kernels"}}}
     assert [problem.path for problem in refused(stack(asked)).problems] == [
         "gpu-ci:github.secrets.A",
@@ -237,7 +238,7 @@ def test_the_name_of_an_entry_is_told_beside_what_is_wrong_in_it() -> None:
     ]
 
 
-def test_a_repository_twice_is_told_beside_one_in_a_wrong_form() -> None:
+def test_a_duplicate_repository_is_reported_together_with_an_invalid_one() -> None:
     error = refused(stack({"runnerGroup": {"repositories": ["acme/kernels", "web", 7, "Web"]}}))
     assert [problem.path.rpartition(".")[2] for problem in error.problems] == [
         "repositories[0]",

@@ -69,17 +69,17 @@ def test_runners_on_a_cluster_do_not_register_as_that_app_either(more: dict[str,
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        ("id", "is the App of app too"),
-        ("installationId", "is the installation of app too"),
-        ("privateKey", "is the key of app too"),
+        ("id", "is also the App of app"),
+        ("installationId", "is also the installation of app"),
+        ("privateKey", "is also the key of app"),
     ],
 )
 def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
     assert told(stack(app=ADMIN, runnerApp={**RUNNERS, field: ADMIN[field]})) == (
         f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
         "  got: a value that is not shown, because it may be a secret\n"
-        "  expected: a GitHub App of its own, with a key of its own\n"
-        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
+        "  expected: a separate GitHub App with a separate key\n"
+        "  hint: create another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )
 
 

@@ -35,7 +35,7 @@ def refusing(token: str, words: str) -> Calls:
     return {**ALL_CALLS, token: refuse}
 
 
-def test_a_public_repository_and_one_that_is_not_there_are_told_where_the_stack_file_has_them() -> None:
+def test_a_public_and_a_missing_repository_are_reported_at_their_paths() -> None:
     assert told({"runnerGroup": {"repositories": ["kernels", "open-web", "nowhere"]}}) == (
         "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
         "could run code on the machines\n"
@@ -47,7 +47,7 @@ def test_a_public_repository_and_one_that_is_not_there_are_told_where_the_stack_
     )
 
 
-def test_a_repository_of_an_organizations_secret_is_told_where_the_stack_file_has_it() -> None:
+def test_a_wrong_repository_of_an_organization_secret_is_reported_at_its_path() -> None:
     scope = {"kind": "organization", "repositories": ["web", "nowhere"]}
     text = told({"secrets": {"all": {"scope": scope, "variables": {"A": "b"}}}})
     assert text.startswith(
@@ -55,7 +55,7 @@ def test_a_repository_of_an_organizations_secret_is_told_where_the_stack_file_ha
     )
 
 
-def test_a_secret_too_long_for_github_is_told_where_the_stack_file_names_it_and_not_shown() -> None:
+def test_a_too_long_secret_is_reported_at_its_path_and_not_shown() -> None:
     calls = {**ALL_CALLS, SECRET: lambda _: {"secretData": "hunter2" * 7023}}
     asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": {"TOKEN": TOKEN}}}}
     text = told(asked, calls)
@@ -63,7 +63,7 @@ def test_a_secret_too_long_for_github_is_told_where_the_stack_file_names_it_and_
     assert "hunter2" not in text
 
 
-def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> None:
+def test_a_failed_lookup_of_a_repository_is_reported_with_githubs_message() -> None:
     words = "1 error occurred:\n\t* GET https://api.github.com/repos/acme/kernels: 403 Resource not accessible []\n\n"
     one_alone: Calls = {
         **ALL_CALLS,
@@ -85,7 +85,7 @@ def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> 
     )
 
 
-def test_a_secret_that_may_not_be_read_is_told_where_the_stack_file_names_it() -> None:
+def test_an_unreadable_secret_is_reported_at_its_path() -> None:
     asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": {"TOKEN": TOKEN}}}}
     assert told(asked, refusing(SECRET, NO_ACCESS)) == (
         f"Pulumi.stack.yaml: gpu-ci:github.secrets.k.secrets.TOKEN: cannot read {TOKEN} from Secret Manager\n"
@@ -95,7 +95,7 @@ def test_a_secret_that_may_not_be_read_is_told_where_the_stack_file_names_it() -
     )
 
 
-def test_every_secret_that_may_not_be_read_is_told_in_one_report_and_no_value_of_another() -> None:
+def test_all_unreadable_secrets_are_in_one_report_without_values() -> None:
     def answer(arguments: dict[str, Any]) -> Mapping[str, Any]:
         if arguments["secret"].endswith("fine"):
             return {"secretData": "hunter2"}
@@ -113,7 +113,7 @@ def test_every_secret_that_may_not_be_read_is_told_in_one_report_and_no_value_of
     assert "hunter2" not in text
 
 
-def test_the_key_of_the_app_that_may_not_be_read_is_told_at_the_app() -> None:
+def test_an_unreadable_app_key_is_reported_at_the_app() -> None:
     app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
     text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
     assert text.startswith(

@@ -51,7 +51,8 @@ def test_a_stack_asks_for_commit_statuses_and_needs_a_manager_for_them() -> None
     assert found["github"]["commitStatuses"] is True
     assert "commitStatuses" not in run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]["github"]
     assert told(stack(commitStatuses=True)) == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, and the stack has none\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, but the stack has no "
+        "managerApp\n"
         "  got: True\n"
         "  expected: true to let the runner manager write a commit status with the reason why a job waits for a "
         "machine; managerApp "
@@ -66,10 +67,10 @@ def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
 
 def test_the_managers_app_is_none_of_the_others() -> None:
     assert told(stack(managerApp={**MANAGER, "id": 27})) == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.managerApp.id: is the App of runnerApp too\n"
+        "Pulumi.staging.yaml: gpu-ci:site.github.managerApp.id: is also the App of runnerApp\n"
         "  got: a value that is not shown, because it may be a secret\n"
-        "  expected: a GitHub App of its own, with a key of its own\n"
-        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
+        "  expected: a separate GitHub App with a separate key\n"
+        "  hint: create another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )
 
 

@@ -74,7 +74,7 @@ def test_a_stack_that_asks_for_none_makes_none() -> None:
         ({"networks": ["us-central1"]}, "gpu-ci:site.networks", "must be a map"),
     ],
 )
-def test_a_mistake_is_told_where_it_is(site: Any, path: str, text: str | None) -> None:
+def test_a_mistake_is_reported_at_its_path(site: Any, path: str, text: str | None) -> None:
     found = refused(config() | {"gpu-ci:site": site}).problems
     assert [problem.path for problem in found] == [path]
     assert text is None or found[0].text == text

@@ -40,7 +40,7 @@ def test_pools_given_as_json_text_are_read() -> None:
 def test_a_pool_that_is_no_map_is_reported(value: Any, got: str) -> None:
     assert told(config({"l4": L4, "t4": value})) == (
         f"{HERE}.t4: must be a map\n  got: {got}\n  expected: a kind and the fields of that kind\n"
-        "  hint: such as {kind: gce-runners, …}; to remove the pool, delete its name too"
+        "  hint: such as {kind: gce-runners, …}; to remove the pool, delete its name, too"
     )
 
 

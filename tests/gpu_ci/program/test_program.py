@@ -89,7 +89,7 @@ def test_a_pool_becomes_one_component_of_that_name() -> None:
     ]
 
 
-def test_what_the_stack_file_says_reaches_the_template() -> None:
+def test_the_template_gets_the_fields_of_the_stack_file() -> None:
     template = run(one_pool()).one("RegionInstanceTemplate").inputs
     assert template["machineType"] == "g2-standard-8"
     assert template["project"] == "example-ci-staging"
@@ -181,7 +181,7 @@ def test_the_smoke_targets_say_what_a_check_has_to_find_in_the_order_of_the_name
     }
 
 
-def test_a_smoke_target_with_two_gpus_says_so() -> None:
+def test_a_smoke_target_has_its_number_of_gpus() -> None:
     [target] = run(config({"l4": L4 | {"machineType": "g2-standard-24"}})).outputs[STACK]["smokeTargets"]
     assert (target["gpu"], target["gpuCount"]) == ("NVIDIA L4", 2)
 

@@ -37,7 +37,7 @@ def test_a_limit_that_is_too_small_is_a_mistake_with_its_metric_and_the_way_to_a
     )
 
 
-def test_every_quota_that_is_short_is_told_disks_and_the_one_of_all_regions_too() -> None:
+def test_every_short_quota_is_reported_including_disks_and_all_regions() -> None:
     error = refused(quotas(everywhere=1, SSD_TOTAL_GB=100, PREEMPTIBLE_NVIDIA_L4_GPUS=1))
     assert [(problem.path, problem.got) for problem in error.problems] == [
         ("gpu-ci:quotas.global.GPUS_ALL_REGIONS", "1"),

@@ -35,7 +35,7 @@ def agent(found: Deployment) -> dict[str, Any]:
     return read
 
 
-def test_a_pool_is_told_the_app_its_key_by_name_and_the_group_of_the_stack() -> None:
+def test_a_pool_gets_the_app_the_name_of_its_key_and_the_runner_group() -> None:
     found = run(stack())
     assert agent(found)["github"] == {
         "owner": "acme",
@@ -156,7 +156,7 @@ def test_container_optimized_os_is_refused_where_runners_would_register() -> Non
         ({"market": "spot", "standby": {"stoppedSize": 0}}, ["standby"]),
     ],
 )
-def test_what_has_to_go_is_told_once_and_with_nothing_to_mend_in_it(pool: dict[str, Any], paths: list[str]) -> None:
+def test_a_field_to_remove_is_reported_once_without_its_other_problems(pool: dict[str, Any], paths: list[str]) -> None:
     lines = [line for line in told(stack(**pool)).splitlines() if not line.startswith(" ")]
     found = [line.removeprefix("Pulumi.staging.yaml: gpu-ci:pools.l4.").split(":")[0] for line in lines]
     assert found[: len(paths)] == paths
@@ -195,7 +195,7 @@ def test_machines_of_the_manager_may_wait_stopped(market: str) -> None:
     assert "standby" not in without
 
 
-def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() -> None:
+def test_incompatible_fields_of_the_managers_standby_are_reported_for_the_stack_file() -> None:
     chosen = {"stoppedSize": 5, "mode": "manual", "initialDelaySec": 60}
     pool = {"market": "flex-start", "maxRunDurationSec": 3600, "localSsdCount": 1, "standby": chosen}
     found = refused(stack(owner=MANAGED, **pool)).problems
@@ -259,7 +259,7 @@ EITHER_APP = (
         ),
     ],
 )
-def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
+def test_an_app_without_a_runner_group_is_reported_once(
     values: dict[str, Any], missing: str, there: str, hint: str
 ) -> None:
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}

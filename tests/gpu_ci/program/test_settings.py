@@ -217,7 +217,7 @@ def test_every_wrong_label_is_reported() -> None:
     ]
 
 
-def test_a_label_is_told_by_its_key_and_its_value() -> None:
+def test_an_invalid_label_is_reported_with_key_and_value() -> None:
     error = refused(config(**site(labels={"Team": "A B", "gpu-ci-pool": "X", "level": 4})))
     assert [(problem.path.rpartition(".")[2], problem.text, problem.got) for problem in error.problems] == [
         ("Team", "the key is not a valid label key", "'Team'"),
@@ -228,7 +228,7 @@ def test_a_label_is_told_by_its_key_and_its_value() -> None:
     ]
 
 
-def test_too_many_labels_are_told_beside_a_wrong_one() -> None:
+def test_too_many_labels_are_reported_together_with_a_wrong_label() -> None:
     error = refused(config(**site(labels={f"k{number}": "x" for number in range(60)} | {"Team": "a"})))
     assert [(problem.path, problem.text) for problem in error.problems] == [
         ("gpu-ci:site.labels.Team", "the key is not a valid label key"),
@@ -236,7 +236,7 @@ def test_too_many_labels_are_told_beside_a_wrong_one() -> None:
     ]
 
 
-def test_a_region_is_told_beside_a_mistake_in_what_stands_under_it() -> None:
+def test_a_region_is_reported_together_with_a_mistake_in_its_entry() -> None:
     wrong = {"subnetworks": {"us-central1-a": "ci"}, "networks": {"Mars": {"ipRange": "10.10.0.0/33"}}}
     paths = [problem.path for problem in refused(config(**{"gpu-ci:site": wrong})).problems]
     assert paths[:4] == [
@@ -256,16 +256,16 @@ def test_a_key_nobody_reads_is_reported() -> None:
     )
 
 
-def test_what_belongs_under_the_site_is_told_to_go_there() -> None:
+def test_a_field_of_the_site_as_a_key_gets_a_hint_to_the_site() -> None:
     assert told(config(**{"gpu-ci:labels": {"team": "a"}})).endswith("  hint: write it as gpu-ci:site.labels")
 
 
-def test_a_site_that_is_no_map_is_told_so() -> None:
+def test_a_site_that_is_not_a_map_is_reported() -> None:
     error = refused(config(**{"gpu-ci:site": ["us-central1"]}))
     assert [(problem.path, problem.text) for problem in error.problems] == [("gpu-ci:site", "must be a map")]
 
 
-def test_a_slip_inside_the_site_is_told_with_the_keys_there_are() -> None:
+def test_an_unknown_field_of_the_site_is_reported_with_the_known_fields() -> None:
     [problem] = refused(config(**site(label={"team": "a"}))).problems
     assert (problem.path, problem.expected, problem.hint) == (
         "gpu-ci:site.label",
@@ -344,7 +344,7 @@ def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
     text = told(values, secrets=[key])
     assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
-    assert f"pulumi config set --plaintext '{key}' …; if only one value under it is `secure`, set that one: " in text
+    assert f"pulumi config set --plaintext '{key}' …; if only one value of the key is secure: " in text
     assert "hunter2" not in text
 
 

@@ -17,7 +17,7 @@ def told(day: date, **pools: object) -> list[str]:
     return stack_warnings.warnings(load(config(pools or None)), day)
 
 
-def test_a_stack_whose_prices_are_fresh_is_told_nothing() -> None:
+def test_fresh_prices_cause_no_warning() -> None:
     assert told(date(2026, 11, 21)) == []
 
 
@@ -29,7 +29,7 @@ def test_old_prices_of_all_pools_are_one_warning() -> None:
     )
 
 
-def test_the_shipped_stacks_are_told_of_every_price_in_one_line() -> None:
+def test_the_shipped_stacks_have_one_warning_about_all_old_prices() -> None:
     [warning] = stack_warnings.warnings(load(config_of("Pulumi.prod.yaml")), date(2026, 11, 21))
     assert warning.startswith("the price of t4 was read on an unknown date; the price of a100 was read on 2026-08-03")
 
@@ -45,21 +45,22 @@ def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_i
         monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", value)
     [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
     assert warning == (
-        "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "
-        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/how-it-works/check.md)"
+        "gcp:impersonateServiceAccount: applies to pulumi-gcp only, so the smoke gates use another identity or "
+        "have no credentials; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead "
+        "(docs/how-it-works/check.md)"
     )
     monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "ci@example-ci.iam.gserviceaccount.com")
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []
 
 
-def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None:
+def test_an_image_out_of_support_is_reported_once_for_several_pools() -> None:
     pools = {name: L4 | {"image": OLD_IMAGE, "runnerLabels": [name]} for name in ("a", "b")}
     [warning] = told(date(2026, 11, 21), **pools)
-    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is past its end: Ubuntu 20.04 ended in 2025-05")
+    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is out of support: Ubuntu 20.04 ended in 2025-05")
     assert warning.endswith("hint: take an image of Ubuntu 24.04")
 
 
-def test_limits_nobody_gave_are_said_to_be_unknown() -> None:
+def test_missing_limits_are_unknown() -> None:
     given = {"gpu-ci:quotas": {"us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5}}}
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == [
         ("gpu-ci:quotas: lacks GPUS_ALL_REGIONS (global), SSD_TOTAL_GB (us-central1), so these limits are unknown")
@@ -81,7 +82,7 @@ def test_a_shortage_no_vendors_text_confirms_is_a_warning() -> None:
 AGENT = "<project number>@cloudservices.gserviceaccount.com"
 
 
-def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
+def test_a_resource_of_another_project_is_reported_with_the_needed_grant() -> None:
     host = "projects/host-ci/regions/us-central1/subnetworks/ci"
     choices = {
         "image": "projects/images-ci/global/images/gpu",
@@ -102,7 +103,7 @@ def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
     ]
 
 
-def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google_knows() -> None:
+def test_a_build_pool_warns_about_quota_regions_and_repositories() -> None:
     trigger = {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": {"kind": "file"}}
     second = {"repositoryResource": "projects/p/locations/europe-west4/connections/c/repositories/web"}
     triggers = {"a": trigger, "b": trigger, "c": {**trigger, "repository": "acme/web", **second}}
@@ -144,7 +145,7 @@ def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -
     ]
 
 
-def test_a_stack_with_a_runner_manager_is_told_nothing_of_that() -> None:
+def test_a_stack_with_a_runner_manager_gets_no_such_warning() -> None:
     app = {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"}
     values = with_runners(l4=L4 | {"ladder": [{"zones": ["us-central1-b"]}]})
     owner = values["gpu-ci:site"]["github"]

@@ -28,7 +28,7 @@ SECURE = {"secure": "v1:hunter2:hunter2"}
         ("aws:token", 1234, "aws:token", "AWS_SESSION_TOKEN"),
     ],
 )
-def test_a_secret_in_plain_text_is_told_with_the_variable_it_can_come_from(
+def test_a_secret_in_plain_text_is_reported_with_its_environment_variable(
     key: str, value: Any, path: str, variable: str
 ) -> None:
     [found] = in_plain_text({"gcp:project": "acme-ci", key: value})
@@ -52,7 +52,7 @@ def test_a_secret_in_plain_text_is_told_with_the_variable_it_can_come_from(
         {"github:owner": "acme", "aws:region": "eu-central-1", "aws:profile": "ci"},
     ],
 )
-def test_what_is_encrypted_or_no_secret_or_the_name_of_a_file_is_not_told(config: dict[str, Any]) -> None:
+def test_encrypted_values_other_values_and_file_names_are_not_reported(config: dict[str, Any]) -> None:
     assert in_plain_text(config) == []
 
 

@@ -1,1 +1,1 @@
-"""Changes of a node group's maximum size, and of its zone balancing."""
+"""The provider of NodeGroupLimits: changes the maximum size of a node group, and suspends its zone balancing."""

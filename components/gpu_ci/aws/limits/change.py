@@ -1,4 +1,8 @@
-"""Changes the maximum size of a node group, but never below its desired size, which is its wanted number of nodes."""
+"""Changes the maximum size of a node group.
+
+The new maximum is never below the desired size, which is the number of nodes that the autoscaler wants. EKS would
+otherwise terminate running nodes.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from typing import Protocol
 
 from .eks_api import ApiError, EksApi
 
-# EKS updates sizes in seconds. Another update, such as a new image, lasts until all nodes are replaced: up to an hour
-# with several busy nodes.
+# EKS updates sizes in seconds, but only when no other update of the group runs. The update to a new image replaces all
+# nodes, and takes up to an hour with several busy nodes.
 DEADLINE_SEC = 3600
 _POLL_EVERY_SEC = 2.0
 
@@ -20,7 +24,7 @@ class Clock(Protocol):
         """Wait for the given seconds. Return True if the deployment was cancelled."""
 
 
-class Cancelled(Exception):  # noqa: N818 - the user's decision, and no error
+class Cancelled(Exception):  # noqa: N818 - the user cancelled, which is no error
     """The deployment was cancelled."""
 
 
@@ -31,7 +35,7 @@ def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, r
     change because the sizes have changed or another update runs, the change is repeated.
 
     Raises:
-        ApiError: EKS rejects the change for another reason, or until the deadline.
+        ApiError: EKS rejects the change for another reason, or still rejects it after DEADLINE_SEC.
         Cancelled: The deployment was cancelled.
     """
     waited_sec, rejected_sizes, changed = 0.0, None, False
@@ -48,7 +52,7 @@ def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, r
                 waited_sec = _wait(clock, waited_sec, ApiError("", f"update {update} has not ended"))
             changed = True
         except ApiError as error:
-            # EKS would reject the same sizes again.
+            # If the sizes are the same as at the last rejection, EKS would reject the change again.
             if not error.busy and not (error.outdated and sizes != rejected_sizes):
                 raise
             rejected_sizes = sizes

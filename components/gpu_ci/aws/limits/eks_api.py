@@ -1,4 +1,4 @@
-"""The EKS API calls for a node group's limits, with plain values and distinct errors."""
+"""The API calls of NodeGroupLimits to EKS and Auto Scaling, through the AWS SDK."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApiError(Exception):
 
     @property
     def outdated(self) -> bool:
-        """True if the size does not fit the group's current sizes, which an autoscaler may have changed."""
+        """True if the new maximum conflicts with the group's current sizes. An autoscaler may have changed them."""
         return self.code in ("InvalidParameterException", "InvalidRequestException")
 
 
@@ -84,8 +84,8 @@ class AwsClient:
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer of an operation, by its name in the SDK.
 
-        An expired role session is renewed. A change may wait for another update of the group longer than a session
-        lasts, which is one hour by default.
+        If the session of an assumed role has expired, the call is repeated with a new session. A session lasts one hour
+        by default, and a change may wait longer for another update of the group.
         """
         try:
             return self._call(operation, **arguments)

@@ -1,4 +1,4 @@
-"""The provider service of NodeGroupLimits: its inputs, changes and refresh."""
+"""The provider of the custom resource NodeGroupLimits. The Pulumi engine calls its methods, such as `create`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CURRENT, _BALANCING = "currentMaxSize", "zoneBalancing"
 SUSPENDED, ACTIVE, UNCHANGED = "suspended", "active", "unchanged"
 """The values of the output zoneBalancing."""
 
-# Inputs that an output and a warning contain. They must not be secret.
+# The inputs that must not be secret, because an output and a warning show their values. The text says where.
 _PUBLIC_INPUTS = {"maxSize": "in currentMaxSize"}
 
 # The permissions that the deployer needs. No AWS managed policy contains them. If one is missing, EKS's error names it.
@@ -33,7 +33,7 @@ _PERMISSIONS = "eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:Describ
 
 
 class LimitsService:
-    """The lifecycle of NodeGroupLimits resources. They are settings of a node group, not AWS resources of their own."""
+    """Creates, changes and reads NodeGroupLimits resources, which are settings of an existing node group."""
 
     def __init__(self, log: EngineLog, api: Callable[[Account], EksApi] = AwsEks) -> None:
         self._log = log
@@ -45,7 +45,10 @@ class LimitsService:
         return checked(request, NodeGroupLimitsArgs, _PUBLIC_INPUTS)
 
     async def diff(self, request: Any) -> Any:
-        """Return the changed inputs. Without changes, return the outputs that an earlier `up` could not set."""
+        """Return the changed inputs.
+
+        If no input has changed, return the outputs that an earlier `up` could not set, so that this `up` tries again.
+        """
         old, new, state = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         kind = provider_pb2.PropertyDiff
@@ -76,7 +79,10 @@ class LimitsService:
         return provider_pb2.UpdateResponse(properties=outputs)
 
     async def read(self, request: Any) -> Any:
-        """Return the current maximum, or no id if the group does not exist, which removes it from the state."""
+        """Return the current maximum.
+
+        If the group does not exist, return no id: the engine then removes the resource.
+        """
         given = to_plain(request.properties)
         if not given:
             return provider_pb2.ReadResponse()
@@ -102,6 +108,7 @@ class LimitsService:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _apply(self, urn: str, properties: Any, *, preview: bool) -> Any:
+        """Change the maximum and suspend the zone balancing. Return the outputs, which are unknown in a preview."""
         if preview:
             return with_outputs(properties, {_CURRENT: rpc.UNKNOWN, _BALANCING: rpc.UNKNOWN})
         given = to_plain(properties)
@@ -129,7 +136,10 @@ class LimitsService:
         return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspend_balancing(urn, properties)})
 
     async def _suspend_balancing(self, urn: str, properties: struct_pb2.Struct) -> str:
-        """Suspend AZRebalance. If AWS rejects that, report a warning, because nodes may be terminated, and continue."""
+        """Suspend AZRebalance, with which Auto Scaling may terminate busy nodes. Return the value of zoneBalancing.
+
+        If AWS rejects the call, report a warning and continue.
+        """
         given = to_plain(properties)
         scaling_group = given.get("autoscalingGroupName")
         if not scaling_group:

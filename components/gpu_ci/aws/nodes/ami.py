@@ -1,4 +1,7 @@
-"""The compatibility rules of a GPU node's software: the EKS image, its driver, and the torch of jobs."""
+"""Validates the software of GPU nodes: the EKS image (AMI), its release, its NVIDIA driver, and the torch of jobs.
+
+A validator returns a valid value and raises an error for an invalid value. `others` has the fields validated before.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ _DRIVER_BEFORE = 580
 
 
 def ami_of(choices: Mapping[str, Any]) -> str:
-    """Return the AMI type, given or default. Return "" if the instance types are invalid."""
+    """Return the chosen AMI type, or the default AMI type. Return "" if the instance types are invalid."""
     machines = machines_of(choices)
     return choices.get("ami_type") or (machines[0].ami_types[0] if machines and machines[0].ami_types else "")
 
@@ -70,13 +73,16 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def _reasons(machine: Machine, problems: Sequence[solver.Problem]) -> str:
-    """Return the machine, by its name in instanceTypes, with all problems."""
+    """Return the problems of a machine as text. The machine has its name in instanceTypes, such as g6.xlarge."""
     reasons = "; ".join(each.text for each in problems)
     return f"{machine.machine_type}: {reasons}".replace(machine.key, machine.machine_type)
 
 
 def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a release of the image's system and the cluster's version, whose driver supports the GPU."""
+    """Return the release. It must be for the image's operating system and the cluster's Kubernetes version.
+
+    The driver of the release must support the GPU.
+    """
     machines, system = machines_of(others), system_of(ami_of(others))
     if not machines or "ami_type" not in others:
         return value
@@ -109,7 +115,7 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def _releases(others: Mapping[str, Any]) -> str:
-    """Return where the releases of an image are listed."""
+    """Return a hint with the page that lists the releases of an image."""
     if system_of(ami_of(others)) == "bottlerocket":
         return "github.com/bottlerocket-os/bottlerocket/releases lists them"
     return "github.com/awslabs/amazon-eks-ami/releases lists them"
@@ -122,13 +128,13 @@ def version_of(release: Any) -> str | None:
 
 
 def branch_of(release: str | None) -> int | None:
-    """Return the driver branch that a release has for every GPU. Return None if there are several or none."""
+    """Return the driver branch of a release with one driver. Return None for a release with two drivers, or none."""
     found = _RELEASES["al2023"][0].fullmatch(release or "")
     return _DRIVER_BEFORE if found and found["date"] < _TWO_DRIVERS_SINCE else None
 
 
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a torch version with kernels for the GPU, whose CUDA the image's driver supports."""
+    """Return the torch version. It must have kernels for the GPU, and the image's driver must support its CUDA."""
     if value is None or "ami_type" not in others:
         return value
     for machine in machines_of(others):
@@ -145,5 +151,5 @@ def _torch_hint(machine: Machine, problems: Sequence[solver.Problem]) -> str:
     return (
         f"torch: {fixes[0]}"
         if fixes
-        else f"no torch version for {machine.machine_type} is close to it; use another type"
+        else f"no similar torch version runs on {machine.machine_type}; use another instance type"
     )

@@ -1,4 +1,4 @@
-"""The arguments of a node group with GPUs: its machines, image, disk and zones."""
+"""The arguments of GpuNodeGroup, a node group with GPUs: its instance types, image, disk and zones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..resource_names import (
 from . import ami, disk, rules
 from .tags import Tags
 
-# The rules of fields that depend on earlier fields.
+# The validators of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
     "region": rules.region,
     "subnets": rules.subnets,
@@ -44,7 +44,7 @@ _RULES: dict[str, Any] = {
     "disk_iops": disk.iops,
     "disk_throughput_mib": disk.throughput,
 }
-# Rules that check each entry of a list, including entries that are not text.
+# The validators of lists, which check each entry. They also get entries that are not text.
 _LISTS: dict[str, Any] = {"instance_types": rules.instance_types, "zones": rules.zones}
 
 
@@ -91,8 +91,8 @@ class GpuNodeGroupArgs(Args):
     subnets: dict[str, Input[SubnetId]] = Field(min_length=1, description="the private subnets of the nodes, by zone")
     offerings: dict[str, Input[list[str]]] = Field(
         default={},
-        description="the zones that offer each instance type, as returned by getInstanceTypeOfferings; without it "
-        "zones are not checked, because AWS publishes no list",
+        description="the zones that offer each instance type, as returned by getInstanceTypeOfferings; by default "
+        "zones are not checked, because AWS publishes no list of the zones",
     )
     tags: Tags = Field(default={}, description="tags of every resource that supports tags")
 
@@ -149,13 +149,13 @@ class GpuNodeGroupArgs(Args):
     ami_type: str | None = Field(
         default=None,
         validate_default=True,
-        description="the EKS AMI type, with an NVIDIA driver; by default that of AL2023 for the architecture",
+        description="the EKS AMI type, with an NVIDIA driver; by default the AL2023 type for the architecture",
     )
     release_version: str | None = Field(
         default=None,
         validate_default=True,
-        description="the release of the image, such as 1.35.3-20260917; by default the newest when the group is "
-        "created",
+        description="the release of the image, such as 1.35.3-20260917; by default the newest release at the creation "
+        "of the group",
     )
     torch: str | None = Field(
         default=None,
@@ -209,12 +209,12 @@ class GpuNodeGroupArgs(Args):
 
     @field_validator(*_RULES)
     @classmethod
-    def _check_against_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
 
     @field_validator(*_LISTS, mode="wrap")
     @classmethod
-    def _check_entries_against_earlier_fields(
+    def _check_entries_with_earlier_fields(
         cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         return validate_whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
@@ -224,7 +224,7 @@ class GpuNodeGroupArgs(Args):
         return {
             "region": region,
             "cluster_name": "ci",
-            # The cluster's version is looked up later, and the release is then checked against it.
+            # The real Kubernetes version is known at the deployment, which then checks the release again.
             "kubernetes_version": ami.version_of(choices.get("releaseVersion")) or "1.35",
             "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
         }
@@ -245,9 +245,9 @@ class GpuNodeGroupArgs(Args):
         return ami.ami_of(dict(self))
 
     def demand(self, name: str) -> Demand:
-        """Return the resources that the group `name` requires if every node has the largest type.
+        """Return the machines of the group `name`, to compute its cost and its quotas.
 
-        Its cost and its quotas follow from them.
+        Every node has the largest type.
         """
         largest = max(self.machines, key=lambda machine: machine.vcpus)
         return Demand(

@@ -1,6 +1,6 @@
-"""Tags of an Auto Scaling group. From them, Cluster Autoscaler learns which nodes an empty group would have.
+"""The tags of an Auto Scaling group that tell Cluster Autoscaler which nodes an empty group would start.
 
-EKS does not copy the tags of a node group to its Auto Scaling group. The format of each tag is that of
+EKS does not copy the tags of a node group to its Auto Scaling group. The format of the tags is from
 kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md.
 """
 
@@ -18,9 +18,10 @@ from .args import GpuNodeGroupArgs
 from .efa import cards
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
-"""The label by which Cluster Autoscaler knows that a new node will have a GPU before the device plugin reports it.
+"""The label of nodes with GPUs. A new node reports its GPUs only after the device plugin has started.
 
-Without the label it starts too many nodes (the same README, "Special note on GPU instances").
+Cluster Autoscaler waits for the GPUs of nodes with this label. Without the label, it would start too many nodes (the
+same README, "Special note on GPU instances").
 """
 
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
@@ -67,8 +68,8 @@ def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
 def free_for_pods_gib(disk_gib: int) -> int:
     """Return the disk size in GiB that pods may request.
 
-    The kubelet evicts pods below a tenth of free space, and reserves 1 GiB
-    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). With a larger number, Cluster Autoscaler would
-    start nodes for a pod that fits on none.
+    The kubelet evicts pods if less than a tenth of the disk is free, and reserves 1 GiB
+    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). If the tag had a larger number, Cluster
+    Autoscaler would start nodes for pods that do not fit on them.
     """
     return disk_gib * 9 // 10 - 1

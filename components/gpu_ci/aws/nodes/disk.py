@@ -1,4 +1,4 @@
-"""The limits of EBS for a gp3 volume."""
+"""Validates the size, IOPS and throughput of a gp3 volume against the limits of EBS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from ...errors import invalid
 
-# botocore 1.44.5, ec2: EbsBlockDevice.Iops and .Throughput. The first number is the default of a volume.
+# The minimum and the maximum (botocore 1.44.5, ec2: EbsBlockDevice.Iops and .Throughput). The minimum of IOPS and
+# throughput is also EBS's default.
 IOPS = (3_000, 80_000)
 THROUGHPUT_MIB = (125, 2_000)
 SIZE_GIB = (30, 65_536)
@@ -17,7 +18,7 @@ _IOPS_PER_MIB = 4
 
 
 def iops(value: int, others: Mapping[str, Any]) -> int:
-    """Return IOPS that a volume of this size supports."""
+    """Return the IOPS. Raise an error if a volume of this size does not support them."""
     size = others.get("disk_gib")
     if size and value > max(IOPS[0], size * _IOPS_PER_GIB):
         least = -(-value // _IOPS_PER_GIB)
@@ -26,9 +27,9 @@ def iops(value: int, others: Mapping[str, Any]) -> int:
 
 
 def throughput(value: int, others: Mapping[str, Any]) -> int:
-    """Return a throughput that these IOPS support."""
-    per_second = others.get("disk_iops")
-    if per_second and value * _IOPS_PER_MIB > per_second:
+    """Return the throughput. Raise an error if it is too high for these IOPS."""
+    disk_iops = others.get("disk_iops")
+    if disk_iops and value * _IOPS_PER_MIB > disk_iops:
         hint = f"diskIops: {value * _IOPS_PER_MIB}, or lower the throughput"
         raise invalid("is more than a quarter of diskIops", hint=hint)
     return value

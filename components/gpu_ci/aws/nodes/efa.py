@@ -1,4 +1,7 @@
-"""EFA: network interfaces, a security group for traffic between nodes, and a placement group."""
+"""Creates the network of nodes with EFA (Elastic Fabric Adapter), AWS's fast network between nodes.
+
+It consists of network interfaces, a security group for traffic between the nodes, and a placement group.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from gpu_catalog import Machine
 
 from .args import GpuNodeGroupArgs
 
-# AWS's layout for types with different network cards
+# The network cards with EFA, for instance types on which not every card has EFA
 # (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html). The first card of p6-b300 has no EFA. On
 # p6e-gb200, one card in four carries the traffic of all GPUs.
 _CARDS = {"p6-b300": tuple(range(1, 17)), "p6e-gb200": (1, 5, 9, 13)}
 
 
 def cards(machine: Machine) -> tuple[int, ...]:
-    """Return the network cards that get an EFA interface: all cards, unless AWS documents a layout."""
+    """Return the indexes of the network cards that get an EFA interface: those in _CARDS, or else all cards."""
     return _CARDS.get(machine.family, tuple(range(machine.efa_interfaces)))
 
 
@@ -33,15 +36,15 @@ def fabric(name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi
     """Create the resources that nodes of `name` need for EFA traffic."""
     own = _security_group(name, args, tags, opts)
     # Nodes of a capacity block are close together without a placement group
-    # (docs.aws.amazon.com/AWSEC2/latest/UserGuide/ capacity-blocks-using.html: "no need to use a cluster placement
+    # (docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-using.html: "no need to use a cluster placement
     # group").
     group = (
         None
         if args.market == "capacity-block"
         else aws.ec2.PlacementGroup(f"{name}-together", region=args.region, strategy="cluster", tags=tags, opts=opts)
     )
-    # The list includes the cluster's security group, because EKS does not add it to nodes with other groups
-    # (docs.aws.amazon.com/eks/latest/ userguide/launch-templates.html, "Using custom security groups").
+    # EKS does not add the cluster's security group to nodes that have other security groups, so the list includes it
+    # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html, "Using custom security groups").
     groups = [args.cluster_security_group_id, own.id]
     return Fabric(
         interfaces=[

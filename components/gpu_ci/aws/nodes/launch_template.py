@@ -1,4 +1,4 @@
-"""The launch template of nodes: disks, metadata access, user data, network interfaces and reservation."""
+"""Creates the launch template of nodes: disks, metadata access, user data, network interfaces and reservation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _TAGGED = ("instance", "volume", "network-interface")
 def launch_template(
     name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> aws.ec2.LaunchTemplate:
-    """Create the template of `name`'s nodes. Every change creates a new version, to which EKS moves nodes one by one.
+    """Create the launch template of the node group `name`.
 
-    The template lacks what EKS does not allow in it: a subnet, an instance profile, and the shutdown behavior
+    Every change creates a new version of the template. EKS then replaces the nodes one by one. EKS does not allow a
+    subnet, an instance profile and a shutdown behavior in the template
     (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     """
     network = fabric(name, args, tags, opts) if args.efa else None
@@ -29,7 +30,7 @@ def launch_template(
         region=args.region,
         description=f"nodes of the GPU node group {name}",
         block_device_mappings=_disks(args),
-        # Without this setting, a pod could get the node's credentials. With one hop, only the node itself can.
+        # With a hop limit of 1, only the node itself gets its credentials. With a larger limit, pods can get them, too.
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=args.metadata_hop_limit
         ),
@@ -47,10 +48,9 @@ def launch_template(
 
 
 def _disks(args: GpuNodeGroupArgs) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:
-    """Return the disk for images and jobs.
+    """Return the disk for images and jobs, and Bottlerocket's separate system disk. All disks are encrypted.
 
-    Bottlerocket has a separate system disk, which is encrypted too (github.com/bottlerocket-os/bottlerocket, README,
-    "Default Volumes").
+    Source: github.com/bottlerocket-os/bottlerocket, README, "Default Volumes".
     """
     shared = _encrypted(args, volume_size=args.disk_gib, iops=args.disk_iops, throughput=args.disk_throughput_mib)
     if ami.system_of(args.chosen_ami_type) == "bottlerocket":

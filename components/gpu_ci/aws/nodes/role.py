@@ -1,4 +1,4 @@
-"""The IAM role of nodes, with the permissions of AWS's guide and none for pods."""
+"""Creates the IAM role of nodes, with the permissions that AWS's guide lists. Pods need their own roles."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rules of AWS for groups of GPU nodes, as pure functions over plain values and facts of gpu_catalog.
+"""Validates the fields of GpuNodeGroupArgs by the rules of AWS and the facts of gpu_catalog.
 
-Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
-it.
+Each function validates the field of its name: it returns a valid value and raises an error for an invalid value.
+`others` has the fields validated before.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ def _gpus(machine: Machine) -> tuple[str, float, str]:
 
 
 def region(value: str, _others: Mapping[str, Any]) -> str:
-    """Return a region of the public, Chinese or GovCloud partition. Trust policies of other partitions are unknown."""
+    """Return the region. It must be in the public, Chinese or GovCloud partition.
+
+    The names of services in trust policies of other partitions are not known.
+    """
     if value.startswith(_UNSUPPORTED_REGIONS):
         raise invalid("is in an AWS partition that this package does not support", hint="such as eu-central-1")
     return value
 
 
 def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
-    """Return instance types with a GPU that are available in the region and equal for jobs."""
+    """Return the instance types. They must be available in the region and have the same GPUs."""
     problems, first = [], None
     for index, name in enumerate(values):
         if not isinstance(name, str):
-            continue  # already reported
+            continue  # pydantic reports this entry
         machine, problem = _machine_in_region(name, str(others.get("region", "")))
         if name in values[:index]:
             problem = invalid("is a duplicate", hint="remove it")
@@ -93,9 +96,9 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
 
 
 def _difference(machine: Machine, first: Machine) -> PydanticCustomError | None:
-    """Return an error if the machine differs from the first one.
+    """Return an error if the machine has other GPUs than the first machine, or is smaller.
 
-    Jobs are written for one GPU, and Cluster Autoscaler treats every node as one of the first type
+    Jobs are written for one GPU model. Cluster Autoscaler assumes that every node has the first instance type
     (kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md).
     """
     if _gpus(machine) != _gpus(first):
@@ -118,7 +121,7 @@ def _described(machine: Machine) -> str:
 
 
 def market(value: str, others: Mapping[str, Any]) -> str:
-    """Return a market in which every type is available."""
+    """Return the market. Every instance type must be available in it."""
     machines = machines_of(others)
     for machine in machines:
         if value not in (*machine.markets, *machine.unverified_markets):
@@ -130,7 +133,7 @@ def market(value: str, others: Mapping[str, Any]) -> str:
 
 
 def capacity_reservation_id(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return the capacity reservation, which market capacity-block requires and other markets do not allow."""
+    """Return the capacity reservation. The market capacity-block requires it, and other markets do not allow it."""
     chosen = others.get("market")
     if chosen == "capacity-block" and value is None:
         raise invalid("is missing; market: capacity-block requires it", hint="such as cr-0123456789abcdef0")
@@ -140,7 +143,7 @@ def capacity_reservation_id(value: str | None, others: Mapping[str, Any]) -> str
 
 
 def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return subnets by zone of the region, each used for one zone."""
+    """Return the subnets by zone. The zones must be in the region, and each subnet belongs to one zone."""
     region, owners, problems = str(others.get("region", "")), dict[str, str](), []
     for zone, subnet in values.items():
         problem = _zone(zone, region)
@@ -168,7 +171,7 @@ def _zone(zone: str, region: str) -> PydanticCustomError | None:
 
 
 def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | None:
-    """Return zones with a subnet that offer every type, by default all. A reservation requires one zone."""
+    """Return the zones. Each zone must have a subnet and offer every instance type. A reservation requires one zone."""
     known: Mapping[str, Any] = others.get("subnets", {})
     chosen = list(known) if values is None else values
     if others.get("market") == "capacity-block" and len(chosen) > 1:
@@ -178,7 +181,7 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
     problems = []
     for index, zone in enumerate(chosen):
         if not isinstance(zone, str):
-            continue  # already reported
+            continue  # pydantic reports this entry
         problem = _zone(zone, str(others.get("region", "")))
         if zone in chosen[:index]:
             problem = invalid("is a duplicate", hint="remove it")
@@ -219,19 +222,19 @@ def _zone_without_type(zone: str, chosen: Sequence[str], others: Mapping[str, An
 
 
 def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a KMS key of the disks' region. With another key, EC2 reports an error only when a node starts.
+    """Return the KMS key. It must be in the region of the disks: otherwise EC2 reports an error when a node starts.
 
     The key "must exist in the destination Region" (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopyImage.html,
     KmsKeyId).
     """
     region = others.get("region")
     if value is not None and region and value.split(":")[3] != region:
-        raise invalid("is a key of a region other than that of the disks", hint=f"a key of {region}")
+        raise invalid("is a key of another region than the disks", hint=f"a key of {region}")
     return value
 
 
 def efa(value: bool, others: Mapping[str, Any]) -> bool:
-    """Return True for EFA if every type has the same number of interfaces and the group is in one zone."""
+    """Return the value. For EFA, every type needs the same number of EFA interfaces, and the group one zone."""
     machines = machines_of(others)
     if not value or not machines or "zones" not in others:
         return value
@@ -250,7 +253,7 @@ def efa(value: bool, others: Mapping[str, Any]) -> bool:
 
 
 def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return a value that EFA requires, because EKS adds no security group to nodes with their own interfaces."""
+    """Return the value. With EFA it is required, because EKS then adds no security group to the nodes."""
     if value is None and others.get("efa"):
         raise invalid(
             "is missing; efa requires its own security group", hint="use the value from the cluster's vpcConfig"
@@ -259,7 +262,7 @@ def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
-    """Return types that a small spot group could add, so that fewer jobs wait or are interrupted."""
+    """Return instance types that a spot group with few types could add, to get more capacity."""
     names = [each.machine_type for each in machines]
     if len(names) >= SPOT_TYPES:
         return ()

@@ -1,4 +1,4 @@
-"""Tags in a format that every AWS service accepts."""
+"""Validates the tags of a user. Every AWS service accepts a valid tag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX_OF_PACKAGE, _PREFIX_OF_AWS = "gpu-ci-", "aws:"
 
 
 def _check(tags: dict[str, str]) -> dict[str, str]:
-    if len(tags) > _MOST_TAGS - 4:  # Space for the tags that components and EKS add.
+    if len(tags) > _MOST_TAGS - 4:  # components and EKS add up to 4 tags
         raise invalid(f"has more than {_MOST_TAGS - 4} tags", hint="a resource has at most 50")
     problems = []
     for key, value in tags.items():
@@ -40,4 +40,4 @@ def _check(tags: dict[str, str]) -> dict[str, str]:
 
 
 Tags = Annotated[dict[str, str], AfterValidator(_check)]
-"""Tags from a user, with no keys that this package reserves."""
+"""Tags from a user. The keys that gpu-ci and AWS reserve are not allowed."""

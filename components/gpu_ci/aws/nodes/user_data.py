@@ -1,22 +1,23 @@
-"""The user data of a node, which stops its container toolkit from giving GPUs to containers that did not request any.
+"""The user data of a node. It configures NVIDIA's container toolkit, which gives containers access to GPUs.
 
-By default the toolkit reads the variable NVIDIA_VISIBLE_DEVICES of unprivileged containers. An image that sets it to
-`all`, as NVIDIA's CUDA images do, then gets every GPU of its node. These settings end that. They let the device plugin
-assign a container's GPUs by mounts instead. Apart from the plugin, only pods that may mount files of the node can use
-such mounts (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
+By default, the toolkit reads the variable NVIDIA_VISIBLE_DEVICES of each container. NVIDIA's CUDA images set this
+variable to `all`. A container of such an image gets every GPU of its node, even if it did not request any.
+
+The user data turns this off for unprivileged containers. The device plugin then assigns GPUs by mounts. Apart from the
+plugin, only pods that may mount files of the node can use such mounts
+(NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
 """
 
 from __future__ import annotations
 
 import base64
 
-# EKS adds a part with the cluster's address, and accepts only MIME multipart
+# EKS accepts only MIME multipart, and adds a part with the cluster's address
 # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html, "Amazon EC2 user data"). The script runs before
-# containerd and the kubelet start, because nodeadm-run.service comes after cloud-final.service. That service does not
-# require the script's success, so after a mere failure the node would join
-# (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/ systemd/system/nodeadm-run.service). The script
-# therefore turns the machine off, and its group starts another. Its message stays readable with aws ec2
-# get-console-output.
+# containerd and the kubelet start: nodeadm-run.service, which starts both, waits for cloud-final.service
+# (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/systemd/system/nodeadm-run.service).
+# nodeadm-run.service also starts both if the script fails. A script that fails therefore turns the machine off, and the
+# Auto Scaling group starts another machine. aws ec2 get-console-output shows the message of the script.
 _AL2023 = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
@@ -35,9 +36,9 @@ nvidia-ctk config --in-place \\
 --//--
 """
 
-# These are the defaults, set explicitly so that they do not change (bottlerocket-os/bottlerocket-core-kit@db48620:
-# packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s; from 1.24 on in
-# bottlerocket.dev/en/os/1.24.x/api/settings/nvidia-container-runtime). EKS adds the cluster's settings.
+# These are Bottlerocket's defaults. They are set here in case a later release changes its defaults
+# (bottlerocket-os/bottlerocket-core-kit@db48620:packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s;
+# from 1.24 on in bottlerocket.dev/en/os/1.24.x/api/settings/nvidia-container-runtime). EKS adds the cluster's settings.
 _BOTTLEROCKET = """\
 [settings.nvidia-container-runtime]
 visible-devices-as-volume-mounts = true

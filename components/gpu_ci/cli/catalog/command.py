@@ -20,8 +20,8 @@ class Catalog(Lazy):
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        named = context.resilient_parsing  # A shell completes the line, and the names of commands may follow.
-        if (not args and not named) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
+        is_completion = context.resilient_parsing  # a shell completes the line: the name of a command may follow
+        if (not args and not is_completion) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["list", *args]
         return super().parse_args(context, args)
 

@@ -23,7 +23,7 @@ from gpu_ci.cli.output import InputError, note, print_json, print_table
 @click.option("--min-memory-gib", type=click.FloatRange(min=0), default=0, help="Minimum nominal memory of one GPU.")
 @click.option("--min-compute-capability", metavar="X.Y", default="", help="The minimum, such as 8.0.")
 @click.option("--n1", is_flag=True, help="Include the N1 machines with attached GPUs, about 200.")
-@click.option("--legacy", is_flag=True, help="Include machines known by name only, also those with AMD GPUs.")
+@click.option("--legacy", is_flag=True, help="Include machines known by name only, such as those with AMD GPUs.")
 @options.as_json
 def command(
     gpu: Gpu | None,
@@ -78,7 +78,7 @@ def command(
     if not matches:
         note("no machine of the catalog matches all options")
         if older := gpu_catalog.machines(**filters, legacy=True):
-            note(f"  hint: --legacy adds {len(older)} known by name only")
+            note(f"  hint: --legacy adds {len(older)} machines that are known by name only")
         click.get_current_context().exit(1)
 
 
@@ -108,7 +108,7 @@ def table(machines: Sequence[Machine], region: str) -> None:
 
 
 def price_text(price: Price | None) -> str:
-    """Return a price for a table cell: a dash if it is unknown, with a ~ if it is estimated."""
+    """Return a price for a table cell: "-" for an unknown price, "~" before an estimated price."""
     return "-" if price is None else f"{'~' if price.estimated else ''}{price.usd_per_hour:.4f}"
 
 
@@ -119,7 +119,7 @@ def print_dates(prices: Sequence[Price]) -> None:
         read.setdefault(price.date or "an unknown day", set()).update(price.sources)
     days = ", ".join(f"{day} ({', '.join(sorted(keys))})" for day, keys in sorted(read.items()))
     about = "; ~ is estimated: on-demand less the saving then" if any(price.estimated for price in prices) else ""
-    click.echo(f"prices of {days}{about}; - is not known or not sold" if prices else "no price is known there")
+    click.echo(f"prices of {days}{about}; - is not known or not sold" if prices else "no price of these is known")
 
 
 def row_json(machine: Machine, region: str) -> dict[str, Any]:

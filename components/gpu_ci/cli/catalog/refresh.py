@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Write the differences to the data files.")
 @options.as_json
 def command(aws: bool, project: str | None, google_prices: bool, write: bool, as_json: bool) -> None:
-    """Show where other sources differ from the catalog, field by field. With --write, update the catalog.
+    """Show each field of the catalog that differs from its source. With --write, update the catalog.
 
     A machine that a source no longer names stays in the catalog, with the date when it was first missing. The exit code
     is 1 if there are differences that were not written.
 
-    --aws reads packages of the test environment (make dev) and needs no network. --google and --google-prices need
-    application default credentials (gcloud auth application-default login). Both were tested with recorded answers
-    only.
+    --aws reads packages of the test environment (make dev), and needs no network access. --google and --google-prices
+    need application default credentials (gcloud auth application-default login). These two options were tested with
+    recorded answers only.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def command(aws: bool, project: str | None, google_prices: bool, write: bool, as
       gpu-ci catalog refresh --write
       gpu-ci catalog refresh --no-aws --google my-project --google-prices
     """
-    plans_found = [plan_of(question) for question in _questions(aws, project, google_prices)]
+    plans_found = [plan_of(create_plan) for create_plan in _chosen_sources(aws, project, google_prices)]
     if not plans_found:
         raise InputError(
             "gpu-ci catalog refresh: no source", hint="add --google PROJECT or --google-prices, or leave --no-aws out"
@@ -61,7 +61,8 @@ def command(aws: bool, project: str | None, google_prices: bool, write: bool, as
         click.get_current_context().exit(1)
 
 
-def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Callable[[], Plan]]:
+def _chosen_sources(aws: bool, project: str | None, google_prices: bool) -> list[Callable[[], Plan]]:
+    """Return for each chosen source a function that compares it with the catalog."""
     from gpu_catalog.upstream import plans
 
     today = clock.today()
@@ -72,13 +73,13 @@ def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Call
     ]
 
 
-def plan_of(question: Callable[[], Plan]) -> Plan:
-    """Return the comparison with a source. InputError if the source cannot be read."""
+def plan_of(create_plan: Callable[[], Plan]) -> Plan:
+    """Return the plan of one source. Raise InputError if the source cannot be read."""
     import google.auth.exceptions
     import googleapiclient.errors
 
     try:
-        return question()
+        return create_plan()
     except importlib.metadata.PackageNotFoundError as error:
         raise InputError(f"{error.name}: not installed", expected="the test environment", hint="make dev") from None
     except (UpstreamError, RefreshError) as error:

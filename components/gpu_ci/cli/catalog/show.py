@@ -1,4 +1,4 @@
-"""`gpu-ci catalog show`: every fact about one machine, with its source and date."""
+"""`gpu-ci catalog show`: prints every fact about one machine, with its source and date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_ci.cli import options
 from gpu_ci.cli.catalog.listing import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
-# Fields that are not in the table of facts. Other tables show them, or they describe the catalog's row.
+# The fields that are not in the table of facts: other tables show them, or they are about the row itself.
 _NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
 
 
@@ -26,8 +26,8 @@ _NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unl
 def command(machine: Machine, region: str | None, as_json: bool) -> None:
     """Show one machine: every fact, its source and the date of the source.
 
-    MACHINE is a machine type; for N1, the machine type and the attached GPUs. The mark (?) means that a fact is general
-    knowledge or inferred, and not a vendor's text.
+    MACHINE is a machine type. For N1, it is the machine type and the attached GPUs. The mark (?) means that a fact has
+    no vendor's source: it is general knowledge or inferred.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
     rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
     for prefix, row in rows:
         names = [field.name for field in fields(row) if field.name not in _NOT_FACTS]
-        # Facts that have a source and no field: one market, the quota of a market, all regions.
+        # Facts that are not fields, but have a source: one market, the quota of one market, all regions.
         names += [name for name in row.sources if name not in names and _value(row, name) is not None]
         for name in names:
             value = _value(row, name)
@@ -74,7 +74,7 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
 
 
 def _value(row: Gpu | Machine, name: str) -> Any:
-    """Return the value of a fact. markets.spot and quota.spot are facts about that market."""
+    """Return the value of a fact. A name such as markets.spot or quota.spot is a fact about one market."""
     name, _, part = name.partition(".")
     value = getattr(row, name, None)
     if isinstance(value, Gpu):
@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def print_places(machine: Machine) -> None:
-    """Print the regions and the zones that a source names. (?) marks a region missing on the cloud's own page."""
+    """Print the regions and the zones that a source names. (?) marks a region that the cloud's own page lacks."""
     rows = [
         (f"{region} (?)" if region in machine.unlisted_regions else region,
          ", ".join(gpu_catalog.zones(machine, region)) or "-")
@@ -133,7 +133,7 @@ def print_tables(machine: Machine) -> None:
     ]  # fmt: skip
     if quotas:
         click.echo("")
-        print_table(["market", "draws on the quota", "one machine needs", "other names", "certain"], quotas)
+        print_table(["market", "uses the quota", "one machine needs", "other names", "certain"], quotas)
     if branches := gpu_catalog.driver_branches(machine):
         last = "newest" if branches.last is None else f"R{branches.last}"
         click.echo(f"\nNVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}")
@@ -163,7 +163,8 @@ def print_prices(machine: Machine, region: str | None) -> list[Price]:
     listed = [price for prices in known.values() for price in prices.values()]
     if region and region not in machine.regions:
         near = ", ".join(nearest_locations(region, machine.regions)[:3])
-        click.echo(f"it is not in {region}" + (f"; the nearest are {near}" if near else ", nor in any region"))
+        where = f"; the nearest regions are {near}" if near else " or in any other region"
+        click.echo(f"{machine.machine_type} is not in {region}{where}")
     else:
         print_dates(listed)
     return listed

@@ -1,4 +1,4 @@
-"""`gpu-ci check`: check stack files, or one machine with its options."""
+"""`gpu-ci check`: check stack files, or one machine type with options such as the zone and the driver."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 )
 @options.as_json
 def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
-    """Check before deployment that the pools of stack files, or one machine with its options, can work.
+    """Check stack files or one machine type before a deployment.
 
-    Without an argument, checks every Pulumi.<stack>.yaml in this folder: pools, clusters, quotas, site, GitHub, and
-    provider secrets in plain text. The preview runs the same checks; they need no cloud.
+    Without an argument, the command checks every Pulumi.<stack>.yaml in this folder: pools, clusters, quotas, site,
+    GitHub, and provider secrets in plain text. The checks need no cloud. The preview runs the same checks.
 
-    A file without gpu-ci:site and gpu-ci:github counts as the file of another program. It needs no project and no
-    subnetworks.
+    For a machine type, such as g2-standard-8, the command checks that it works with the given options.
+
+    A file without gpu-ci:site and gpu-ci:github belongs to a program that sets the project and the networks in code.
+    The command then does not require them in the file.
 
     \b
     Examples:
@@ -63,14 +65,14 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
         return
     if machines := [each for each in targets if not _is_file(each)]:
         raise InputError(
-            f"gpu-ci check: one machine at a time, not {len(targets)} names",
+            f"gpu-ci check: {len(targets)} names are given, but a call checks one machine only",
             got=", ".join(targets),
             hint=f"gpu-ci check {machines[0]}",
         )
     if options_of_machine:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in options_of_machine)
         raise InputError(
-            f"gpu-ci check: {names}: for one machine only, not for stack files", hint="gpu-ci check --help"
+            f"gpu-ci check: {names}: this option is for a machine, not for stack files", hint="gpu-ci check --help"
         )
     from gpu_ci.cli.check import stacks
 
@@ -78,6 +80,7 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
 
 
 def _is_file(target: str) -> bool:
+    """Return True if an argument is the path of a file, False if it is a machine type such as gcp/g2-standard-8."""
     return (
         target.endswith((".yaml", ".yml"))
         or "/" in target.removeprefix("gcp/").removeprefix("aws/")

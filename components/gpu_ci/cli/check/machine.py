@@ -1,4 +1,4 @@
-"""`gpu-ci check MACHINE`: the solver's answer about one machine and its choices."""
+"""`gpu-ci check MACHINE`: check with the solver of the catalog that one machine type works with the given options."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
 
 
 def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], problems: list[dict[str, Any]]) -> list[str]:
-    """Return a note on which driver sources have the branch that was chosen without a source.
+    """Check a driver branch that was chosen without a driver source.
 
-    A branch that no source is known to have becomes a problem.
+    Return a note that names the driver sources with this branch. If no source is known to have the branch, add a
+    problem to `problems`.
     """
     branch = choices.get("driver_branch")
     if branch is None or "driver_source" in choices:
@@ -97,7 +98,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
 
 
 def options_text(fix: dict[str, Any]) -> str:
-    """Return a fix as options of this command."""
+    """Return a fix as options of this command, such as `--driver-branch 580 works`."""
     options = {name: f"--{name.replace('_', '-')}" for name in fix}
     out = " and ".join(options[name] for name, value in fix.items() if value is None)
     other = " ".join(

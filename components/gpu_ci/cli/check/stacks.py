@@ -1,4 +1,4 @@
-"""`gpu-ci check FILE...`: every problem of stack files, found with the checks of the Pulumi program."""
+"""`gpu-ci check FILE...`: print every problem of stack files, found with the checks of the Pulumi program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import first_and_count, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
@@ -26,20 +26,20 @@ from gpu_ci.validation_errors import suggested_paths
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem. Exits with 1 if a file has one."""
 
-    def answer(file: StackFile) -> tuple[StackFile, list[Problem], list[str]]:
+    def check_file(file: StackFile) -> tuple[StackFile, list[Problem], list[str]]:
         found = problems(file)
         return file, found, warnings(file, found)
 
-    ask_each(names, answer, show, document, as_json, lambda result: bool(result[1]))
+    for_each_file(names, check_file, show, document, as_json, lambda result: bool(result[1]))
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Return every problem that the Pulumi program finds in the file, and those of the solver in its pools."""
+    """Return every problem that the Pulumi program finds in the file, and that the solver finds with its pools."""
     present = list(file.config)
     wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
-    # A file without either key belongs to a program that sets project and networks in code.
+    # A file that has neither of these keys belongs to a program that sets project and networks in code.
     complete = not {SITE, GITHUB}.isdisjoint((*present, *checks.misspelt_keys(present).values()))
     wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
@@ -54,35 +54,35 @@ def problems(file: StackFile) -> list[Problem]:
 
 def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
-    ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
-    described = file.value(CLUSTERS)
-    clusters = described if isinstance(described, Mapping) else {}
-    taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
+    old_images = [str(stale) for image in images(file.pools) for stale in staleness.image(image, clock.today())]
+    value = file.value(CLUSTERS)
+    clusters = value if isinstance(value, Mapping) else {}
+    used_clusters = [choice.choices.get("clusterName") for choice in file.checked[0]]
     reported = {problem.path for problem in wrong} | suggested_paths(wrong)
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
     given = [key for key in keys if key in reported or _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
-        *ended,
+        *old_images,
         *file.quotas[0].warnings,
         *others,
         *prerequisites.build_pools(file.pools),
-        *stack_warnings(file.pools, clusters, taken, given),
+        *stack_warnings(file.pools, clusters, used_clusters, given),
         *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
     ]
 
 
 def _at(file: StackFile, path: str) -> Any:
     """Return the value at a dotted path of a stack file, or None."""
-    key, *steps = path.split(".")
+    key, *fields = path.split(".")
     value = file.value(key)
-    for step in steps:
-        value = value.get(step) if isinstance(value, Mapping) else None
+    for field in fields:
+        value = value.get(field) if isinstance(value, Mapping) else None
     return value
 
 
-def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
-    """Print the problems or, if there are none, a table of the pools; then the notes."""
+def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
+    """Print the problems of a file, or a table of its pools if there are no problems. Then print the notes."""
     if wrong:
         click.echo(report_of(file, wrong))
     else:
@@ -97,7 +97,7 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
         for line in [*_ladders(file), *_manager(file.value(MANAGER))]:
             print_text(line, indent=2)
-    for text in doubtful:
+    for text in notes:
         click.echo(f"{file.name}: note: {text}")
     if unchecked := _unchecked(file, wrong):
         click.echo(f"{file.name}: not checked here: {', '.join(unchecked)}")
@@ -118,7 +118,7 @@ def _machine(demand: Demand, types: Sequence[str]) -> str:
 
 
 def _ladders(file: StackFile) -> list[str]:
-    """Return a line for each pool with a capacity ladder: its rungs, in the order in which they are tried."""
+    """Return a line for each pool with a capacity ladder: its entries, in the order in which they are tried."""
     rungs: dict[str, list[str]] = {}
     for each in quotas.ladder_demands(file.pools):
         machine = each.machine.key.partition("/")[2]
@@ -148,12 +148,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:
+def document(file: StackFile, wrong: list[Problem], notes: list[str]) -> dict[str, Any]:
     return {
         "file": file.name,
         "works": not wrong,
         "pools": [name for name, _ in file.pools],
         "problems": [_problem(file, each) for each in wrong],
-        "notes": doubtful,
+        "notes": notes,
         "unchecked": _unchecked(file, wrong),
     }

@@ -1,1 +1,1 @@
-"""`gpu-ci verify`: the read-only steps of the first-run checklist, against a real project, cluster or GPU machine."""
+"""`gpu-ci verify`: runs the read-only steps of the first-run checklist on a real project, cluster or GPU machine."""

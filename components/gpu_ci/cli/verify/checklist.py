@@ -1,7 +1,7 @@
-"""A checklist of `gpu-ci verify`: its steps, their results, and the file that collects the results.
+"""Runs a checklist of `gpu-ci verify` or `gpu-ci doctor`, and writes the report.
 
-The target is what a checklist checks: a project, a cluster, a machine or a runner manager. A step asks one thing about
-it, and returns a Finding. A step without a function `ask` is one that the user runs by hand.
+A checklist is a list of steps. Its target is a project, a cluster, a machine or a runner manager. The function `ask` of
+a step checks one property of the target, and returns a Finding. The user runs steps without this function by hand.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpu_common.secret_patterns import redact
 Status = Literal["pass", "fail", "unknown"]
 Target = TypeVar("Target")
 
-# The file may be attached to an issue, which needs no account numbers (AWS, 12 digits) and no e-mail addresses.
+# Users may attach the report to an issue, so account numbers (AWS, 12 digits) and e-mail addresses are removed.
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")
-# The domain is optional, so that a text without it matches as a whole and is searched only once. It is not an address.
+# The domain is optional, because the search is then fast on long texts. A match without a domain is not an address.
 _EMAIL = re.compile(r"[\w.+-]+(@[\w-]+(?:\.[\w-]+)+)?")
 
 
@@ -35,7 +35,7 @@ class Finding:
     details: Any = None
     """The answer of the service as JSON, for the file."""
     fix: tuple[str, ...] = ()
-    """Commands that mend a failure, with the real names. `gpu-ci doctor` prints them.
+    """Commands that fix a failure, with the real names. `gpu-ci doctor` prints them.
 
     Each is valid in a shell. A line that begins with # says what a person does instead.
     """
@@ -60,7 +60,7 @@ class Step(Generic[Target]):
     otherwise: str
     """The hint if the step fails."""
     ask: Callable[[Target], Finding] | None = None
-    """Runs the step without changing anything; None for a step that the user runs by hand."""
+    """A function that runs the step without changing anything; None for a step that the user runs by hand."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Answer:
 def problems_or_pass(
     problems: Sequence[str], good: str, details: Any, prefix: str = "", fix: Sequence[str] = ()
 ) -> Finding:
-    """Return `fail` with the problems, or `pass` with the text `good` without problems.
+    """Return a Finding: `fail` with the problems, or `pass` with the text `good` if there are no problems.
 
-    With a prefix, the problems are names, which follow it in one list.
+    With a prefix, the problems are names, such as "missing: a, b". Without it, they are sentences.
     """
     if not problems:
         return Finding("pass", good, details)
@@ -87,7 +87,7 @@ def problems_or_pass(
 def ask_all(
     steps: Sequence[Step[Target]], target: Target, progress: Callable[[str], None] = lambda _: None
 ) -> list[Answer]:
-    """Run every read-only step in order. A step that cannot run does not stop the others."""
+    """Run every read-only step in order. If a step cannot run, the other steps still run."""
     answers = []
     for step in steps:
         if step.ask is None:
@@ -113,7 +113,7 @@ def shortened(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:
-    """Return the answers as JSON, without secrets, account numbers and e-mail addresses."""
+    """Return the report as JSON, without secrets, account numbers and e-mail addresses."""
     report = {
         "target": title,
         "version": version("gpu-ci"),
@@ -135,7 +135,7 @@ def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return the answers as Markdown for an issue."""
+    """Return a report as Markdown, to attach to an issue."""
     return "\n".join(_page(report))
 
 

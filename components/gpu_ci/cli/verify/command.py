@@ -1,4 +1,4 @@
-"""`gpu-ci verify`: one command for each kind of target."""
+"""`gpu-ci verify`: a group with one command for each kind of target, and the code that the commands share."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Targets(Lazy):
 
 @click.group("verify", cls=Targets)
 def command() -> None:
-    """Answer the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write them to one file.
+    """Run the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write a report.
 
-    Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the file, so that it
-    can be attached to an issue. The exit code is 1 if a step failed or could not run.
+    Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the report, so that
+    you can attach it to an issue. The exit code is 1 if a step failed or could not run.
 
     \b
     Examples:
@@ -46,12 +46,12 @@ def output_option(name: str) -> Callable[[Any], Any]:
     """Return the option `--output` with its default file name."""
     return click.option(
         "--output", type=click.Path(dir_okay=False, path_type=Path), default=f"gpu-ci-verify-{name}.md",
-        show_default=True, help="The file for all answers.",
+        show_default=True, help="The file for all results.",
     )  # fmt: skip
 
 
 def one_stack(names: tuple[str, ...]) -> StackFile:
-    """Return the given stack file, or the only one of this folder."""
+    """Return the given stack file, or the only stack file of this folder. Raise an error if a pool has a problem."""
     file = one_file(names)
     file.refuse_mistakes()
     return file
@@ -66,7 +66,7 @@ def verify(
 ) -> None:
     """Run the steps, print each result, write the file and set the exit code."""
     try:
-        output.touch()  # If the file cannot be written, the error appears before the steps run, which takes minutes.
+        output.touch()  # The steps take minutes. If the file cannot be written, the error appears before them.
         answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
         report = checklist.document(name, answers)
         output.write_text(checklist.markdown(report), encoding="utf-8")
@@ -76,17 +76,17 @@ def verify(
         print_json(report)
     else:
         _show(report)
-        click.echo(f"\nAll answers are in {output}; read it before you attach it to an issue.", err=True)
+        click.echo(f"\nAll results are in {output}; read the file before you attach it to an issue.", err=True)
         if by_hand := [step.name for step in steps if step.ask is None]:
-            click.echo(f"Steps for a person: {', '.join(by_hand)} (docs/start/first-real-run.md).", err=True)
+            click.echo(f"Steps to run by hand: {', '.join(by_hand)} (docs/start/first-real-run.md).", err=True)
     if any(step["status"] != "pass" for step in report["steps"]):
         click.get_current_context().exit(1)
 
 
 def _show(report: dict[str, Any]) -> None:
-    """Print a line for each step. Only a failed step has a hint, because a step that did not run may be correct.
+    """Print the result of each step, and a hint for each failed step.
 
-    If several steps did not run for the same reason, only the first has its text.
+    If several steps could not run for the same reason, the reason is printed once.
     """
     for step, got in zip(report["steps"], checklist.shortened(report["steps"]), strict=True):
         print_text(f"{step['status']:<8} {step['name']}: {got}", 9)

@@ -1,7 +1,7 @@
-"""The permissions on the project that the deployer of a stack file needs, and no others.
+"""Computes the permissions on a Google Cloud project that the deployer of a stack file needs.
 
-The table of permissions (gpu_common.google_permissions) is by resource type. Here are the types that each part of a
-stack file creates. A test compares them with what the program registers.
+gpu_common.google_permissions has the permissions of each resource type. This module has the resource types that each
+part of a stack file creates. A test compares these types with the resources of the real program.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ METRICS, ALERTS = ("gcp:logging/metric:Metric",), ("gcp:monitoring/alertPolicy:A
 def permissions(file: StackFile) -> list[str]:
     """Return the permissions that the deployer needs on the project, sorted.
 
-    The values of secrets are left out: access to them may be granted on each secret.
+    The permission to read the values of secrets is left out, because it may be granted on each secret.
     """
     needed = {
         permission
@@ -73,7 +73,7 @@ def permissions(file: StackFile) -> list[str]:
 
 
 def types(file: StackFile) -> set[str]:
-    """Return the types of Google Cloud that the program creates from a stack file."""
+    """Return the types of the Google Cloud resources that the program creates from a stack file."""
     return {token for group in _groups(file) for token in group}
 
 

@@ -1,4 +1,4 @@
-"""The checklist for an EKS cluster: what must be true before the first `pulumi up` with pools on it.
+"""The checklist of `gpu-ci verify eks`: the requirements of an EKS cluster before the first `pulumi up` with pools.
 
 STEPS, at the end, lists the steps in order. The function of a step runs `aws` or `kubectl`, and returns a Finding. It
 raises NotAskedError if the program fails. Only `aws` and `kubectl` commands that change nothing are run.
@@ -35,11 +35,11 @@ ROLES = {
 SPOT_ROLE = {"AWSServiceRoleForEC2Spot": "spot.amazonaws.com"}
 # The annotation of a service account with an AWS role (IAM roles for service accounts).
 _IRSA = "eks.amazonaws.com/role-arn"
-# The minimum age of a listener's pod that counts as running. The pod of a listener that GitHub refuses ends soon, and
-# ARC then replaces it (actions/actions-runner-controller@9bb16ae:
+# The minimum age of a listener's pod that counts as running. If GitHub refuses a listener, its pod ends within seconds,
+# and ARC starts a new pod (actions/actions-runner-controller@9bb16ae:
 # controllers/actions.github.com/autoscalinglistener_controller.go).
 _SETTLED_SEC = 60
-# Operands (components) of NVIDIA's GPU Operator. Nodes of pools already have this software.
+# The operands (components) of NVIDIA's GPU Operator that nodes of pools must not get, because they have this software.
 _DUPLICATE_OPERANDS = ("driver", "container-toolkit", "device-plugin")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
@@ -53,12 +53,12 @@ class Cluster:
     subnets: tuple[str, ...]
     pools: Mapping[str, EksRunnerPoolArgs]
     context: str = ""
-    """The context of kubectl; empty for its current one."""
+    """The context of kubectl; empty for the current context."""
     profile: str = ""
     """The profile of the AWS CLI for the cluster's account; empty for the environment's credentials."""
 
     role_arn: str = ""
-    """The role that is assumed with these credentials; empty for none."""
+    """The role that is assumed with these credentials; empty if no role is assumed."""
     plugin_namespace: str = "nvidia-device-plugin"
     """The namespace of the stack's own device plugin."""
 
@@ -69,7 +69,7 @@ class Cluster:
     def aws_command(self, service: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
         """Return a command of the AWS CLI, and its environment variables.
 
-        The role's credentials are only in the variables, because other users of the machine can read a command line.
+        The credentials of the role are passed in variables, because other users of the machine can read command lines.
         """
         command = ["aws", service, *arguments, "--region", self.region, "--output", "json"]
         # With --profile, the command would ignore the role's credentials in the environment.
@@ -202,7 +202,7 @@ def subnets_reach_internet(cluster: Cluster) -> Finding:
         default = [route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
         details.append({"subnet": subnet, "default": default})
         if not routes:
-            problems.append(f"{subnet} has no route table of its own; look at the main one of its VPC")
+            problems.append(f"{subnet} has no route table of its own; check the main route table of its VPC")
         elif not any(route.get("NatGatewayId") or route.get("TransitGatewayId") for route in default):
             problems.append(f"{subnet} has no default route to a NAT gateway or a transit gateway")
     show = f"aws ec2 describe-route-tables {cluster.place} --filters Name=association.subnet-id,Values="
@@ -229,7 +229,7 @@ def autoscaler_runs(cluster: Cluster) -> Finding:
     ready = [each for each in found if each.get("status", {}).get("readyReplicas")]
     names = [each["metadata"]["name"] for each in ready]
     if not names:
-        return Finding("fail", "no Deployment of Cluster Autoscaler is ready: nothing starts nodes", found)
+        return Finding("fail", "no Deployment of Cluster Autoscaler is ready, so no nodes start", found)
     return Finding("pass", f"{', '.join(names)} is ready", names)
 
 
@@ -254,9 +254,9 @@ def no_other_device_plugin(cluster: Cluster) -> Finding:
     if problems := [*_duplicate_operands(nodes), *_without_gpus(nodes)]:
         return Finding("fail", "; ".join(problems), nodes)
     if others:
-        text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would hand out their GPUs too"
+        text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would assign their GPUs, too"
         return Finding("unknown", text, others)
-    return Finding("pass", f"none of {len(daemons)} DaemonSets hands out GPUs of the pools' nodes", others)
+    return Finding("pass", f"none of {len(daemons)} DaemonSets assigns GPUs of the pools' nodes", others)
 
 
 def _pod_of(daemon: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def _duplicate_operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]
     for name, labels in nodes.items():
         placed = [each for each in _DUPLICATE_OPERANDS if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
         if placed:
-            yield f"the GPU Operator places its {', '.join(placed)} on {name}, which has its own"
+            yield f"the GPU Operator places its {', '.join(placed)} on {name}, which already has this software"
 
 
 def _without_gpus(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -297,7 +297,7 @@ def _without_gpus(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """
     for name, labels in nodes.items():
         if labels.get(gpu_nodes.PRESENT_LABEL) == "false":
-            yield f"{name} has {gpu_nodes.PRESENT_LABEL}=false, so the device plugin leaves it"
+            yield f"{name} has {gpu_nodes.PRESENT_LABEL}=false, so the device plugin does not run there"
 
 
 def listeners_run(cluster: Cluster) -> Finding:
@@ -309,9 +309,9 @@ def listeners_run(cluster: Cluster) -> Finding:
     problems = [f"the scale set {name} is Outdated: its runner is too old for GitHub" for name in outdated]
     problems += [f"{name} is {state}" for name, state in states.items() if state != "Running"]
     if not states and not outdated:
-        return Finding("unknown", "no listener exists; run it again after `pulumi up`", states)
+        return Finding("unknown", "no listener exists; run this command again after `pulumi up`", states)
     if new_pods := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not problems]:
-        text = f"started within the last {_SETTLED_SEC} s: {', '.join(new_pods)}; run it again in a minute"
+        text = f"started within the last {_SETTLED_SEC} s: {', '.join(new_pods)}; run this command again in a minute"
         return Finding("unknown", text, states)
     return problems_or_pass(problems, f"all {len(states)} listeners are Running", states)
 
@@ -346,7 +346,7 @@ def _age_sec(pod: Mapping[str, Any]) -> float:
 def _configuration(addon: Mapping[str, Any]) -> dict[str, Any]:
     try:
         values = json.loads(addon.get("configurationValues") or "{}")
-    except ValueError:  # EKS takes YAML as well
+    except ValueError:  # EKS also accepts YAML
         raise NotAskedError("the configuration of vpc-cni is not JSON") from None
     return dict(values)
 
@@ -392,7 +392,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
-        "a default route to a NAT gateway", "add one: nodes pull images and runners reach github.com through it",
+        "a default route to a NAT gateway", "add the route, through which nodes pull images and reach github.com",
         subnets_reach_internet,
     ),
     Step(
@@ -427,7 +427,7 @@ STEPS: tuple[Step[Cluster], ...] = (
         "after a change of `max`, nodes and jobs stay", "attach the Auto Scaling group's activities to an issue",
     ),
     Step(
-        "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node goes afterwards",
+        "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node ends afterwards",
         "kubectl describe of the runner's pod",
     ),
 )  # fmt: skip

@@ -14,15 +14,15 @@ from gpu_ci.stack.clusters import CLUSTERS
 
 @click.command("eks")
 @click.argument("files", metavar="[FILE]", nargs=-1, type=click.Path())
-@click.option("--cluster", "name", metavar="NAME", help="The cluster of the file; required if it has several.")
-@click.option("--context", default="", metavar="NAME", help="The context of kubectl; by default its current one.")
+@click.option("--cluster", "name", metavar="NAME", help="The cluster; required if the file has several clusters.")
+@click.option("--context", default="", metavar="NAME", help="The context of kubectl; by default the current context.")
 @output_option("eks")
 @as_json
 def command(files: tuple[str, ...], name: str | None, context: str, output: Path, as_json: bool) -> None:
     """Check that an EKS cluster and its AWS account are ready for the eks-runners of a stack file.
 
-    Runs `aws` and `kubectl` with your credentials: identity, access mode, VPC CNI, quotas, service-linked roles,
-    routes, node groups, Cluster Autoscaler and listeners.
+    The command runs `aws` and `kubectl` with your credentials. It checks identity, access mode, VPC CNI, quotas,
+    service-linked roles, routes, node groups, Cluster Autoscaler and listeners.
 
     \b
     Examples:

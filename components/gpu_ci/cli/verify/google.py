@@ -1,4 +1,4 @@
-"""The checklist for a Google Cloud project: what must be true before the first `pulumi up` with pools in it.
+"""The checklist of `gpu-ci verify google`: the requirements of a project before the first `pulumi up` with pools.
 
 STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to Google, and returns a
 Finding. It raises NotAskedError if Google does not answer, or refuses the request.
@@ -34,31 +34,31 @@ APIS = (
 )
 """The services that a stack with gce-runners calls."""
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
-"""The services that it also calls for pools of kind cloud-build."""
+"""The services that a stack also calls if it has pools of kind cloud-build."""
 
-# Managed instance groups create their VMs as the Google APIs service agent
-# (cloud.google.com/iam/docs/service-account-types). The agent needs one of its usual roles, or both roles for creating
-# VMs that run as the pools' service accounts.
+# Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
+# (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
+# AGENT_ACCOUNTS. With AGENT_ACCOUNTS, it may create VMs that use the service accounts of pools.
 AGENT_ROLES = {"roles/editor", "roles/owner"}
 AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
 
-# Organization policies that are on or off. When enforced, each stops a pool or its check, or hides their output.
+# Organization policies that are enforced or not. Each text is the effect on pools and their checks if it is enforced.
 CONSTRAINTS = {
     "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
     "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
 }
-# This policy stops only pools whose image has a driver that may be unsigned.
+# This policy matters only for pools whose image may have an unsigned driver.
 SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _NOT_FOUND = 404
-# A long list is sent in parts, so that no request is refused for its length.
+# A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
 _PERMISSIONS_PER_REQUEST = 100
 
-# The environment variable with the address of each service, as in Terraform's Google provider. The address is the base
-# of all paths, and contains the version.
+# The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
+# start with this address. It contains the version of the API.
 ENDPOINTS = {
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
@@ -68,7 +68,7 @@ ENDPOINTS = {
     "serviceusage": "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT",
     "storage": "GOOGLE_STORAGE_CUSTOM_ENDPOINT",
 }
-# The paths of these clients do not contain the version.
+# For these services, Google's client expects the version in the address. For others, it adds the version itself.
 _VERSION_IN_ADDRESS = ("compute", "storage")
 _LOGIN = ("gcloud auth application-default login",)
 
@@ -101,7 +101,7 @@ def connect() -> Call:
 
 
 def calls_over(http: Any) -> Call:
-    """Return a Call over an httplib2 connection."""
+    """Return a Call that uses an httplib2 connection."""
     from google.auth.exceptions import GoogleAuthError
     from googleapiclient.discovery import build
     from googleapiclient.errors import HttpError
@@ -130,8 +130,7 @@ def calls_over(http: Any) -> Call:
 def _custom_address(service: str, version: str) -> str:
     """Return the address from the environment, or an empty text for Google's own address.
 
-    The version is removed from the address, because the client's paths contain it, except those of Compute Engine
-    and Cloud Storage.
+    The version is removed from the address if Google's client adds the version itself.
     """
     address = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
     base = address if service in _VERSION_IN_ADDRESS else address.removesuffix(f"/{version}")
@@ -145,7 +144,7 @@ class Project:
     name: str
     pools: Mapping[str, RunnerPoolArgs]
     subnetworks: Mapping[str, str]
-    """The existing subnetworks, by region. In every other region, the stack creates a network."""
+    """The existing subnetworks, by region. In other regions, the stack creates a network."""
     apis: tuple[str, ...]
     """The services that the stack calls."""
     secrets: tuple[str, ...]
@@ -221,7 +220,7 @@ def _granted(project: Project, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def caller() -> str:
-    """Return the member whose credentials ask, as a word of a shell."""
+    """Return the IAM member of the current credentials, as an argument for a shell command."""
     if account := os.environ.get(credentials.IMPERSONATE):
         return f"serviceAccount:{account}"
     return '"user:$(gcloud config get-value account)"'
@@ -245,8 +244,8 @@ def service_agent_has_roles(project: Project) -> Finding:
     if AGENT_MACHINES in roles and AGENT_ACCOUNTS in roles:
         return Finding("pass", f"the Google APIs service agent has {AGENT_MACHINES} and {AGENT_ACCOUNTS}", roles)
     text = (
-        f"the project's own policy gives the Google APIs service agent {', '.join(roles) or 'no role'}; unless a "
-        f"folder or the organization does, it needs {AGENT_MACHINES}, and {AGENT_ACCOUNTS} on each pool's account"
+        f"the project's policy gives the Google APIs service agent {', '.join(roles) or 'no role'}; it needs "
+        f"{AGENT_MACHINES}, and {AGENT_ACCOUNTS} on each pool's account, from the project, a folder or the organization"
     )
     bind = f"gcloud projects add-iam-policy-binding {project.name} --member serviceAccount:{agent}"
     fix = tuple(f"{bind} --role {role} --condition None" for role in (AGENT_MACHINES, AGENT_ACCOUNTS))
@@ -281,7 +280,10 @@ def policies_allow(project: Project) -> Finding:
 
 
 def _policy_values(refused: list[str]) -> list[str]:
-    """Return values that allow what a policy refuses. A policy on locations names regions as groups."""
+    """Return the values to add to a policy, so that it allows the refused values.
+
+    For zones, these are groups of locations, such as in:us-central1-locations.
+    """
     groups = [each if "/" in each else f"in:{each.rpartition('-')[0]}-locations" for each in refused]
     return list(dict.fromkeys(groups))
 
@@ -343,7 +345,7 @@ def quotas_suffice(project: Project) -> Finding:
     if findings:
         unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
         return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
-    return Finding("pass", "every quota suffices for max and one VM more for the check", details)
+    return Finding("pass", "every quota suffices for max and one more VM for the check", details)
 
 
 def images_exist(project: Project) -> Finding:
@@ -367,13 +369,13 @@ def networks_reach_internet(project: Project) -> Finding:
     details: list[Any] = []
     for region in project.regions:
         if region not in project.subnetworks:
-            details.append(f"{region}: the stack makes the network")
+            details.append(f"{region}: the stack creates the network")
             continue
         match = _SUBNETWORK.search(project.subnetworks[region])
         if match is None:
             raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
         problems += _subnetwork_problems(project, match, details, fix)
-    return problems_or_pass(problems, f"all {len(project.regions)} regions have a way out", details, fix=fix)
+    return problems_or_pass(problems, f"all {len(project.regions)} regions reach the internet", details, fix=fix)
 
 
 def secrets_exist(project: Project) -> Finding:
@@ -512,29 +514,29 @@ STEPS: tuple[Step[Project], ...] = (
         "grant the roles that docs/guides/google-project.md lists", permissions_granted,
     ),
     Step(
-        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may make machines",
-        "grant the roles that docs/guides/google-project.md lists for it", service_agent_has_roles,
+        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may create machines",
+        "grant the agent the roles that docs/guides/google-project.md lists", service_agent_has_roles,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
-        "no organization policy stops a pool", "ask the organization's administrator for an exception of the project",
+        "no organization policy stops a pool", "ask the organization's administrator for an exception for the project",
         policies_allow,
     ),
     Step(
         "machines", "gcloud compute machine-types describe TYPE --zone ZONE", "every zone has the machine and its GPU",
-        "take the zone out of the pool's `zones`", machines_offered,
+        "remove the zone from the pool's `zones`", machines_offered,
     ),
     Step(
-        "quotas", "gcloud compute regions describe REGION --format json", "limits cover `max` and one VM more",
+        "quotas", "gcloud compute regions describe REGION --format json", "limits cover `max` and one more VM",
         "request more on the Quotas page; a GPU quota takes hours to days", quotas_suffice,
     ),
     Step(
         "images", "gcloud compute images describe IMAGE --project IMAGE_PROJECT", "the image is READY, not deprecated",
-        "set `image` of the pool to a current one", images_exist,
+        "set `image` of the pool to a current image", images_exist,
     ),
     Step(
         "networks", "gcloud compute routers list --filter region:REGION", "Private Google Access, and a Cloud NAT",
-        "enable both, or leave the region out of `subnetworks` and let the stack make a network",
+        "enable both, or remove the region from `subnetworks`: the stack then creates a network",
         networks_reach_internet,
     ),
     Step(
@@ -543,7 +545,7 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*", "no VM of an interrupted check",
-        "delete the VMs; Compute Engine also does so at their time limit", no_leftovers,
+        "delete the VMs; Compute Engine also deletes them at their time limit", no_leftovers,
     ),
     Step(
         "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",

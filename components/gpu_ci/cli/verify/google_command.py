@@ -18,8 +18,9 @@ from gpu_ci.cli.verify.command import as_json, one_stack, output_option, verify
 def command(files: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Check that a Google Cloud project is ready for the gce-runners of a stack file.
 
-    Uses the credentials of the smoke check. Checks APIs, permissions, organization policies, machine types, quotas,
-    images, subnetworks, the secrets with the keys of the GitHub Apps, and VMs left by an interrupted check.
+    The command uses the same credentials as the smoke gate. It checks APIs, permissions, organization policies, machine
+    types, quotas, images, subnetworks, the secrets with the keys of the GitHub Apps, and VMs that an interrupted check
+    left.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The checklist for the GPUs of the machine on which the command runs."""
+"""The checklist of `gpu-ci verify gpu`: checks the GPUs of the machine on which the command runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ STEPS: tuple[Step[GpuMachine], ...] = (
         "driver", "nvidia-smi -q", "every GPU is listed", "gpu-smoke diagnose", driver_answers,
     ),
     Step(
-        "diagnosis", "gpu-smoke diagnose", "exit code 0", "it prints the next command to run", diagnosis,
+        "diagnosis", "gpu-smoke diagnose", "exit code 0", "the output has the next command to run", diagnosis,
     ),
     Step(
         "quick", "gpu-smoke --profile quick", "pass, within 15 s once torch is loaded",
@@ -89,11 +89,11 @@ STEPS: tuple[Step[GpuMachine], ...] = (
     ),
     Step(
         "slow on purpose", "nvidia-smi -lgc 300; gpu-smoke --profile standard; nvidia-smi -rgc",
-        "exit code 3", "a slow GPU passes: attach the receipt to an issue",
+        "exit code 3", "if the slow GPU passes, attach the receipt to an issue",
     ),
     Step(
         "in a pod", "gpu-smoke --profile quick", "pass in a pod without root and with a read-only root file system",
-        "docs/guides/kubernetes.md has what a pod needs",
+        "docs/guides/kubernetes.md lists the needs of a pod",
     ),
     Step(
         "pytest", "pytest examples/gpu-tests", "tests run and are not skipped", "docs/guides/gpu-tests.md",

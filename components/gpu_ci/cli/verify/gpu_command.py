@@ -12,8 +12,10 @@ from gpu_ci.cli.verify.command import as_json, output_option, verify
 
 
 @click.command("gpu")
-@click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="How many GPUs to expect.")
-@click.option("--python", default=sys.executable, metavar="PATH", help="The Python with torch; by default this one.")
+@click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="The expected number of GPUs.")
+@click.option(
+    "--python", default=sys.executable, metavar="PATH", help="The Python with torch; by default the Python of gpu-ci."
+)
 @output_option("gpu")
 @as_json
 def command(gpus: int, python: str, output: Path, as_json: bool) -> None:

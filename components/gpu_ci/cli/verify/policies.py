@@ -1,7 +1,7 @@
-"""Evaluates the effective rules of an organization policy for one value.
+"""Evaluates the effective rules of an organization policy of Google, for `gpu-ci verify google`.
 
-A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. The
-answer is None if it depends on tags of the resource, or on a group whose members are not known here.
+A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. A
+function returns None if the result depends on tags of the resource, or on a group with unknown members.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from gpu_catalog import region_of
 
 Rules = Sequence[Mapping[str, Any]]
 Matches = Callable[[str, str], bool | None]
-"""A function that compares a value of a policy with a value of a pool, in this order.
+"""A function that compares a value of a policy (first argument) with a value of a pool (second argument).
 
-It returns True if the policy's value includes the pool's value, and None if that cannot be determined.
+The function returns True if the policy's value includes the pool's value, and None if this is unknown.
 """
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
-# Groups of locations that are named after the first word of all their regions.
+# Groups of locations, such as in:europe-locations. All regions of such a group start with its name.
 _CONTINENTS = ("europe", "us")
 
 
 def is_enforced(rules: Rules) -> bool | None:
-    """Return True if a boolean constraint is enforced, and None if that depends on tags of the resource."""
+    """Return True if a boolean constraint is enforced, and None if the result depends on tags of the resource."""
     return _combined([bool(rule.get("enforce")) for rule in rules], rules)
 
 
 def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
     """Return True if a list constraint refuses a value, and None if the rules do not determine it.
 
-    Values of several rules count together, and a denied value counts before an allowed one.
+    The values of all rules count together. If a value is both allowed and denied, it is denied.
     """
     if any("condition" in rule for rule in rules):
         return _combined([_refuses([rule], value, covers) for rule in rules], rules)
@@ -83,7 +83,7 @@ def _refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
 
 
 def _any(answers: Any) -> bool | None:
-    """Return True if one answer is True; otherwise None if one is None; otherwise False."""
+    """Return True if an answer is True, else None if an answer is None, else False."""
     found = set(answers)
     return True if True in found else None if None in found else False
 
@@ -91,8 +91,8 @@ def _any(answers: Any) -> bool | None:
 def _combined(answers: Sequence[bool | None], rules: Rules) -> bool | None:
     """Combine the answers of all rules.
 
-    If a rule has a condition, any of the rules may apply, so the answer is known only if all answers are equal.
-    Otherwise one True is enough.
+    If a rule has a condition, it is unknown which rule applies. The result is then None, except if all answers are
+    equal. Without conditions, the result is True if one answer is True.
     """
     if any("condition" in rule for rule in rules):
         return answers[0] if len(set(answers)) == 1 else None

@@ -1,4 +1,4 @@
-"""Runs the programs that a checklist needs: aws, kubectl, nvidia-smi and gpu-smoke."""
+"""Runs the programs that `gpu-ci verify` needs: aws, kubectl, nvidia-smi and gpu-smoke."""
 
 from __future__ import annotations
 

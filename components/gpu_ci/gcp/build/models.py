@@ -1,4 +1,4 @@
-"""Nested arguments of a Cloud Build pool: its network, registry, triggers and build steps."""
+"""The nested arguments of BuildPool: its network, registry, triggers and build steps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RegistrySettings(Args):
     """The retention and scanning of the images in the pool's registry."""
 
     keep_most_recent: Integer = Field(
-        default=10, ge=1, le=1000, description="number of versions of each image to keep whatever their age, 1 to 1000"
+        default=10, ge=1, le=1000, description="number of versions of each image to keep at any age, 1 to 1000"
     )
     delete_untagged_after_days: Integer = Field(
         default=14, ge=1, le=3650, description="days after which other untagged versions are deleted, 1 to 3650"
@@ -95,7 +95,7 @@ class TagEvent(Args):
 
 
 class PullRequestEvent(Args):
-    """A pull request that is opened or updated. Its builds may read from the registry, and write nothing to it."""
+    """A pull request that is opened or updated. Its builds may read from the registry, but not write to it."""
 
     kind: Literal["pull-request"] = Field(description="a pull request is opened or updated")
     branch: Text = Field(description="target branches, as a regular expression (RE2), such as ^main$")
@@ -113,7 +113,10 @@ class PullRequestEvent(Args):
 
 
 class DockerStep(Args):
-    """Builds an image from a Dockerfile and pushes it to the pool's registry. For a pull request it only builds."""
+    """Builds an image from a Dockerfile and pushes it to the pool's registry.
+
+    The image of a pull request is not pushed.
+    """
 
     kind: Literal["docker"] = Field(description="build an image")
     # The path components of distribution/reference. Artifact Registry accepts any number of them.
@@ -183,7 +186,7 @@ class BuildSteps(Args):
 class BuildTrigger(Args):
     """A build that an event in a GitHub repository starts."""
 
-    # The owner in the format of GitHub's sign-up page, and the repository name in that of its API.
+    # The format of the owner is from GitHub's sign-up page, and the format of the repository name from GitHub's API.
     repository: str = Field(
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?/[A-Za-z0-9._-]{1,100}$",
         description="the GitHub repository, as owner/name; without repositoryResource, the repository must be "

@@ -1,4 +1,7 @@
-"""The rules of Cloud Build for private pools and triggers, as pure functions over plain values."""
+"""Validates the fields of BuildPoolArgs and its triggers by the rules of Cloud Build.
+
+A validator returns a valid value and raises an error for an invalid value.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
 from .. import ip_ranges, regions
 
-# cloud.google.com/build/pricing, "Private pools pricing": the fifteen predefined machine types, none with a GPU. The
-# API's field is free text, and the discovery document cloudbuild v1 (revision 20261029) contains no accelerator.
+# The machine types of private pools, none with a GPU (cloud.google.com/build/pricing, "Private pools pricing"). The
+# field in the API is free text. The API has no field for a GPU (discovery document cloudbuild v1, revision 20261029).
 MACHINE_TYPES = (
     "e2-medium",
     "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
@@ -27,8 +30,8 @@ SET_BY_POOL = ("_POOL", "_REGISTRY", "_CACHE")
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
-# github.com/google/re2/wiki/Syntax: syntax of Python's re that RE2 lacks, and syntax of RE2 that Python's re lacks.
-# Python's re checks all other expressions.
+# Cloud Build uses RE2 expressions (github.com/google/re2/wiki/Syntax). _PYTHON_ONLY matches syntax that only Python's
+# re has, and _RE2_ONLY syntax that only RE2 has. Python's re checks all other expressions.
 _PYTHON_ONLY = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
 _RE2_ONLY = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 
@@ -41,7 +44,7 @@ def add_to_schema(schema: dict[str, Any]) -> None:
 
 
 def machine_type(value: str) -> str:
-    """Return a machine type of private pools. Raise an error for any other."""
+    """Return the machine type. It must be a machine type of private pools."""
     if value in MACHINE_TYPES:
         return value
     if value in machine_types("gcp") and not value.startswith("n1-"):
@@ -54,14 +57,14 @@ def machine_type(value: str) -> str:
 
 
 def region(value: str) -> str:
-    """Return a region of Cloud Build. Raise an error for any other."""
+    """Return the region. It must be a region of Cloud Build."""
     if value not in regions.CLOUD_BUILD:
         raise invalid("is not a region of Cloud Build", hint=did_you_mean(value, regions.CLOUD_BUILD))
     return value
 
 
 def ip_range(value: str) -> str:
-    """Return a prefix of at least 8 addresses, with or without its first address."""
+    """Return the IP range, such as /24 or 192.168.0.0/24. It must have at least 8 addresses."""
     start, _, size = value.rpartition("/")
     hint = "such as /24, or 192.168.0.0/24"
     if not (size.isascii() and size.isdigit()) or int(size) < 8:
@@ -73,10 +76,9 @@ def ip_range(value: str) -> str:
 
 
 def network(value: Any) -> Any:
-    """Return a network through which workers reach Google.
+    """Return the network. Raise an error for Private Service Connect, which does not work in pulumi-gcp.
 
-    Private service connect does not work. In pulumi-gcp, betaToGaPrivatePool reads the setting from an object that it
-    has just created, so the request lacks it
+    A bug in betaToGaPrivatePool leaves the setting out of the request to Google
     (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
     """
     if getattr(value, "kind", "") == "private-service-connect":
@@ -86,7 +88,7 @@ def network(value: Any) -> Any:
             expected="a peered network, or no network",
             hint="use kind: peered, or publicEgress: true without a network; the issue at Google is b/394920388",
         )
-        # The tag of the union, as in the locations of pydantic's own errors.
+        # The path contains value.kind, the tag of the union, because the paths of pydantic's own errors contain it.
         raise_problems([at_path(problem, value.kind, value.kind, "kind")])
     return value
 
@@ -107,7 +109,7 @@ def unreachable_sources(triggers: Mapping[str, Any], attached: object, *, public
 
 
 def ref(value: str) -> str:
-    """Return a regular expression that RE2, Cloud Build's syntax, supports."""
+    """Return the regular expression of a branch or tag. RE2, the syntax of Cloud Build, must support it."""
     if found := _PYTHON_ONLY.search(value):
         raise invalid(
             f"contains {found.group()}, which RE2 does not support",
@@ -125,14 +127,14 @@ def ref(value: str) -> str:
 
 
 def trigger_name(name: str) -> str:
-    """Return a trigger name that is valid as a part of resource names."""
+    """Return the name of a trigger. It must be valid as a part of resource names."""
     if not _NAME.fullmatch(name):
-        raise invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
+        raise invalid("is not a valid name of a trigger", expected=FORM, hint="such as main")
     return name
 
 
 def substitution(key: str) -> str:
-    """Return the name of a user's substitution in the format of the API."""
+    """Return the name of a user's substitution. It must have the format of the API."""
     if key in SET_BY_POOL:
         raise invalid("is set by the pool", hint="rename the substitution")
     if not _SUBSTITUTION.fullmatch(key):
@@ -144,7 +146,7 @@ def substitution(key: str) -> str:
 
 
 def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return the script of a step without args and entrypoint. The API accepts only one of the two forms.
+    """Return the script of a step. The API does not accept args or an entrypoint together with a script.
 
     Source: cloudbuild v1, BuildStep.script.
     """

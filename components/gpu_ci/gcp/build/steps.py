@@ -1,4 +1,4 @@
-"""Converts the typed steps of a trigger into steps of the Cloud Build API."""
+"""Converts the build steps of a stack file into steps of the Cloud Build API."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ def api_steps(
 ) -> list[Step]:
     """Return the steps in the form of the API.
 
-    A build of a pull request may not push: it reads the cache and writes nothing. `tagged` is true for builds of a git
-    tag, whose images also get the name of the tag.
+    Args:
+        steps: The build steps of the stack file.
+        registry: The address of the pool's registry.
+        pushes: False for a build of a pull request, which reads the cache but pushes nothing.
+        tagged: True for a build of a git tag. Its images also get the name of the tag.
     """
     found = [_docker(step, registry, pushes, tagged) if isinstance(step, DockerStep) else _run(step) for step in steps]
     return [_builder(), *found] if any(isinstance(step, DockerStep) for step in steps) else found

@@ -1,4 +1,4 @@
-"""Converts a trigger of a build pool into a Cloud Build trigger: its event, service account and substitutions."""
+"""Creates the Cloud Build trigger for a trigger of a stack file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .steps import api_steps
 
 
 class BuildContext(NamedTuple):
-    """The location, workers and service account of a trigger's builds."""
+    """The settings that a trigger gets from its build pool."""
 
     project: pulumi.Input[str]
     region: str
@@ -25,7 +25,7 @@ class BuildContext(NamedTuple):
 def github_trigger(
     logical_name: str, name: str, trigger: BuildTrigger, context: BuildContext, opts: pulumi.ResourceOptions
 ) -> gcp.cloudbuild.Trigger:
-    """Create the trigger. Its substitutions give a build file the same values that the steps of a stack file get."""
+    """Create the trigger. Build files read the pool, the registry and the cache from its substitutions."""
     return gcp.cloudbuild.Trigger(
         logical_name,
         name=name,

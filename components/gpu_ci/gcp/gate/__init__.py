@@ -1,1 +1,1 @@
-"""The gate: starts one machine from a template, and waits for the verdict on its GPU."""
+"""The smoke gate: starts one machine from an instance template, and waits for the verdict of its smoke check."""

@@ -1,7 +1,8 @@
 """Reads the reports of a check machine from its serial port and its guest attributes, within Google's rate limits.
 
-The machine reports its steps on the serial port, and its verdict on the serial port and as a guest attribute. An
-organization policy may forbid one of these two sources. The channel then reads the other one alone.
+The smoke gate starts a check machine, which runs the smoke check. The machine prints its progress and its verdict on
+the serial port, and writes the verdict as a guest attribute, too. An organization policy may forbid one of these two
+sources. The channel then reads only the source that is allowed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from .verdict import VERDICT_KEY, Verdict, from_guest_attribute, from_serial_log
 
 SERIAL_PORT, GUEST_ATTRIBUTES = "the serial port", "guest attributes"
 
-# Google allows "At most 10 queries a minute" for each VM, including queries of its own agents. Above that Google may
-# drop what the machine writes (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). The gate makes 5 a
-# minute. The agent makes two for each value that it writes.
+# Google allows "At most 10 queries a minute" of the guest attributes of a VM, including queries of Google's own agents.
+# If there are more queries, Google may drop the values that the machine writes
+# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). The gate makes 5 queries a minute. The boot
+# agent makes two queries for each value that it writes.
 _ATTRIBUTE_EVERY_SEC = 12.0
 # The limit for an incomplete line. A verdict has about 1,400 characters.
 _LONGEST_LINE = 65_536
@@ -29,7 +31,10 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class Channel:
-    """The reports of one machine. Each call reads the new output of the serial port, but guest attributes rarely."""
+    """Reads the reports of one check machine. `verdict` is called repeatedly, until it returns a verdict.
+
+    Each call reads the new output of the serial port. It reads guest attributes once in _ATTRIBUTE_EVERY_SEC.
+    """
 
     def __init__(
         self,
@@ -47,9 +52,9 @@ class Channel:
         self._incomplete_line = ""
         self._next_attribute_at = 0.0
         self._rejections: dict[str, ApiError] = {}
-        """The error of each source that Google rejects permanently. Such a source is not read again."""
+        """The error of each source that Google does not allow. The channel does not read these sources again."""
         self.step = ""
-        """The last step that the machine reported."""
+        """The last step of the smoke check that the machine reported."""
         self.last_line = ""
         """The last line on the serial port, as `_shown` formats it."""
         self.rate_limited = False
@@ -60,15 +65,15 @@ class Channel:
 
     @property
     def settled(self) -> bool:
-        """True if no source's last request failed with a temporary error, so that no report can be unread."""
+        """False if the last request to a source failed with a temporary error: a report may then be unread."""
         return not self._unanswered
 
     def verdict(self, last: bool) -> Verdict | None:
         """Return the verdict if one of the two sources has it. Raise ApiError if Google rejects both.
 
         Args:
-            last: True if no later call may follow, because the machine is off or its time is over. The first such call
-            reads guest attributes without waiting for the next interval.
+            last: True if this may be the last call, because the machine is off or the time limit is over. The first
+            call with `last` reads guest attributes even if the interval is not over.
         """
         self.rate_limited = False
         if verdict := self._read(SERIAL_PORT, self._verdict_on_serial_port):
@@ -94,9 +99,9 @@ class Channel:
             if error.missing:
                 return None
             if error.not_yet:
-                # Guest attributes have a separate limit for each VM.
+                # Guest attributes have a separate rate limit for each VM. It says nothing about other requests.
                 self.rate_limited |= error.rate_limited and source == SERIAL_PORT
-                # A machine that is off never becomes ready.
+                # Google gives this reason for a machine that is off. A later request would fail, too.
                 if error.reason != "resourceNotReady":
                     self._unanswered.add(source)
                 return None
@@ -114,7 +119,8 @@ class Channel:
         output, self._serial_position = self._api.serial(*self._machine, self._serial_position)
         text = self._incomplete_line + output
         end = text.rpartition("\n")[2]
-        # Only a program's output has a line this long, and the rest of the line belongs to it. A bar marks such output.
+        # A verdict is never this long, so the line is the output of some program. The start of the line is dropped. The
+        # bar marks the rest of the line as the output of a program, so that it is never read as a verdict.
         self._incomplete_line = end if len(end) <= _LONGEST_LINE else "|"
         self.step = last_step(text) or self.step
         self.last_line = next(filter(None, map(_shown, reversed(text.splitlines()))), self.last_line)

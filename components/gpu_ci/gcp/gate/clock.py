@@ -1,4 +1,4 @@
-"""A clock that tests can replace, so that they need not wait."""
+"""The clock of a gate. Tests replace it, so that they do not wait."""
 
 from __future__ import annotations
 

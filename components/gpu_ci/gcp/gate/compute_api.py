@@ -1,6 +1,6 @@
-"""The Compute Engine API calls of the gate and the runner manager, with plain values.
+"""The calls of the Compute Engine API that the smoke gate and the runner manager need.
 
-Every error is an ApiError. Its properties say what the caller can do about it, such as `no_capacity` or `missing`.
+Every error is an ApiError. Its properties, such as `no_capacity` and `missing`, classify the error for the caller.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RETRIES = 5
 # The default of Google's client.
 _TIMEOUT_SEC = 60.0
 
-# The number of retries of requests that the gate sends again soon. Retries while a rate limit applies would prolong it.
+# Requests that the gate repeats anyway, such as the status, are not retried. Retries would use up the rate limit.
 _NO_RETRIES = 0
 
 _RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
@@ -63,7 +63,7 @@ class ApiError(Exception):
 
     @property
     def over_quota(self) -> bool:
-        """True if the project's quota is exceeded. All zones of a region share that quota."""
+        """True if a quota of the project is exceeded. Another zone does not help, because zones share the quota."""
         return "QUOTA" in self.reason.upper()
 
     @property
@@ -88,7 +88,10 @@ class ApiError(Exception):
 
     @property
     def about_account(self) -> bool:
-        """True if the machine's service account, or the caller's permission to use it, is not known to Google yet."""
+        """True if the error is about the machine's service account.
+
+        For some time after its creation, Google may not know the account, or the caller's permission to use it.
+        """
         names_account = re.search("service ?account", self.message, re.IGNORECASE)
         return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(names_account))
 
@@ -127,15 +130,15 @@ class ComputeApi(Protocol):
         """Return the value that the machine published under `namespace/key`, or ""."""
 
     def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
-        """Return the output of the first serial port from this byte on, and the position of the next byte."""
+        """Return the output of the first serial port after `start` bytes, and the `start` for the next call."""
 
 
 class GoogleCompute:
-    """The API through Google's client, with the API description from the package instead of a download.
+    """The API through Google's Python client.
 
-    Threads may share one instance, because a stack can have many gates. Credentials and methods are created once, which
-    takes a third of a second of CPU. Each thread has its own connection, because connections of httplib2 are not
-    thread-safe (googleapis/google-api-python-client docs/thread_safety.md).
+    Several threads may share one instance: a stack can have many gates, and a new client takes a third of a second of
+    CPU. Each thread has its own connection, because connections of httplib2 are not thread-safe
+    (googleapis/google-api-python-client docs/thread_safety.md).
 
     Raises:
         ApiError: No credentials were found.
@@ -200,7 +203,7 @@ class GoogleCompute:
         return done
 
     def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
-        """Return whether the operation has ended, and its error. Raise ApiError if the request fails."""
+        """Return True if the operation has ended, and its error, if any. Raise ApiError if the request itself fails."""
         found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
         errors = found.get("error", {}).get("errors", [])
         status = int(found.get("httpErrorStatusCode", 0))
@@ -223,7 +226,7 @@ class GoogleCompute:
         try:
             items = self._run(call, _NO_RETRIES).get("queryValue", {}).get("items", [])
         except ApiError as error:
-            if error.missing:  # Google also returns this while nothing is published
+            if error.missing:  # the machine has not published the value yet
                 return ""
             raise
         return str(items[0]["value"]) if items else ""
@@ -279,7 +282,10 @@ class GoogleCompute:
         self._connection().close()
 
     def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
-        """Send a request, and repeat it if no answer arrives. Google executes calls with the same requestId once."""
+        """Send a request, and return the answer.
+
+        Retries are safe: Google executes calls with the same requestId once.
+        """
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""The credentials of the gate, from the same environment variables that pulumi-gcp reads."""
+"""Loads Google credentials for the smoke gate, from the same environment variables that pulumi-gcp reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 _COMPUTE = "https://www.googleapis.com/auth/compute"
 
-# The order is that of the provider (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and
-# google/transport/config.go, GetCredentials).
+# The environment variables, in the order in which pulumi-gcp reads them
+# (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and google/transport/config.go,
+# GetCredentials).
 TOKEN = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
 KEYS = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
 IMPERSONATE = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
@@ -25,7 +26,7 @@ HINT = (
 
 
 class CredentialsError(Exception):
-    """No usable credentials were found. The message contains no part of them."""
+    """No usable credentials were found. The message contains no part of the credentials."""
 
 
 def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
@@ -33,7 +34,7 @@ def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
     from google.auth import impersonated_credentials
 
     account = environ.get(IMPERSONATE, "")
-    # The call that creates the account's token requires this scope.
+    # To impersonate an account, the source credentials need the scope PLATFORM.
     scopes = [PLATFORM if account else scope]
     source = _source(environ, scopes)
     if not account:
@@ -55,7 +56,7 @@ def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
 
 
 def _loaded(source: str, load: Callable[[], tuple[Any, Any]]) -> Any:
-    """Load credentials through google-auth, which does not check that the fields of a credentials type exist."""
+    """Load credentials through google-auth. If a field is missing, google-auth fails with an unspecific error."""
     from google.auth.exceptions import GoogleAuthError
 
     try:
@@ -70,7 +71,7 @@ def _loaded(source: str, load: Callable[[], tuple[Any, Any]]) -> Any:
 
 
 def _key(variable: str, text: str) -> dict[str, Any]:
-    """Return the key of a variable, whose text is the key in JSON or the path of a file with the key."""
+    """Return the service account key. The variable has the key as JSON, or the path of a file with the key."""
     try:
         is_json = text.lstrip().startswith("{")
         key = json.loads(text if is_json else Path(text).expanduser().read_text())

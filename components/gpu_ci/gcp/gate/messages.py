@@ -1,6 +1,7 @@
-"""The messages of a gate whose check did not pass: the reason, and how to fix it.
+"""The messages of a smoke gate whose check did not pass. A message has the reason and a hint.
 
-A template is unproven if no zone had a machine for its check, and onNoCapacity lets the pool use it anyway.
+A template is unproven if no zone had capacity for a check machine, and `onNoCapacity: unproven` lets the pool use the
+template anyway.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ NEXT_STEPS = {
     "rate-limited": "wait until GitHub's rate limit resets",
     "github-unreachable": "check githubstatus.com, and that the network has internet access, such as Cloud NAT",
     "not-registered": "allow guest attributes in the project (organization policy compute.disableGuestAttributesAccess)"
-    ": machines publish a key there",
+    ", because machines publish a key as a guest attribute",
     "no-tool": "use an image that contains the named program",
     "no-runner": "check that the network has internet access, or include the runner in the image",
     "wrong-checksum": "set runner.sha256 to the checksum in the runner's release notes",
     "no-docker": "use an image in which rootless Docker starts (docs/how-it-works/job-isolation.md), or "
     "runner.docker: none",
     "disk-full": "raise diskGib",
-    "not-isolated": "remove the named access from the image, or use another runner.docker: a job could have reached "
-    "the machine's identity through it",
+    "not-isolated": "remove the named access from the image, or use another runner.docker: through this access, a job "
+    "could use the machine's service account",
     "runner-deprecated": "use a newer runner.version, with its sha256",
     "timed-out": "raise smoke.deadlineSec, or runner.registerSec if the step is runner or register",
     "crashed": "report this message with the machine's entry in Cloud Logging (log gpu-agent); the gate has deleted "
     "the machine",
 }
-"""The first step of a correction, in terms of the stack file, by the machine's reason (agent/gpu_agent/outcomes.py)."""
+"""The hint for each reason with which a machine fails (agent/gpu_agent/outcomes.py)."""
 _MORE_TIME = "raise smoke.deadlineSec"
 
 
 def not_passed(verdict: Verdict) -> str:
-    """Return the reason why no pool may use the template."""
+    """Return the error message of a check that did not pass."""
     if verdict.outcome == NO_CAPACITY:
         hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
         return f"the smoke check could not run: {verdict.summary}\n  hint: {hint}"
-    consequence = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
+    consequence = "no pool uses this template; the next pulumi up runs the check again"
     step = _MORE_TIME if verdict.reason == NO_VERDICT else NEXT_STEPS.get(verdict.reason)
     hint = f"{step}; {consequence}" if step else consequence
     return f"{_failure(verdict)} in {verdict.zone}: {verdict.summary}\n  hint: {hint}"
@@ -64,9 +65,9 @@ def _failure(verdict: Verdict) -> str:
 
 
 def unproven(urn: str, summary: str) -> str:
-    """Return the warning about an unproven template, which repeats until there is a verdict.
+    """Return the warning about an unproven template. Each `pulumi up` repeats the warning until a check has passed.
 
-    The URN is quoted, because it contains characters with a meaning in a shell.
+    The URN in the command is quoted, because it contains special characters of the shell.
     """
     return (
         f"the pool uses a template that is unproven: {summary}\n  hint: run pulumi up --replace '{urn}' to check "
@@ -75,7 +76,7 @@ def unproven(urn: str, summary: str) -> str:
 
 
 def refused(error: ApiError, spec: CheckSpec) -> str:
-    """Return an explanation of an error with which the API rejected the check machine."""
+    """Return the message for an error with which Google rejected the check machine."""
     if error.reason == "unauthenticated":
         return f"could not request the check machine: {error}\n  hint: {credentials.HINT}"
     hint = _next_step(error, spec)
@@ -87,8 +88,9 @@ def _next_step(error: ApiError, spec: CheckSpec) -> str:
         return _more_quota(error, spec)
     if error.constraint:
         return (
-            f"the organization policy {error.constraint} forbids it: ask its administrator for an exception for the "
-            f"project {spec.project}, or change the pool to what the policy allows (docs/guides/google-project.md)"
+            f"the organization policy {error.constraint} forbids this machine: ask the administrator of the policy for "
+            f"an exception for the project {spec.project}, or change the pool so that the policy allows it "
+            "(docs/guides/google-project.md)"
         )
     if error.about_account:
         return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply"
@@ -97,7 +99,7 @@ def _next_step(error: ApiError, spec: CheckSpec) -> str:
 
 def _more_quota(error: ApiError, spec: CheckSpec) -> str:
     quota = error.quota
-    advice = "other zones and other tries use the same quota: request more"
+    advice = "other zones use the same quota: request more"
     if quota and quota.limit:
         advice = (
             "the check takes one machine in addition to the running ones: request more, or wait until one of them ends"

@@ -1,8 +1,8 @@
 """Runs the smoke check of a gate: starts one check machine, waits for its verdict, and deletes the machine.
 
 A check machine is a Compute Engine VM from the gate's instance template, with the metadata `gpu-ci-role: check`. At
-boot, its agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py). The
-runner tries the zones of the pool in order, until one has capacity for the machine.
+boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py).
+The gate runner tries the zones of the pool in order, until a zone has capacity for the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
 _OPERATION_EVERY_SEC = 2.0
-"""The interval between two requests for the status of an operation that is waited for."""
+"""The interval between two requests for the status of an operation."""
 _PROGRESS_EVERY_SEC = 5.0
 """The interval between two progress messages."""
 _SILENT_SEC = 60.0
@@ -32,9 +32,10 @@ _SILENT_SEC = 60.0
 _START_WITHIN_SEC = 600.0
 """The maximum time for a zone to start the machine. The deadline of the check begins with the machine's start."""
 _STOP_WITHIN_SEC = 90.0
-"""A machine that is stopping may still report its verdict. After this time it counts as stopped."""
+"""A machine that is stopping may still report its verdict. After this time the machine counts as stopped."""
 _DELETE_WITHIN_SEC = 180.0
-"""After this time the runner stops waiting for a deletion. Google completes it, or the machine's time limit does."""
+"""After this time the gate stops waiting for a deletion. Google deletes the machine later, at the latest when the
+maximum run duration of the machine is over."""
 
 # Compute Engine knows a new service account after some seconds, sometimes a minute ("IAM is eventually consistent",
 # cloud.google.com/iam/docs/overview#consistency). Each pause between two requests is twice as long as the one before.
@@ -42,14 +43,14 @@ _ACCOUNT_WITHIN_SEC = 90.0
 _FIRST_ACCOUNT_PAUSE_SEC, _LONGEST_ACCOUNT_PAUSE_SEC = 1.0, 10.0
 
 # A rate limit resets in the next minute (cloud.google.com/compute/api-quota). A stack with many new templates can
-# exceed 1,500 reads a minute per region. After this time without an answer, Google's error ends the check.
+# exceed 1,500 reads a minute per region. If Google gives no other answer for this time, the check fails with the error.
 _ANSWER_WITHIN_SEC = 120.0
-# Google itself never refuses a connection. A restarting proxy refuses connections for some seconds. The sandbox's API
-# refuses them permanently after its provider was killed.
+# Google itself never refuses a connection, but a proxy refuses connections for some seconds while it restarts. In the
+# sandbox, all connections are refused after the process that emulates Google was killed.
 _CONNECT_WITHIN_SEC = 10.0
 
-# States of Compute Engine (discovery document compute v1, Instance.status), and GONE for a machine that does not exist.
-# In PENDING, flex-start waits for capacity.
+# The states of a machine in Compute Engine (discovery document compute v1, Instance.status). GONE is this module's own
+# state, for a machine that does not exist. A flex-start machine is PENDING while it waits for capacity.
 _GONE = "GONE"
 _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
@@ -66,7 +67,7 @@ class CheckSpec:
     """The inputs of one check: the template, and the zones for its check machine."""
 
     gate: str
-    """A value unique to the gate, such as its URN, which identifies its leftover machines."""
+    """A value unique to the gate, such as its URN. A label of the check machine contains it."""
     project: str
     template: str
     zones: Sequence[str]
@@ -77,7 +78,7 @@ class CheckSpec:
 
 
 class GateRunner:
-    """Runs one check. Another thread may set `cancel`, and the machine is deleted even then."""
+    """Runs one check. If another thread sets `cancel`, the check ends early, and its machine is deleted."""
 
     def __init__(
         self,
@@ -93,15 +94,15 @@ class GateRunner:
         self._context = _Context(api, log, cancel, clock or RealClock(), pace or Pace())
 
     def run(self, spec: CheckSpec) -> Verdict:
-        """Return the verdict. Raise ApiError for errors that another zone would not avoid."""
+        """Return the verdict. Raise ApiError for an error that would occur in every zone."""
         with self._context.pace.gate():
             return self._run(spec)
 
     def _run(self, spec: CheckSpec) -> Verdict:
         self.remove_leftovers(spec)
         body = self._machine_body(spec)
-        # instances.insert accepts no link that ends with the template's id, `?uniqueId=1` (discovery document compute
-        # v1, sourceInstanceTemplate).
+        # The link of a template may end with its id, such as `?uniqueId=1`. instances.insert does not accept such a
+        # link (discovery document compute v1, sourceInstanceTemplate).
         spec = replace(spec, template=spec.template.partition("?")[0])
         without_capacity: list[str] = []
         suggested: list[str] = []
@@ -126,7 +127,7 @@ class GateRunner:
         return Verdict(NO_CAPACITY, f"no zone had capacity for the check machine: {tried}{_suggestion(others)}")
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
-        """Delete check machines that an earlier, interrupted run of this gate left."""
+        """Delete the check machines of an earlier run of this gate that was interrupted."""
         context = self._context
         for zone in dict.fromkeys(spec.zones):
             find = partial(context.api.instances, spec.project, zone, GATE_LABEL, _gate_label(spec))
@@ -142,7 +143,7 @@ class GateRunner:
     def _machine_body(self, spec: CheckSpec) -> dict[str, Any]:
         """Return the fields of the machine that differ from the template.
 
-        In a request, Google replaces whole blocks of the template, so each block also repeats the template's values.
+        A block such as `metadata` replaces the whole block of the template. So it repeats the template's values.
         """
         region, name = region_and_name_of_template(spec.template)
         read_template = partial(self._context.api.template, spec.project, region, name)
@@ -152,7 +153,7 @@ class GateRunner:
             "name": f"{fit(spec.pool, 45)}-check-{self._suffix()}",
             "labels": {**properties.get("labels", {}), **spec.labels, GATE_LABEL: _gate_label(spec)},
             "metadata": {"items": [*items, {"key": ROLE, "value": "check"}]},
-            # Google deletes the machine at this limit if no deployment does.
+            # At this limit, Google deletes the machine, in case the gate was killed.
             "scheduling": {
                 **properties.get("scheduling", {}),
                 "instanceTerminationAction": "DELETE",
@@ -181,7 +182,9 @@ class _Context:
             self.pace.refused(self.clock.now())
 
     def retry_rate_limited(self, request: Callable[[], Answer], *, cleanup: bool = False) -> Answer:
-        """Repeat a request while Google's rate limit rejects it. A cancellation ends the retries, except of a cleanup.
+        """Repeat a request while Google's rate limit rejects it.
+
+        A cancellation ends the retries. With `cleanup`, the retries go on after a cancellation.
 
         Raises:
             ApiError: Google rejects the request for another reason, or longer than _ANSWER_WITHIN_SEC.
@@ -198,9 +201,9 @@ class _Context:
                 self.wait_for_next_poll(Event() if cleanup else None)
 
     def delete_machine(self, project: str, zone: str, name: str, creation: str = "") -> None:
-        """Delete a machine, and wait until it is deleted. An error is logged, and never replaces the verdict.
+        """Delete a machine, and wait until it is deleted. An error is only logged, so that the verdict is not lost.
 
-        `creation` is the operation that creates the machine, if it has not ended.
+        `creation` is the operation that creates the machine, or empty if this operation has ended.
         """
         until = self.clock.now() + _DELETE_WITHIN_SEC
         try:
@@ -230,8 +233,8 @@ class _Context:
 class _ZoneCheck:
     """The check in one zone: creates the machine, polls it until there is a verdict, and deletes it.
 
-    Two time limits apply, one after the other: _START_WITHIN_SEC for the start of the machine, and from the start on
-    the deadline of the check.
+    There are two time limits. First, the machine must start within _START_WITHIN_SEC. Then, it must report a verdict
+    within the deadline of the check.
     """
 
     def __init__(self, spec: CheckSpec, zone: str, body: dict[str, Any], context: _Context) -> None:
@@ -266,9 +269,9 @@ class _ZoneCheck:
             context.delete_machine(*self._machine, self._creation)
 
     def _create(self) -> bool:
-        """Request the machine, or check if its creation has ended.
+        """Request the machine, or check if its creation has ended. Return True if `run` can poll the machine.
 
-        Return False after a pause if Google does not accept the service account yet. The machine is then requested
+        If Google does not accept the service account yet, wait and return False. The next call requests the machine
         again.
         """
         context, project, zone = self._context, self._spec.project, self._zone
@@ -278,7 +281,7 @@ class _ZoneCheck:
                 self._creation = context.retry_rate_limited(insert)
                 self._is_requested = True
             if self._creation:
-                operation, self._creation = self._creation, ""  # an operation that fails has ended too
+                operation, self._creation = self._creation, ""  # if `done` raises, the operation has ended
                 if not context.retry_rate_limited(partial(context.api.done, project, zone, operation)):
                     self._creation = operation
                 self._answered_at = context.clock.now()
@@ -296,7 +299,7 @@ class _ZoneCheck:
         """Read the state and the reports of the machine. Return the verdict, or None if the check goes on."""
         context, channel = self._context, self._channel
         rate_limited = False if self._creation else self._read_state()
-        # The reports are read after the state: a machine that was off before has then reported everything.
+        # The reports are read after the state. If the state is off, the machine has made all its reports.
         if not rate_limited and self._state not in _STARTING:
             verdict = channel.verdict(last=self._state in _OFF)
             if verdict:
@@ -340,7 +343,7 @@ class _ZoneCheck:
             raise
 
     def _has_stopped(self, now: float) -> bool:
-        """Return True if the machine is off, and neither source of reports can have a verdict that was not read."""
+        """Return True if the machine is off and all its reports have been read, or if its stop takes too long."""
         if self._state not in (*_STOPPING, *_OFF):
             return False
         if self._stopping_since is None:
@@ -349,11 +352,10 @@ class _ZoneCheck:
         return all_read or now - self._stopping_since >= _STOP_WITHIN_SEC
 
     def _stopped(self) -> Verdict:
-        """Return the verdict for a machine that stopped or was deleted without reporting one.
+        """Return the verdict for a machine that stopped or was deleted without a verdict.
 
-        A deleted Spot machine was preempted, so the next zone is tried. A deleted machine of another market was deleted
-        by a user or by a later deployment, which may run because this one was killed. This deployment must then not
-        start another machine.
+        A deleted Spot machine was preempted, so the next zone is tried. A machine of another market was deleted by a
+        user, or by a later deployment that cleans up. The check then fails, and starts no other machine.
         """
         if self._context.cancel.is_set():
             return _cancelled(self._zone)
@@ -413,7 +415,8 @@ def _cancelled(zone: str) -> Verdict:
 def _gate_label(spec: CheckSpec) -> str:
     """Return the label value that identifies the check machines of one gate and template.
 
-    Two backends may contain stacks of the same name in one Google project, so two gates can have equal URNs. Neither
-    gate may delete the other's machines. Their templates have different names, so the label includes the template.
+    The URN of a gate is not unique: stacks of two Pulumi backends can have the same name and use the same Google
+    project. A gate must not delete the machines of another gate with the same URN. So the label includes the name of
+    the template, which is unique.
     """
     return fit(f"{spec.gate} {region_and_name_of_template(spec.template)[1]}", 63)

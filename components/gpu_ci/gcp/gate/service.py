@@ -1,7 +1,8 @@
-"""The provider service of SmokeGate resources (gates): checks their inputs, and runs the smoke check at creation.
+"""The provider of the custom resource SmokeGate (a gate). Creating a gate runs the smoke check of a template.
 
-The gate's state has the verdict: `pass`, or `unproven` if no zone had a machine for the check and the input
-onNoCapacity allows that. The creation fails for every other verdict.
+The creation succeeds in two cases, and the state of the gate has the verdict: `pass` if the check passed, and
+`unproven` if no zone had capacity for a check machine and the input onNoCapacity is `unproven`. In all other cases it
+fails.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 # The number of gates that run at the same time: as many as a stack may have new templates. Their threads mostly wait.
 _CONCURRENT_GATES = 64
 
-# Inputs that every member of the Google project, or every reader of the state, can see. They must not be secret.
+# The inputs that must not be secret, because members of the Google project or readers of the state see their values.
 _PUBLIC_INPUTS = {"pool": "in the check machine's name", "zones": "in the messages of the check"}
 
 # A change of one of these inputs replaces the gate, which starts a new check.
@@ -41,7 +42,10 @@ UNPROVEN = "unproven"
 
 
 class GateService:
-    """The lifecycle of SmokeGate resources. Only Create and Delete call the cloud; a gate leaves nothing there."""
+    """Creates, changes and deletes SmokeGate resources. A gate exists only in the state, not in Google Cloud.
+
+    Only `create` and `delete` call Google: for the check machine, and to delete remaining machines.
+    """
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log
@@ -57,9 +61,9 @@ class GateService:
         return checked(request, SmokeGateArgs, _PUBLIC_INPUTS)
 
     async def diff(self, request: Any) -> Any:
-        """Return the changed inputs. A new template replaces the gate; a new deadline or zone list keeps its verdict.
+        """Return the changed inputs. A new template replaces the gate. A new deadline or zone list keeps the verdict.
 
-        Every preview and every `up` calls this method, so it warns about a gate that is still unproven.
+        Every preview and every `up` calls this method. So this method also warns about a gate that is unproven.
         """
         old, new, state = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
@@ -87,7 +91,7 @@ class GateService:
         )
 
     async def create(self, request: Any) -> Any:
-        """Run the check. The resource is created if the verdict is `pass`, or unproven and onNoCapacity allows that."""
+        """Run the check, and return the outputs with the verdict. Raise Refused if no pool may use the template."""
         outputs = dict.fromkeys(map(to_camel, SmokeGate.OUTPUTS), rpc.UNKNOWN)
         if request.preview:
             return provider_pb2.CreateResponse(properties=with_outputs(request.properties, outputs))
@@ -120,7 +124,7 @@ class GateService:
         return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
     async def read(self, request: Any) -> Any:
-        """Return the state unchanged, because a gate exists only in the state. An import is not possible."""
+        """Return the state unchanged, because a gate exists only in the state. A gate cannot be imported."""
         if not request.properties.fields:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
@@ -128,8 +132,8 @@ class GateService:
     async def delete(self, request: Any) -> Any:
         """Delete remaining check machines, and the runner manager's stopped machines of the template.
 
-        An error does not stop a `destroy`. Pulumi deletes a gate after all resources that use its template. At that
-        time the manager has ended or has another configuration.
+        An error becomes a warning and does not stop a `destroy`. Pulumi deletes a gate after all resources that use its
+        template. The runner manager then no longer runs, or no longer uses the template.
         """
         spec = _check_spec(request.urn, to_plain(request.properties))
 
@@ -153,7 +157,10 @@ class GateService:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _in_thread(self, spec: CheckSpec, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
-        """Run the work in a thread, so that it blocks no other resource. A cancelled call still cleans up."""
+        """Run the work in a thread, so that it blocks no other resource.
+
+        If the call is cancelled, the thread still deletes its machine.
+        """
         cancel = _CancelEvent(self._cancel)
 
         def run() -> Any:
@@ -184,7 +191,7 @@ class GateService:
 
 
 class _CancelEvent(Event):
-    """The cancellation of one call. It is also set when the service is cancelled."""
+    """The cancellation of one call. The event is also set if the whole service is cancelled."""
 
     def __init__(self, service: Event) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""Deletes the runner manager's stopped machines, once no manager would start them again.
+"""Deletes the stopped machines of a template that the runner manager will not start again.
 
-A pool with `standby` has machines (Compute Engine VMs) that the manager stops, and starts again for a job. The time
-limit of a machine does not count while it is stopped, so Google never deletes such a machine.
+A pool with `standby` has machines (Compute Engine VMs) that the manager stops, and starts again for a job. Google
+deletes a running machine after its maximum run duration. This time does not count while a machine is stopped, so Google
+never deletes a stopped machine.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _DELETE_WITHIN_SEC = 180.0
 def delete_stopped(
     api: ComputeApi, project: str, template: str, log: Callable[[str], None], clock: Clock | None = None
 ) -> None:
-    """Delete a manager's stopped machines that were created from this template, and no others.
+    """Delete the stopped machines that a manager created from this template.
 
-    The function waits for machines that are stopping. A running machine stays, because it may have a job. Google gives
-    each template a unique name, so stacks that share a project never delete each other's machines.
+    The function waits for machines that are stopping. A running machine stays, because it may have a job. The name of a
+    template is unique in its project, so stacks that share a project never delete each other's machines.
 
     Raises:
         ApiError: Google does not list the machines, or does not delete one.
@@ -76,7 +77,7 @@ def _zone_and_name(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _delete_if_off(api: ComputeApi, project: str, zone: str, name: str) -> str:
-    """Request the deletion, and return the operation. Return "" if the machine is gone, or has started meanwhile."""
+    """Request the deletion, and return the operation. Return "" if the machine no longer exists or has started."""
     try:
         return api.delete(project, zone, name) if api.status(project, zone, name) in _OFF else ""
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""The provider service of StoppedMachines: creation does nothing, and deletion deletes machines."""
+"""The provider of the custom resource StoppedMachines. Deleting the resource deletes stopped machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _REPLACES = ("project",)
 
 
 class StoppedService:
-    """The lifecycle of StoppedMachines resources, which exist only in the state until they are deleted."""
+    """Creates, changes and deletes StoppedMachines resources, which exist only in the state.
+
+    Only `delete` calls Google.
+    """
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log
@@ -48,7 +51,7 @@ class StoppedService:
         return provider_pb2.UpdateResponse(properties=request.news)
 
     async def read(self, request: Any) -> Any:
-        """Return the state unchanged, because the resource exists only in the state. An import is not possible."""
+        """Return the state unchanged, because the resource exists only in the state. It cannot be imported."""
         if not request.properties.fields:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)

@@ -1,6 +1,6 @@
-"""The reports of a check machine to its gate: the verdict, and before that the current step.
+"""Parses the reports of a check machine: the verdict, and the current step of the boot agent.
 
-On the serial port, a line with SMOKE-RESULT has the verdict, and a line with GPU-AGENT-STEP the current step.
+On the serial port, a line with SMOKE-RESULT has the verdict, and a line with GPU-AGENT-STEP has the current step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 VERDICT_KEY = "gpu-smoke/verdict"
-"""The guest attribute that agent/gpu_agent/report.py publishes."""
+"""The guest attribute of the verdict. agent/gpu_agent/report.py publishes it."""
 
 PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
@@ -24,15 +24,15 @@ STEPS = {
     "check": "it checked its GPU, or installed torch for the check",
     "key": "it read the App's key from Secret Manager",
     "runner": "it downloaded the runner and set up its isolation",
-    "register": "it asked GitHub whether it accepts a runner",
+    "register": "it checked that GitHub accepts its runner",
 }
 """A description of each step that a check machine reports."""
 
-# Google's startup-script runner may add its name before the text of the agent. The agent writes a bar before the output
-# of other programs, so a line with a bar there is not a report.
+# Google's program that runs startup scripts may add its name before the text of the boot agent. The agent writes a bar
+# ("|") before the output of other programs. So a line with a bar before the keyword is not a report.
 _RESULT = re.compile(r"^[^|\n]*SMOKE-RESULT ([A-Za-z0-9+/=]+)", re.MULTILINE)
 _STEP_LINE = re.compile(r"^[^|\n]*GPU-AGENT-STEP (\{[^\n]*\})", re.MULTILINE)
-# A machine may report any text as its step, and messages contain the step, so its characters are limited.
+# Messages contain the step. A machine may report any text, so only short names of lower case letters are accepted.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")
 
 
@@ -48,7 +48,7 @@ class Verdict:
 
 
 def from_guest_attribute(answer: str, zone: str) -> Verdict:
-    """Return the verdict from a guest attribute. Return a fail for a malformed one."""
+    """Return the verdict in a guest attribute. A malformed verdict counts as failed."""
     try:
         document = json.loads(answer)
         outcome = PASS if document["verdict"] == "pass" else FAIL
@@ -60,7 +60,8 @@ def from_guest_attribute(answer: str, zone: str) -> Verdict:
 def from_serial_log(serial: str, zone: str) -> Verdict | None:
     """Return the last complete verdict on a serial port, if there is one.
 
-    Other programs, such as the kernel, write to the port too, and an answer may end within a line.
+    Lines that are not complete verdicts are skipped: other programs, such as the kernel, write to the port, too. And
+    the API may return a line in two answers.
     """
     for result in reversed(_RESULT.findall(serial)):
         try:

@@ -1,7 +1,4 @@
-"""The configuration of the boot agent of a machine, which contains no secrets.
-
-agent/gpu_agent/config.py reads it.
-"""
+"""Creates the configuration of a machine's boot agent, which agent/gpu_agent/config.py reads. It has no secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
     from .args import Driver, GpuMachineArgs
     from .runner import Registration
 
-# The seconds of the gate's deadline that are reserved for the boot of the machine and for the delivery of its verdict.
+# The part of the gate's deadline for the boot of the machine and the report of its verdict. The rest is for the check.
 _OVERHEAD_SEC = 60
 
 
@@ -30,7 +27,7 @@ def agent_config(
     expectations = {
         "--pool": pool,
         "--expect-gpus": str(machine.api_gpu_count),
-        # No source documents the device name of a fraction of a GPU.
+        # The device name of a fraction of a GPU is not documented.
         "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
         "--min-compute-capability": machine.gpu.compute_capability,
     }
@@ -60,7 +57,7 @@ def _driver(driver: Driver) -> dict[str, str]:
 
 
 def _registration_config(registration: Registration) -> dict[str, Any]:
-    """Return the settings of the runner. If the machine registers its runner, also return those of the GitHub App."""
+    """Return the settings of the runner. If the machine registers its runner, also return the settings of the App."""
     github, runner, labels = registration
     settings = {
         "version": runner.version,

@@ -51,7 +51,7 @@ class InstallerDriver(Args):
     source: Literal["installer"] = Field(description="Google's cuda_installer installs the driver at the first boot")
     branch: Integer = Field(
         default=580,
-        description="the driver branch: 580 (lts of cuda_installer), 595 (its prod) or 610 (its nfb)",
+        description="the driver branch: 580, 595 or 610, which cuda_installer names lts, prod and nfb",
     )
 
     @field_validator("branch")
@@ -78,7 +78,7 @@ class CosDriver(Args):
 Driver: TypeAlias = Annotated[ImageDriver | InstallerDriver | CosDriver, Field(discriminator="source")]
 
 
-# The rules of fields that depend on earlier fields.
+# The validators of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
     "guest_accelerator": rules.accelerator,
     "zones": rules.zones,
@@ -94,8 +94,8 @@ _RULES: dict[str, Any] = {
 }
 
 _FROM_IMAGE = ImageDriver(source="image")
-# The driver source of the arguments that are being validated. The rules of `image` and `torch` need it, also if other
-# driver settings are invalid. Pydantic does not pass an invalid field to the validators of later fields.
+# The driver source of the arguments that pydantic validates now. The validators of `image` and `torch` need it. If
+# another driver setting is invalid, pydantic does not pass the field `driver` to these validators.
 _DRIVER_SOURCE: ContextVar[str] = ContextVar("_DRIVER_SOURCE")
 
 
@@ -123,9 +123,9 @@ class GpuMachineArgs(Args):
         "minReplicas": "a pool has no machines without jobs",
         "maxReplicas": "use max instead",
         "startupScript": "the boot agent starts the machine and its runner",
-        "accessConfigs": "machines get no public address; they reach the internet through the network's NAT",
+        "accessConfigs": "machines have no public address; they reach the internet through the network's NAT",
         "canIpForward": "CI machines do not forward packets",
-        "enableSecureBoot": "on if the publisher of the image signs the kernel modules of the driver",
+        "enableSecureBoot": "secure boot is on if the publisher of the image signs the kernel modules of the driver",
     }
 
     machine_type: str = Field(description="a Compute Engine machine type with a GPU, such as g2-standard-8")
@@ -190,8 +190,8 @@ class GpuMachineArgs(Args):
     )
     nic_type: Literal["GVNIC", "VIRTIO_NET", "IDPF"] | None = Field(
         default=None,
-        description="the network interface type; by default the one that the machine series requires, else "
-        "Google's choice",
+        description="the network interface type; by default the type that the machine series requires, or else the "
+        "type that Google chooses",
     )
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the machines")
@@ -201,7 +201,7 @@ class GpuMachineArgs(Args):
     )
     network: Input[Network] | None = Field(
         default=None,
-        description="the network, as projects/<project>/global/networks/<name>; by default that of the subnetwork",
+        description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's network",
     )
     labels: Labels = Field(default={}, description="labels of every resource that supports labels")
 
@@ -222,7 +222,7 @@ class GpuMachineArgs(Args):
 
     @field_validator(*_RULES)
     @classmethod
-    def _check_against_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER_SOURCE.get()})
 
     @property

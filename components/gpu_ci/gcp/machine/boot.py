@@ -1,4 +1,4 @@
-"""The boot metadata of a GPU machine: the boot script, and archives of the agent and the smoke check."""
+"""Creates the metadata for the boot of a machine: the boot script, and archives of the boot agent and gpu-smoke."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 METADATA_VALUE_LIMIT = 262_144
 # Discovery document compute v1, Metadata.items: keys and values together "less than 512 KB".
 METADATA_LIMIT = 524_288
-# The upper limit for the template's other entries, including the agent's configuration. The configuration of a pool
-# with a hundred labels of a hundred characters has 12 KiB.
+# The bytes that are reserved for the other entries of the template, such as the agent's configuration. For a pool with
+# a hundred labels of a hundred characters, the configuration has 12 KiB.
 _SMALL_ENTRIES = 16_384
 
 
@@ -31,8 +31,8 @@ def metadata(
 ) -> dict[str, pulumi.Input[str]]:
     """Return the metadata for the boot of a machine.
 
-    With it the machine installs its driver, checks its GPU, reports the result, and registers a runner if
-    `registration` is set.
+    The boot agent in the metadata installs the driver, checks the GPU and reports the result. If `registration` is set,
+    it then runs a GitHub runner.
     """
     return {
         "enable-guest-attributes": "TRUE",
@@ -43,8 +43,8 @@ def metadata(
     }
 
 
-# Keys that the boot script or the machine's protection need, and keys with which Google's software runs a program or
-# opens access (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
+# The keys that users must not set. The template sets some of them. With others, Google's software would run a program
+# or give access to the machine (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
 _RESERVED = re.compile(
     r"enable-.*|block-project-ssh-keys|serial-port-.*|startup-script.*|shutdown-script.*|user-data.*|ssh-?keys|ssh-.*"
     r"|gpu-.*|gce-.*|google-.*|cos-.*|windows-.*|sysprep-.*|vmdnssetting",
@@ -63,7 +63,7 @@ def custom_metadata(values: dict[str, Any]) -> dict[str, Any]:
                 "is not a valid metadata key", expected="letters, digits, _ and -, at most 127", hint="rename it"
             )
         elif _RESERVED.fullmatch(key):
-            error = invalid("is reserved for the template or for Google", hint="rename it")
+            error = invalid("is a reserved metadata key of gpu-ci or Google", hint="rename it")
         elif isinstance(value, str) and len(value.encode()) > METADATA_VALUE_LIMIT:
             error = invalid(
                 f"has more than {METADATA_VALUE_LIMIT} bytes",

@@ -1,7 +1,7 @@
-"""The rules of Compute Engine for machines with GPUs, as pure functions over plain values and facts of gpu_catalog.
+"""Validates the fields of GpuMachineArgs by the rules of Compute Engine and the facts of gpu_catalog.
 
-Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
-it.
+Each function validates one field: it returns a valid value and raises an error for an invalid value. `others` has the
+fields validated before.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _T4 = "nvidia-tesla-t4"
 _PLACES = 5
 
 LOCAL_SSD_GIB = 375
-"""The size of one local SSD of machine types with a configurable number of them.
+"""The size of one local SSD, for machine types to which local SSDs can be added.
 
 Source: cloud.google.com/compute/docs/disks/local-ssd.
 """
 
 
 def machine_type(value: str) -> str:
-    """Return a machine type that has GPUs, or to which GPUs can be attached."""
+    """Return the machine type. It must have built-in GPUs or allow attached GPUs."""
     known = catalog.machine_types("gcp")
     if custom := _CUSTOM.fullmatch(value):
         raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
@@ -70,9 +70,9 @@ def _similar(value: str) -> str:
 def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
     """Return the error for a custom machine type, with the nearest predefined type.
 
-    Custom types have no price in the catalog. They also "may get converted to different machine types" at Google. Each
-    run would then create a new template, and pay for its check (hashicorp/terraform-provider-google@e03b762:
-    website/docs/r/compute_instance.html.markdown, machine_type).
+    Custom types have no price in the catalog. Google may also convert a custom type to another machine type
+    (hashicorp/terraform-provider-google@e03b762:website/docs/r/compute_instance.html.markdown, machine_type). Each
+    `pulumi up` would then create a new template, and run a smoke check.
     """
     known: list[catalog.N1Shape | Machine] = [*catalog.n1_shapes(), *catalog.machines(cloud="gcp", n1=False)]
     nearest = min(
@@ -87,7 +87,7 @@ def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
 
 
 def accelerator_type(value: str) -> str:
-    """Return an accelerator type that can be attached to N1 machines."""
+    """Return the accelerator type. It must be possible to attach it to N1 machines."""
     if value not in catalog.attachable():
         raise invalid(
             "is not an accelerator for n1 machine types",
@@ -98,7 +98,7 @@ def accelerator_type(value: str) -> str:
 
 
 def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
-    """Return a number of accelerators that one machine can have."""
+    """Return the number of accelerators. One machine must be able to have that many."""
     accelerator = others.get("type")
     if accelerator and value not in catalog.attachment_counts(accelerator):
         counts = catalog.attachment_counts(accelerator)
@@ -108,7 +108,7 @@ def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
 
 
 def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return accelerators for n1 types. Raise an error for other machine types and for too large n1 types."""
+    """Return the attached accelerators. N1 types require them. Other machine types do not allow them."""
     machine = others.get("machine_type")
     if not machine:
         return value
@@ -136,9 +136,9 @@ def machine_of(choices: Mapping[str, Any]) -> Machine | None:
 
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
-    """Return zones of one region that each have the GPU."""
+    """Return the zones. All zones must be in one region and have the machine."""
     machine, problems = machine_of(others), []
-    # The region of the first valid zone, because an invalid zone has no region.
+    # All zones are compared with the region of the first valid zone.
     found = (catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone))
     region = next((each for each in found if each in COMPUTE), "")
     for index, zone in enumerate(values):
@@ -167,18 +167,18 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
 
 
 def market(value: str, others: Mapping[str, Any]) -> str:
-    """Return a market in which Google sells the machine."""
+    """Return the market. Google must sell the machine in it."""
     machine = machine_of(others)
     if machine and value not in (*machine.markets, *machine.unverified_markets):
         hint = f"use {' or '.join(machine.markets)}"
         if value == "reservation" and "standard" in machine.markets:
-            hint = "use its reservations through market: standard with reservation"
+            hint = "use market: standard, and set reservation to the name of the reservation"
         raise invalid(f"{others['machine_type']} is not available for this market", hint=hint)
     return value
 
 
 def reservation(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return the reservation, which market reservation requires and some markets do not allow."""
+    """Return the reservation. The market reservation requires it. Spot and flex-start do not allow it."""
     chosen = others.get("market")
     if chosen == "reservation" and value is None:
         raise invalid("is missing; market: reservation requires it", hint="such as h200-of-ci")
@@ -188,14 +188,14 @@ def reservation(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def run_limit(value: int | None, others: Mapping[str, Any]) -> int | None:
-    """Return the time limit. It is required for flex-start, because Google provides those machines for a set time."""
+    """Return the time limit. Flex-start requires it, because Google provides flex-start machines for a limited time."""
     if others.get("market") == "flex-start" and value is None:
         raise invalid("is missing; market: flex-start requires a time limit", hint="such as 3600")
     return value
 
 
 def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
-    """Return a number of local SSDs that the machine can have. Some machine types have a fixed number."""
+    """Return the number of local SSDs. The machine must be able to have that many. Some types have a fixed number."""
     machine = machine_of(others)
     if not value or not machine:
         return value
@@ -231,7 +231,7 @@ def _zone_has_local_disks(disks: LocalDisks, zone: str) -> bool:
 
 
 def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a network interface type that the machine supports."""
+    """Return the network interface type. The machine must support it."""
     machine = machine_of(others)
     if value and machine and machine.nics and value not in machine.nics:
         hint = f"remove it: the machine gets {machine.nic}" if machine.nic else ""
@@ -240,7 +240,7 @@ def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a boot disk type that the machine series supports."""
+    """Return the boot disk type. The machine must support it."""
     machine = machine_of(others)
     if value and machine and value not in machine.boot_disks:
         raise invalid(f"{others['machine_type']} cannot boot from it", expected=_joined(machine.boot_disks))
@@ -248,7 +248,7 @@ def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def default_disk_type(machine: Machine) -> str:
-    """Return pd-balanced if the machine series supports it."""
+    """Return pd-balanced if the machine supports it, or else the first supported type."""
     return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
 
 

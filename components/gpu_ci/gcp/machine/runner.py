@@ -1,4 +1,4 @@
-"""The GitHub runner of a machine: its release, settings and registration."""
+"""The arguments for the GitHub runner of a machine: its version, settings and registration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RunnerSettings(Args):
     sha256: ArchiveSums | None = Field(
         default=None,
         validate_default=True,
-        description="the checksums of that version's archives; required for any version other than the default",
+        description="the checksums of that version's archives; required for any version except the default version",
     )
     docker: Literal["none", "rootless", "rootful"] = Field(
         default="none",
@@ -76,7 +76,7 @@ class RunnerSettings(Args):
     def _without_v(cls, value: Any) -> Any:
         if isinstance(value, str) and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+", value):
             raise invalid(
-                "starts with a v, which only tags do", expected=value[1:], hint=f"remove the v: version: {value[1:]}"
+                "starts with a v, but only tags of releases do", expected=value[1:], hint=f"version: {value[1:]}"
             )
         return value
 
@@ -129,7 +129,7 @@ class RunnerSettings(Args):
 
 
 class RunnerGithub(Args):
-    """The registration of machines' runners on GitHub. A key is given by name, never by value.
+    """The registration of the machines' runners on GitHub. The App's key is given as the name of a secret.
 
     With a GitHub App, the machines register their runners themselves, and can read the App's key. Without an App, the
     runner manager registers the runners, and no machine can read a key.
@@ -179,7 +179,7 @@ class RunnerGithub(Args):
 
     @property
     def registered_by(self) -> Literal["machine", "manager"]:
-        """The registration method: by the machine as an App, or by the runner manager."""
+        """Which program registers the runner: the machine, with a GitHub App, or the runner manager."""
         return "manager" if self.private_key is None else "machine"
 
 

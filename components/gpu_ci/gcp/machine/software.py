@@ -1,8 +1,10 @@
-"""The compatibility rules of a GPU machine's software: boot image, driver, and the torch of the check.
+"""Validates the software of GPU machines: the boot image, the NVIDIA driver, and the torch of the smoke check.
 
-The solver (`gpu_catalog.solver`) knows which drivers and torch versions support a GPU. The driver source is where the
-driver comes from: the boot image, Google's cuda_installer, or Container-Optimized OS. Each rule returns a valid value
-of a field, and raises an error for an invalid one. `others` has the valid fields before it, and `driver_source`.
+The solver (`gpu_catalog.solver`) knows which drivers and torch versions support a GPU. The driver source is one of
+three: the boot image contains the driver, Google's cuda_installer installs it, or Container-Optimized OS installs it.
+
+A validator returns a valid value and raises an error for an invalid value. `others` has the fields validated before,
+and `driver_source`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _TORCH_CONTAINER = re.compile(r"/pytorch:(\d+\.\d+\.\d+)-cuda(\d+)\.(\d+)-")
 # The systems that cuda_installer 1.9.1 supports, by the names of Google's images.
 _INSTALLABLE = re.compile(r"(ubuntu-(minimal-)?2[246](04)?|debian-1[23]|rhel-(8|9|10)|rocky-linux-(8|9|10))\b")
 
-# The source of the driver in images of known publishers. For other images the value of driver.source is not checked.
+# The driver source that fits the images of each known publisher. For other images, driver.source is not checked.
 _PUBLISHERS = {
     "ubuntu-os-accelerator-images": "image",
     "rocky-linux-accelerator-cloud": "image",
@@ -41,8 +43,8 @@ _PUBLISHERS = {
     "rocky-linux-cloud": "installer",
     "cos-cloud": "cos",
 }
-# The solver's name of the driver source, by publisher. Deep Learning VM images have none: Google's documentation
-# excludes combinations that projects use in practice, so only the gate checks their drivers.
+# The solver's name of the driver source, by publisher. Deep Learning VM images are missing, so only the smoke gate
+# checks their drivers: Google's documentation excludes combinations of these images that projects use in practice.
 _SOLVER_SOURCES = {
     "ubuntu-os-accelerator-images": "accelerator-image",
     "rocky-linux-accelerator-cloud": "accelerator-image",
@@ -58,13 +60,13 @@ _EXAMPLES = {
 _ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-arm64-with-nvidia-580"
 _DESCRIPTIONS = {"image": "contains a driver", "installer": "has no driver", "cos": "is Container-Optimized OS"}
 
-# The solver's names of choices, in plain text and as keys of the stack file.
+# For the solver's choices: their text in messages, and their keys in the stack file.
 _PHRASES = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
 _KEYS = {"driver_branch": "driver.branch", "torch": "torch"}
 
 
 class ImageFacts(NamedTuple):
-    """The facts about an image that its name contains. Unknown values are empty."""
+    """The facts about an image that are in its name. Unknown values are empty."""
 
     project: str = ""
     driver_source: str = ""
@@ -95,7 +97,7 @@ def is_signed(image: str) -> bool:
 
 
 def installer_branch(value: int) -> int:
-    """Return a driver branch that cuda_installer supports."""
+    """Return the driver branch. cuda_installer must support it."""
     if value not in INSTALLER_BRANCHES:
         known = ", ".join(map(str, INSTALLER_BRANCHES))
         raise invalid(
@@ -105,7 +107,7 @@ def installer_branch(value: int) -> int:
 
 
 def driver(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return driver settings that support the GPU."""
+    """Return the driver settings. The driver must support the GPU."""
     machine = machine_of(others)
     if machine is None:
         return value
@@ -123,7 +125,10 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
-    """Return an image for the machine's architecture, whose driver matches the driver source and the GPU."""
+    """Return the image.
+
+    It must be for the machine's architecture, and its driver must fit driver.source and the GPU.
+    """
     machine, source, facts = machine_of(others), others.get("driver_source"), image_facts(value)
     if not source or not facts.driver_source:
         return value
@@ -147,7 +152,7 @@ def image(value: str, others: Mapping[str, Any]) -> str:
             expected="Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, RHEL or Rocky Linux 8 to 10",
             hint=_EXAMPLES["installer"],
         )
-    # For a fraction of a GPU, the driver rule already reports that no image contains its driver.
+    # For a fraction of a GPU, the validator of `driver` already reports that no image contains the driver.
     if machine and machine.gpu_count >= 1 and facts.driver_source == "image" and facts.branch:
         torch_of_image = {"torch": facts.torch} if facts.torch else {}
         _check_with_solver(machine, _solver_choices(facts) | torch_of_image, tuple(_PHRASES), facts, subject.rstrip())
@@ -155,10 +160,10 @@ def image(value: str, others: Mapping[str, Any]) -> str:
 
 
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Return a torch version with kernels for the GPU and a CUDA version that the driver supports.
+    """Return the torch version. It must have kernels for the GPU, and the driver must support its CUDA version.
 
-    The default is the version that this package pins. If driver or image is invalid, the version is checked against the
-    GPU only.
+    Without a value, the default version (versions.TORCH) is checked. If the driver or the image is invalid, only the
+    GPU is compared with the version.
     """
     machine, driver_settings, boot_image = machine_of(others), others.get("driver"), others.get("image")
     facts, in_container = image_facts(boot_image or ""), others.get("driver_source") == "cos"
@@ -167,7 +172,7 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
         raise invalid(f"is not allowed here: the check uses the torch of {place}", hint="remove it")
     version = _torch_of_container(driver_settings) if in_container else value
     if version is None and facts.driver_source and not facts.torch and not in_container:
-        version = versions.TORCH  # Any other image may contain its own torch.
+        version = versions.TORCH  # this image has no torch, so the check installs the default version
     if machine is None or version is None:
         return value
     if driver_settings is None or (driver_settings.source == "image" and boot_image is None):
@@ -193,7 +198,7 @@ def _torch_of_container(driver_settings: Any) -> str | None:
 
 
 def torch_instead(machine: Machine) -> str:
-    """Return the nearest torch that runs on the machine, or "" if the pinned version does."""
+    """Return "" if the default torch version runs on the machine. Else return the nearest version that does."""
     answer = solver.check(machine, driver_branch=image_facts(versions.GCE_IMAGE).branch, torch=versions.TORCH)
     return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
 
@@ -214,14 +219,14 @@ def _check_with_solver(
     image: ImageFacts | None = None,
     subject: str = "",
 ) -> None:
-    """Raise the solver's problems with these choices, with the nearest choices that work.
+    """Raise an error if the solver finds problems with these choices. The error also has the nearest working choices.
 
     Args:
         machine: The machine of the pool.
         choices: The driver and the torch version, by the solver's names.
-        about: The choices whose problems are raised.
-        image: The facts about the boot image if the driver comes from it or is checked with it.
-        subject: What the problems are about, for the message; empty for the field itself.
+        about: The choices whose problems are reported. Problems of other choices are ignored.
+        image: The facts about the boot image, if the choices depend on the image.
+        subject: The start of the message, such as "the default image"; empty if the problem is about the field itself.
     """
     answer = solver.check(machine, **choices)
     if isinstance(answer, solver.Works):
@@ -246,7 +251,7 @@ def _check_with_solver(
 
 
 def _other_image(machine: Machine, choices: dict[str, Any]) -> str:
-    """Return the publisher's image with the newest driver that solves the problem, or "" if there is no such image."""
+    """Return a text that names the newest driver of the image's publisher that works. Return "" if none works."""
     branches = driver_source(choices["driver_source"]).branches if "driver_source" in choices else None
     for branch in sorted(branches or (), reverse=True):
         if isinstance(solver.check(machine, **choices | {"driver_branch": branch}), solver.Works):

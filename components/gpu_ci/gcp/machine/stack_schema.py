@@ -1,7 +1,7 @@
-"""Adds rules for Google Cloud pools to the JSON Schema of stack files, so that editors can check them.
+"""Adds rules for Google Cloud pools to the JSON Schema of stack files, so that editors can check stack files.
 
-These are the rules of `machine.rules` that a JSON Schema can express, with data from the catalog. Only the preview
-checks the other rules, such as that all zones are in one region.
+A JSON Schema can express some rules of `machine.rules`, such as the zones of a machine type. `gpu-ci check` and the
+preview check all rules, such as the rule that all zones are in one region.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEEDS = {"flex-start": "maxRunDurationSec", "reservation": "reservation"}
 
 
 def add_machines(schema: Json) -> None:
-    """Add machine types with a description of each, and the possible zones, markets and disks of each machine."""
+    """Add the machine types with descriptions, and the possible zones, markets and disks of each machine type."""
     fields = schema["properties"]
     own = list(catalog.machines(cloud="gcp", n1=False))
     hosts = catalog.n1_shapes()
@@ -70,13 +70,16 @@ def add_accelerators(schema: Json) -> None:
 
 
 def _attached(accelerator: str) -> Machine:
-    """Return the smallest machine with this accelerator, which is available in every zone of the accelerator."""
+    """Return the smallest N1 machine with one GPU of this type. Every zone with the accelerator has this machine."""
     host = min(catalog.n1_shapes(), key=lambda host: (host.vcpus, host.memory_gib))
     return catalog.attached(host.machine_type, accelerator)
 
 
 def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json]:
-    """Yield the possible values of each field that depends on the machine. Machines with equal values share a rule."""
+    """Yield rules with the possible values of each field that depends on the machine.
+
+    Machines with the same values share a rule.
+    """
     for field, values in _FIELDS.items():
         by_schema: dict[str, tuple[Json, list[str], list[str]]] = {}
         for machine in own:
@@ -106,12 +109,15 @@ def _local_ssds(machine: Machine) -> Json:
 
 
 def _markets(machine: Machine) -> list[str]:
-    """Return the markets of a machine, except those that are known to be unavailable."""
+    """Return the markets of a machine, including markets that no source confirms."""
     return [market for market in _MARKETS if market in (*machine.markets, *machine.unverified_markets)]
 
 
 def _zones(machines: list[Machine]) -> Json:
-    """Return the schema of a zone with one of the machines. For some regions the zones are not published."""
+    """Return the schema of a zone that has one of the machines.
+
+    For some regions, Google does not publish the zones with the machine. There, every zone is allowed.
+    """
     known = sorted({zone for machine in machines for zone in machine.zones})
     regions = sorted({region for machine in machines for region in machine.zoneless_regions})
     if not regions:

@@ -1,4 +1,4 @@
-"""A GPU machine as an instance template: disks, network, service account, protection and boot metadata."""
+"""Creates the instance template of a GPU machine: disks, network, service account, Shielded VM and metadata."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from .runner import Registration
 # The API's names of the provisioning models.
 _MODELS = {"spot": "SPOT", "standard": "STANDARD", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
 
-# No labels: Compute Engine accepts labels of persistent disks only, and otherwise rejects the instance (discovery
-# document compute v1, AttachedDiskInitializeParams.labels; github.com/taskcluster/taskcluster/issues/6958).
+# A local SSD has no labels. Compute Engine accepts labels of persistent disks only, and rejects an instance with other
+# labels (discovery document compute v1, AttachedDiskInitializeParams.labels;
+# github.com/taskcluster/taskcluster/issues/6958).
 _LOCAL_SSD: gcp.compute.RegionInstanceTemplateDiskArgsDict = {
     "type": "SCRATCH",
     "disk_type": "local-ssd",
@@ -46,7 +47,7 @@ def machine_template(
         machine_type=args.machine_type,
         guest_accelerators=[{"type": attached.type, "count": attached.count}] if attached else None,
         disks=[_boot_disk(args, tags), *[_LOCAL_SSD] * args.local_ssd_count],
-        # No access_configs: no public address.
+        # Without access_configs, machines have no public address.
         network_interfaces=[
             gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
                 network=args.network, subnetwork=args.subnetwork, nic_type=args.nic_type or args.machine.nic or None
@@ -87,11 +88,11 @@ def _scheduling(args: GpuMachineArgs) -> gcp.compute.RegionInstanceTemplateSched
     return {
         "provisioning_model": _MODELS[args.market],
         "preemptible": args.market == "spot",
-        "automatic_restart": args.market == "standard",  # the other markets do not support restart
+        "automatic_restart": args.market == "standard",  # other markets do not support an automatic restart
         "on_host_maintenance": "TERMINATE",  # the only possible value for machines with a GPU
         "instance_termination_action": "DELETE",
-        # Unverified for RESERVATION_BOUND: no example of the provider uses both, and no Google documentation excludes
-        # it.
+        # It is not verified that RESERVATION_BOUND machines can have a maximum run duration. Google's documentation
+        # does not exclude it.
         "max_run_duration": {"seconds": args.run_limit_sec},
     }
 

@@ -1,7 +1,8 @@
 """The capacity ladder of a runner pool: the other zones, machine types and markets that the runner manager tries.
 
-The manager tries the pool's own machine first, and then each step of the ladder in order. A LadderRung is one step. A
-job may get any machine of its pool, so every step must be at least as capable as the pool's own machine.
+An entry of the ladder is a rung (LadderRung). The manager tries the pool's own machine first, and then the rungs in
+order. A job may get any machine of its pool, so the machine of each rung must be at least as capable as the pool's own
+machine.
 
 In this module, `pool` is a map of the pool's arguments by their Python names.
 """
@@ -28,25 +29,25 @@ from .rules import LOCAL_DISKS
 
 # The fields of a machine that a stack file may set.
 _MACHINE_FIELDS = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
-# Valid values for the other fields of a machine, so that the fields of a step can be validated without them.
+# Invented values for the other fields of a machine, which the validation of a rung requires.
 _PLACEHOLDER_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
-# The markets of a step. When the manager inserts a machine, it can switch the market of a template between these two.
-# Reservations and flex-start require other templates, and flex-start also another API call.
+# The markets of a rung. When the manager requests a machine, it can override the market of a template with one of
+# these. Reservations and flex-start need a separate template, and flex-start also another API call.
 MARKETS = ("spot", "standard")
 
 
 class LadderRung(Args):
-    """A step of the ladder: another region, zone, machine type or market. Omitted fields have the value of the pool."""
+    """A rung of the ladder: another region, zone, machine type or market. An omitted field has the pool's value."""
 
     machine_type: str | None = Field(
         default=None,
-        description="a Compute Engine machine type with as many GPUs as the pool's, where each GPU has as much "
-        "memory and the same or a later compute capability; by default the pool's",
+        description="a Compute Engine machine type with as many GPUs as the pool's machine type, and at least the "
+        "same GPU memory and compute capability; by default the pool's machine type",
     )
     guest_accelerator: GuestAccelerator | None = Field(
         default=None,
         examples=[{"type": "nvidia-tesla-t4"}],
-        description="the GPUs to attach, for an n1 machine type; by default the pool's",
+        description="the GPUs to attach, for an n1 machine type; by default the pool's guestAccelerator",
     )
     # The format is not checked here, so that the hint for a wrong region lists the regions that have the machine.
     region: Annotated[str, Field(json_schema_extra={"pattern": REGION})] | None = Field(
@@ -64,7 +65,7 @@ class LadderRung(Args):
     market: Literal["spot", "standard"] | None = Field(
         default=None,
         examples=["standard"],
-        description="how the machine is bought: spot or standard; by default as the pool's machines",
+        description="how the machine is bought: spot or standard; by default the pool's market",
     )
 
     @field_validator("machine_type")
@@ -73,8 +74,8 @@ class LadderRung(Args):
         return None if value is None else rules.machine_type(value)
 
 
-class _StepProblem(NamedTuple):
-    """A problem of a step, with the invalid value and its path in the step."""
+class _RungProblem(NamedTuple):
+    """A problem of a rung, with the invalid value and its path in the rung."""
 
     error: PydanticCustomError
     value: Any
@@ -82,12 +83,15 @@ class _StepProblem(NamedTuple):
 
 
 def own_machine(pool: Mapping[str, Any]) -> Machine | None:
-    """Return the pool's own machine. Return None if one of its fields is invalid; the ladder is then not checked."""
+    """Return the pool's own machine.
+
+    Return None if a field of the machine is invalid. The ladder is then not checked.
+    """
     return machine_of(pool) if all(name in pool for name in _MACHINE_FIELDS) else None
 
 
 def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
-    """Raise the problems of a ladder if the pool's own machine is valid."""
+    """Raise an error with all problems of the ladder. If the pool's own machine is invalid, check nothing."""
     own = own_machine(pool)
     if own is None:
         return
@@ -102,7 +106,7 @@ def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
 
 
 def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the machine fields of a step, with the pool's values for omitted fields. Steps use no reservation."""
+    """Return the machine fields of a rung, with the pool's values for omitted fields. Rungs use no reservation."""
     machine_type = rung.machine_type or pool["machine_type"]
     attaches_gpus = catalog.takes_accelerator(machine_type)
     fields = {
@@ -117,9 +121,9 @@ def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
-    """Return the price ceiling in USD per hour. Raise an error if every machine of the pool certainly costs more.
+    """Return the price ceiling in USD per hour. Raise an error if it is below the known prices of all machines.
 
-    `offers` has the machine fields of the pool and of each step.
+    `offers` has the machine fields of the pool and of each rung.
     """
     prices = [
         catalog.price(machine, catalog.region_of(offer["zones"][0]), catalog.market(offer["market"]))
@@ -131,50 +135,51 @@ def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
         raise invalid(
             "is below the price of every machine of the pool, so no machine would start",
             expected=f"at least {min(known):g}",
-            hint="raise priceCeilingUsd, or add a cheaper step to ladder",
+            hint="raise priceCeilingUsd, or add a cheaper machine to ladder",
         )
     return value
 
 
 def _machine(chosen: Mapping[str, Any]) -> Machine | None:
-    """Return the machine of a step. Return None if its GPUs are missing or cannot be attached to it."""
+    """Return the machine of a rung. Return None if its GPUs are missing or cannot be attached to it."""
     try:
         return machine_of(chosen)
     except catalog.DoesNotFit:
         return None
 
 
-def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_StepProblem]:
-    """Yield the problems of one step, without a comparison with other steps."""
+def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_RungProblem]:
+    """Yield the problems of one rung, without a comparison with other rungs."""
     if rung.zones and rung.region:
-        yield _StepProblem(
+        yield _RungProblem(
             invalid("is not allowed together with region", hint="remove one of the two"), rung.zones, ("zones",)
         )
         return
     if not rung.zones and not rung.region:
-        yield _StepProblem(
+        yield _RungProblem(
             invalid("is missing", safe_hint="such as region: us-east1, or zones: [us-east1-b]"), None, ("zones",)
         )
         return
     if not rung.market and pool["market"] not in MARKETS:
-        text = f"is missing: the pool's market is {pool['market']}, which a step of a ladder cannot have"
-        yield _StepProblem(invalid(text, safe_hint="such as market: standard"), None, ("market",))
+        text = f"is missing: the pool's market is {pool['market']}, which is not supported in a ladder"
+        yield _RungProblem(invalid(text, safe_hint="such as market: standard"), None, ("market",))
         return
     chosen = choices(rung, pool)
     machine = _machine(chosen)
     if machine and rung.region and not chosen["zones"]:
         near = catalog.closest_location(rung.region, machine.regions)
         hint = f"did you mean {near}" if near else rules.places_with(machine, machine.regions, "regions")
-        yield _StepProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
+        yield _RungProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
         return
-    # Without a valid machine, the zones of the region are unknown. The machine's problem is then the only one.
+    # Without a valid machine, the zones of the region are unknown. The zones of the pool are then used, so that only
+    # the problem of the machine is reported.
     zones = chosen["zones"] or pool["zones"]
     yield from _machine_problems(rung, {**{name: pool[name] for name in _MACHINE_FIELDS}, **chosen, "zones": zones})
     if machine:
         yield from _missing_capabilities(rung, machine, own)
     if _may_wait_stopped(chosen, pool) and rules.has_local_disks(chosen):
         hint = "use a machine type without local SSDs, use another market, or remove standby"
-        yield _StepProblem(
+        yield _RungProblem(
             invalid(f"{LOCAL_DISKS}, and the pool has standby", safe_hint=hint),
             chosen["machine_type"],
             ("machine_type",),
@@ -182,33 +187,33 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
 
 
 def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
-    """Return True if the runner manager may stop machines of the step: in a pool with standby, and of its market.
+    """Return True if the manager may stop machines of the rung: the pool has standby, and the market is the same.
 
-    If the pool's own machine has local disks, return False, because that is already a problem of `standby`.
+    If the pool's own machine has local disks, return False, because the validator of `standby` already reports this.
     """
     has_standby = pool.get("github") is not None and pool.get("standby") is not None
     return has_standby and chosen["market"] == pool["market"] and not rules.has_local_disks(pool)
 
 
-def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_StepProblem]:
-    """Yield the problems that a pool with this machine would have, each at a field of the step."""
+def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_RungProblem]:
+    """Yield the problems that a pool with this machine would have, each at a field of the rung."""
     try:
         GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_PLACEHOLDER_WIRING})
     except ValidationError as error:
         for line in error.errors(include_url=False):
             field, *rest = line["loc"]
             if field == "zones" and rung.region:
-                yield _StepProblem(invalid(**line["ctx"]), rung.region, ("region",))
+                yield _RungProblem(invalid(**line["ctx"]), rung.region, ("region",))
             elif field in LadderRung.model_fields:
-                yield _StepProblem(invalid(**line["ctx"]), line["input"], (field, *rest))
+                yield _RungProblem(invalid(**line["ctx"]), line["input"], (field, *rest))
             else:
                 context = line["ctx"] | {
                     "text": f"is not compatible with the pool's {to_camel(str(field))}: {line['msg']}"
                 }
-                yield _StepProblem(invalid(**context), chosen["machine_type"], ("machine_type",))
+                yield _RungProblem(invalid(**context), chosen["machine_type"], ("machine_type",))
 
 
-def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_StepProblem]:
+def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_RungProblem]:
     """Yield a problem for each property in which the machine is less capable than the pool's machine."""
     texts = [each.text for each in missing_needs(machine, needs_of(own)) if each.need != "gpu_count"]
     if machine.gpu_count != own.gpu_count:
@@ -216,15 +221,16 @@ def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> I
     field = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
     for text in texts:
         hint = "a job may get any machine of its pool; create another pool for other machines"
-        yield _StepProblem(invalid(text, safe_hint=hint), machine.machine_type, (field,))
+        yield _RungProblem(invalid(text, safe_hint=hint), machine.machine_type, (field,))
 
 
 def _repeated_zones(
     rung: LadderRung, number: int, pool: Mapping[str, Any], owners: dict[tuple[str, str, str], str]
-) -> Iterator[_StepProblem]:
-    """Yield a problem for each zone that the pool or an earlier step already lists for the same machine and market.
+) -> Iterator[_RungProblem]:
+    """Yield a problem for each zone that the pool or an earlier rung already lists for the same machine and market.
 
-    `owners` has the first step that lists each machine, market and zone. This step's other zones are added to it.
+    `owners` has, for each machine, market and zone, the pool or the first rung that lists it. This function adds the
+    zones of this rung.
     """
     chosen = choices(rung, pool)
     machine = machine_of(chosen)
@@ -235,6 +241,6 @@ def _repeated_zones(
             path: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
             text = f"{owners[offer]} already lists {zone} for {chosen['market']} {chosen['machine_type']}"
             hint = "remove it" if rung.zones else "list only the other zones of the region"
-            yield _StepProblem(invalid(text, safe_hint=hint), zone, path)
+            yield _RungProblem(invalid(text, safe_hint=hint), zone, path)
         else:
             owners[offer] = f"ladder[{number}]"

@@ -1,7 +1,7 @@
-"""Rules for the fields of a runner pool: labels, smoke check, stopped machines, runner, GitHub and secrets.
+"""Validates the fields of RunnerPoolArgs: labels, smoke check, stopped machines, runner, GitHub and secrets.
 
-Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
-it. The rules for machines, including zones and GPUs, are in machine/rules.py.
+Each function returns a valid value and raises an error for an invalid value. `others` has the fields validated before.
+machine/rules.py validates the machines, including their zones and GPUs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disk
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return smoke settings whose deadline is before the machine's own time limit."""
+    """Return the settings of the smoke check. Its deadline must be before the machine's time limit."""
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.deadline_sec >= limit:
         problem = invalid(
-            "leaves the check no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
         )
@@ -36,8 +36,8 @@ NO_STANDBY_FOR_OWN_RUNNERS = (
 )
 REMOVE_STANDBY = "remove standby"
 
-# A machine with local disks can stop only if their data is discarded (discovery document compute v1, instances.stop,
-# discardLocalSsd). After the next start, it would lack the data that it prepared before.
+# If a machine with local disks stops, the data on the disks is lost (discovery document compute v1, instances.stop,
+# discardLocalSsd). After the next start, the machine would lack this data.
 LOCAL_DISKS = "has local SSDs, which lose their data when the machine stops"
 _WITHOUT_RUNNERS_ONLY = {
     "mode": "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
@@ -47,8 +47,12 @@ _WITHOUT_RUNNERS_ONLY = {
 
 
 def standby(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return standby settings for machines that can stop and start again. `value` may be a map with other errors."""
-    # Without a valid `github`, it is unknown if the manager or the group starts the machines.
+    """Return the standby settings. The machines must be able to stop and start again.
+
+    `value` is a map instead of a model if the settings have other errors.
+    """
+    # The rules depend on `github`: the manager starts the machines of pools with runners, and the managed instance
+    # group the machines of other pools.
     if value is None or "github" not in others:
         return value
     fields = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
@@ -77,7 +81,7 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """Yield the problems of machines that the runner manager would stop."""
+    """Yield the problems of standby settings in a pool with runners."""
     for key, text in _WITHOUT_RUNNERS_ONLY.items():
         if key in given:
             yield at_path(invalid(text, safe_hint="remove it"), given[key], to_snake(key))
@@ -99,7 +103,10 @@ USE_OTHER_SECRETS = (
 
 
 def runner(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return runner settings that fit the machine's architecture and its time limit."""
+    """Return the runner settings. They must have a checksum for the machine's architecture.
+
+    Its idle time must be less than the machine's time limit.
+    """
     machine = machine_of(others)
     archive = _ARCHIVES[machine.architecture] if machine else ""
     if machine and archive not in value.archives:
@@ -110,7 +117,7 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.idle_sec >= limit:
         problem = invalid(
-            "leaves jobs no time: maxRunDurationSec deletes the machine first",
+            "is too long: Google deletes the machine before, after maxRunDurationSec",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower runner.idleSec",
         )
@@ -123,7 +130,7 @@ USE_OTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
 
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the GitHub settings if the machine's operating system can run GitHub's runner."""
+    """Return the GitHub settings. The machine's operating system must be able to run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and driver is not None and driver.source == "cos":
         raise invalid(f"driver.source cos {NO_RUNNER_ON_COS}", safe_hint=USE_OTHER_IMAGE)
@@ -131,7 +138,7 @@ def github(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def secrets(values: Any, others: Mapping[str, Any]) -> Any:
-    """Return secrets that jobs can read, which in pools with runners requires rootful Docker."""
+    """Return the secrets. In pools with runners, they require rootful Docker, because other jobs cannot read them."""
     runner = others.get("runner")
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
         raise_problems(
@@ -151,7 +158,7 @@ def each_once(values: list[Any]) -> list[Any]:
 
 
 def runner_labels(values: list[Any]) -> list[Any]:
-    """Return the labels. Raise an error for duplicates; GitHub compares labels case-insensitively."""
+    """Return the labels. Raise an error for duplicates. GitHub does not distinguish upper and lower case in labels."""
     error = invalid("is a duplicate; labels are case-insensitive", hint="remove it")
     lower = [str(value).lower() for value in values]
     raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
@@ -159,12 +166,12 @@ def runner_labels(values: list[Any]) -> list[Any]:
 
 
 def default_runner_labels(name: str) -> list[str]:
-    """Return the runner labels of a pool that sets none."""
+    """Return the runner labels of a pool without the field runnerLabels."""
     return ["self-hosted", "gpu", name]
 
 
 def demand(name: str, args: GpuMachineArgs, max_machines: int, stopped_machines: int) -> catalog.Demand:
-    """Return what a pool requires from Google, including one additional machine during the check of a template."""
+    """Return the machines and disks of a pool, including the machine of a smoke check, to compute cost and quotas."""
     return catalog.Demand(
         pool=name,
         machine=args.machine,

@@ -1,4 +1,4 @@
-"""Settings of a runner pool: the labels of its runners, its smoke check, and machines that wait stopped."""
+"""The nested arguments of RunnerPool: the labels of its runners, its smoke check, and its stopped machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pydantic import Field, StringConstraints
 
 from ...args import Args, Integer
 
-# Stricter than GitHub's own rule, which is not published. Runner labels are passed as a comma-separated list.
+# GitHub does not publish its rule for labels. This pattern has no comma, because labels are passed as a list with
+# commas.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -28,14 +29,16 @@ class SmokeSettings(Args):
 
 
 class Standby(Args):
-    """Machines that wait stopped and keep their disk. They reserve no GPU, so a start can fail for lack of capacity.
+    """Machines that are stopped until a job needs them, and keep their disk.
+
+    A stopped machine reserves no GPU, so its start can fail for lack of capacity.
 
     In pools with runners, the runner manager creates, stops and starts these machines. In pools without runners, they
     are the standby pool of the managed instance group.
     """
 
     stopped_size: Integer = Field(
-        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000 and at most max; their disks cost"
+        ge=1, le=1000, description="the number of stopped machines, 1 to 1000 and at most max; their disks cost"
     )
     mode: Literal["manual", "scale-out-pool"] = Field(
         default="manual",

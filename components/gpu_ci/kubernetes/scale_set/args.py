@@ -35,11 +35,11 @@ class OwnImage(Args):
 
 
 class KubernetesNovolume(Args):
-    """Each job runs in a separate pod with the GPUs. The runner, which has none, copies the job's files there."""
+    """Each job runs in a separate pod with the GPUs. The runner's pod has no GPU, and copies the files of the job."""
 
     kind: Literal["kubernetes-novolume"] = Field(
         description="each job runs in a separate pod with the GPUs, and needs container: in its workflow; the runner "
-        "copies its files"
+        "copies the files of the job"
     )
     prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
 
@@ -48,8 +48,8 @@ class KubernetesVolume(Args):
     """Each job runs in a separate pod with the GPUs, on the runner's node, and shares a volume with the runner."""
 
     kind: Literal["kubernetes"] = Field(
-        description="each job runs in a separate pod with the GPUs, and needs container: in its workflow; it shares "
-        "a volume with its runner"
+        description="each job runs in a separate pod with the GPUs, and needs container: in its workflow; the pod "
+        "shares a volume with the runner"
     )
     storage_class: Name = Field(examples=["gp3"], description="storage class of the volume, such as gp3")
     work_gib: Integer = Field(ge=1, le=16384, examples=[100], description="size of the volume in GiB, 1 to 16384")
@@ -60,8 +60,8 @@ class Dind(Args):
     """Jobs can use a Docker daemon. The daemon is privileged, so it could use any GPU of the node."""
 
     kind: Literal["dind"] = Field(
-        description="jobs can use a Docker daemon, whose containers have no GPU; only for runners with all GPUs of a "
-        "node, because the daemon is privileged and sees all of them"
+        description="jobs can use a Docker daemon, whose containers have no GPU; each runner must have all GPUs of "
+        "its node, because the daemon is privileged and sees all of them"
     )
     node_gpus: Integer = Field(ge=1, examples=[1], description="number of GPUs of a node of the pool")
 
@@ -82,7 +82,7 @@ class GithubApp(Args):
 
 
 class ControllerReference(Args):
-    """The controller of the set, by three outputs of an ArcController."""
+    """The controller of the set: three outputs of an ArcController."""
 
     service_account_name: Input[Name] = Field(description="the service account of the controller")
     namespace: Input[NamespaceName] = Field(description="the namespace of the controller")
@@ -97,13 +97,13 @@ class RunnerChoices(Args):
     image: Image = Field(
         examples=["ghcr.io/acme/cuda-runner@sha256:…"],
         description="the runner's image by its digest, such as ghcr.io/acme/cuda-runner:2.336.0@sha256:…; GitHub "
-        "rejects old runners, and these do not update themselves",
+        "rejects old runners, and runners in pods do not update themselves",
     )
     image_pull_secrets: PullSecrets = Field(
         default=[],
         examples=[["ghcr"]],
         description="the Secrets of the namespace with which nodes pull private images, such as ghcr. Pods of jobs "
-        "get them too, and then ignore container.credentials of a workflow",
+        "use these Secrets, too, instead of container.credentials of a workflow",
     )
     container_mode: ContainerMode = Field(
         default=OwnImage(kind="none"), description="where jobs run: in the runner's container, or in separate pods"
@@ -136,9 +136,9 @@ class RunnerChoices(Args):
         default=90,
         ge=0,
         le=86400,
-        description="seconds from the request to terminate a runner's pod until it is killed, for example after the "
-        "interruption notice of a spot node (120 seconds on AWS). A running job continues until 15 seconds before "
-        "the end, and is then cancelled; an idle runner ends at once",
+        description="seconds between the request to terminate a runner's pod and its kill, for example after the "
+        "interruption notice of a spot node (120 seconds on AWS). A running job is cancelled 15 seconds before the "
+        "kill; an idle runner ends at once",
     )
     drain_timeout_sec: Integer = Field(
         default=3600,
@@ -169,8 +169,8 @@ class RunnerChoices(Args):
         mode = info.data.get("container_mode")
         if isinstance(mode, Dind) and value != mode.node_gpus:
             raise invalid(
-                f"leaves GPUs to others on the node, which has {mode.node_gpus}: a privileged Docker daemon would see "
-                "them",
+                f"is not the {mode.node_gpus} GPUs of the node: a privileged Docker daemon would see the GPUs of other "
+                "pods",
                 safe_hint="give each job all GPUs of the node, or use containerMode: {kind: kubernetes-novolume}",
             )
         return value
@@ -218,8 +218,8 @@ class RunnerScaleSetArgs(RunnerChoices):
     runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None,
         validate_default=True,
-        description="the runner group, which must exist; for organizations and enterprises, whose default group any "
-        "repository may use",
+        description="the runner group, which must exist; required for organizations and enterprises, because any "
+        "repository may use their default group",
     )
     max: Integer = Field(
         ge=1, le=1000, examples=[4], description="maximum number of concurrent runners, each with a job"
@@ -248,7 +248,7 @@ class RunnerScaleSetArgs(RunnerChoices):
                 safe_hint="remove it, or use the URL of the organization",
             )
         if not is_repository(url) and value is None:
-            raise invalid("is missing", safe_hint="set a group, such as that of github.RunnerGroup")
+            raise invalid("is missing", safe_hint="set a group, such as groupName of a github.RunnerGroup")
         return value
 
     @field_validator("min_idle")

@@ -1,8 +1,8 @@
 """The pods of a scale set: the runner, the listener, and the pod of a job.
 
-With the container modes kubernetes and kubernetes-novolume, the runner starts each job in a pod of its own. GitHub's
-container hooks (actions/runner-container-hooks) create that pod, and add the settings of `job_pod` to it. With the
-other modes, the job runs in the runner's container.
+With the container modes kubernetes and kubernetes-novolume, each job runs in a separate pod. GitHub's container hooks
+(actions/runner-container-hooks), which run in the runner, create this pod and add the settings of `job_pod`. With the
+other container modes, the job runs in the runner's container.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSet
 RUNNER_UID = 1001
 # This command succeeds while the runner runs a job.
 _HAS_JOB = "grep -qsx Runner.Worker /proc/[0-9]*/comm"
-# The time that the runner needs to cancel a job and report that to GitHub before it is killed. The value is this
-# project's own.
+# The time in which the runner cancels its job and reports this to GitHub, before its pod is killed. It is an estimate
+# of this project.
 _CANCEL_SEC = 15
 _FOLDER = "/opt/gpu-ci"
 _STARTED, _COMPLETED, _JOB_POD = "job-started.sh", "job-completed.sh", "job-pod.json"
@@ -49,7 +49,7 @@ def files(args: RunnerScaleSetArgs) -> dict[str, str]:
 
 
 def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) -> dict[str, Any]:
-    """Return the runner's pod. `files_name` is the name of the ConfigMap with its files, if it has any."""
+    """Return the runner's pod. `files_name` is the ConfigMap with the files of the runner, or None without files."""
     jobs_in_pods = runs_jobs_in_pods(args)
     spec: dict[str, Any] = {
         # Container hooks create pods with the runner's token. Other runners have no token.
@@ -81,8 +81,8 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
     job = {"name": "$job", "resources": _resources(args, gpus=True), "volumeMounts": [_SHM]}
     spec = {
         **_on_gpu_nodes(args),
-        # The hooks use this list instead of the workflow's container.credentials (mergePodSpecWithOptions in
-        # actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
+        # This list replaces the Secret that the hooks create from the workflow's container.credentials
+        # (mergePodSpecWithOptions in actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
         **pull_secrets(args.image_pull_secrets),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
@@ -93,9 +93,9 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def listener() -> dict[str, Any]:
-    """Return the pod of the listener, which asks GitHub for jobs during the whole lifetime of the set.
+    """Return the pod of the listener, which gets jobs from GitHub as long as the set exists.
 
-    The template replaces all settings of the controller for this pod, so it repeats the grace period of a minute
+    This template replaces all settings of the controller for the pod. So it repeats the grace period of one minute
     (mergeListenerPodWithTemplate in actions/actions-runner-controller@9bb16ae:
     controllers/actions.github.com/resourcebuilder.go).
     """
@@ -144,9 +144,9 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
 def _wait_for_job(grace_sec: int) -> dict[str, Any]:
     """Return a preStop hook that waits while a job runs, so that the job can use the grace period.
 
-    The kubelet runs the hook before it sends SIGTERM, within the grace period. At SIGTERM the runner would cancel its
-    job at once. With RUNNER_MANUALLY_TRAP_SIG, run.sh passes SIGTERM on as SIGINT (actions/runner@258d6c8:
-    src/Misc/layoutroot/run.sh). A busy runner has a process Runner.Worker.
+    The kubelet first runs the hook and then sends SIGTERM, both within the grace period. After SIGTERM, the runner
+    cancels its job at once: with RUNNER_MANUALLY_TRAP_SIG, run.sh passes SIGTERM on as SIGINT (actions/runner@258d6c8:
+    src/Misc/layoutroot/run.sh). While a job runs, the runner has a process Runner.Worker.
     """
     wait_sec = grace_sec - _CANCEL_SEC
     if wait_sec <= 0:
@@ -156,8 +156,8 @@ def _wait_for_job(grace_sec: int) -> dict[str, Any]:
 
 
 def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
-    # GitHub's image sets this variable. Without it, bash as the first process ignores SIGTERM, and an idle runner is
-    # killed only after the grace period.
+    # GitHub's image sets this variable, but a custom image may not. Without it, bash ignores SIGTERM as the first
+    # process of the container, so an idle runner would end only after the grace period.
     values = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
     if args.job_started_hook:
         values["ACTIONS_RUNNER_HOOK_JOB_STARTED"] = f"{_FOLDER}/{_STARTED}"
@@ -168,8 +168,8 @@ def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
         values["ACTIONS_RUNNER_CONTAINER_HOOK_TEMPLATE"] = f"{_FOLDER}/{_JOB_POD}"
         values["ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS"] = str(mode.prepare_timeout_sec)
     if isinstance(mode, KubernetesVolume):
-        # Otherwise the hooks choose the node themselves, without the scheduler. A job would fail on a node whose GPUs
-        # are in use.
+        # Without this variable, the hooks choose the node of a job themselves. They do not check that its GPUs are
+        # free, so the job may fail.
         values["ACTIONS_RUNNER_USE_KUBE_SCHEDULER"] = "true"
     return values
 
@@ -194,7 +194,7 @@ def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
 
 
 def _runner_resources() -> dict[str, Any]:
-    """Return the resources of a runner whose jobs run in separate pods (pytorch/ci-infra uses the same)."""
+    """Return the resources of a runner whose jobs run in separate pods. pytorch/ci-infra uses the same values."""
     return {"requests": {"cpu": "750m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
 
 

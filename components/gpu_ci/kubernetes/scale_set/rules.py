@@ -1,4 +1,4 @@
-"""The rules for values of a runner scale set, in addition to their types."""
+"""Validates the names, URLs, ids and scripts of a runner scale set."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pydantic import AfterValidator, Field
 from ... import versions
 from ...errors import invalid
 
-# The chart has stricter rules (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
-# autoscalingrunnerset.yaml). It accepts capitals and underscores, but names of Helm releases cannot contain them.
+# The name of a scale set is also the name of its Helm release, so capitals and underscores are not allowed. The chart
+# limits the length (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
+# autoscalingrunnerset.yaml).
 _NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _MOST_NAME = 45
 
-# The App's number, or its client id, which the chart accepts too (the same: charts/gha-runner-scale-set/values.yaml).
+# The App's id or its client id. The chart accepts both (the same repository: charts/gha-runner-scale-set/values.yaml).
 _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 
 
@@ -38,7 +39,7 @@ def _url(value: str) -> str:
 
 
 def is_repository(url: str) -> bool:
-    """Return True if the URL is that of a repository, which has no runner groups."""
+    """Return True if the URL is the URL of a repository. A repository has no runner groups."""
     _, owner, *rest = url.removeprefix("https://").split("/")
     return bool(rest) and owner != "enterprises"
 
@@ -72,7 +73,10 @@ def _key(value: str) -> str:
 
 
 def minor(version: str) -> str:
-    """Return the part of a version that the controller compares (apis/actions.github.com/v1alpha1/version.go)."""
+    """Return the minor version, such as 0.13. The controller compares only this part of a version.
+
+    Source: actions/actions-runner-controller, apis/actions.github.com/v1alpha1/version.go.
+    """
     return version.rpartition(".")[0]
 
 

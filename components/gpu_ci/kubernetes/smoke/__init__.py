@@ -1,1 +1,1 @@
-"""The check of nodes: its arguments and pod, and the discovery of pods on several nodes."""
+"""The smoke check of Kubernetes nodes: its arguments, its pods, and the explanation of a failure."""

@@ -1,4 +1,4 @@
-"""The arguments of a check of nodes."""
+"""The arguments of SmokeJob, the smoke check of Kubernetes nodes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SmokeJobArgs(Args):
     rerun_on: list[Input[str]] = Field(
         default=[],
         description="identifiers of the nodes' configuration (a launch template's version, an AMI release, a device "
-        "plugin's version); a change of one of them repeats the check",
+        "plugin's version); after a change, the check runs again",
     )
 
     @field_validator("namespace_gpus")
@@ -80,7 +80,7 @@ class SmokeJobArgs(Args):
         nodes, gpus = info.data.get("nodes", 0), info.data.get("gpus", 0)
         if value is not None and nodes * gpus > value:
             raise invalid(
-                f"is less than {nodes} nodes with {gpus} GPUs each need, so some pods would never be created",
+                f"is less than the GPUs of {nodes} nodes with {gpus} each, so some pods would never be created",
                 hint=f"gpus: {nodes * gpus} or more for the GpuNamespace, or fewer nodes",
             )
         return value

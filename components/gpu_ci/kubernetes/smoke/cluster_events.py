@@ -1,6 +1,6 @@
-"""Reads the events of a namespace from the API server of a kubeconfig, with its credentials.
+"""Reads the events of a namespace from the API server of a cluster, with the credentials of a kubeconfig.
 
-Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1 and client-authentication.v1.
+The format of a kubeconfig is in kubernetes.io/docs/reference/config-api/kubeconfig.v1 and client-authentication.v1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 import yaml
 
 _TIMEOUT_SEC = 20
-# The number of events in one answer, as in kubectl. The server sorts events by name, so the newest may be on any page.
+# The number of events on a page, as in kubectl. The server sorts events by name, so all pages are read.
 _PAGE_SIZE = 500
 
 
 class UnreadableEventsError(Exception):
-    """The reason why the events could not be read, without any credential."""
+    """The events could not be read. The text has the reason, but no credentials."""
 
 
 def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
 
 
 def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[dict[str, Any]]]:
-    """Yield the items of a list in chunks.
+    """Yield the pages of a list.
 
     Source: kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results sets in chunks".
     """

@@ -1,7 +1,7 @@
-"""Explains a failed check of nodes from the events of its pods.
+"""Explains a failed smoke check of nodes with the events of its pods, such as FailedScheduling.
 
-Kubernetes deletes the pods of a Job after its deadline. Their events remain for an hour (kube-apiserver, --event-ttl),
-and Pulumi reports none of them.
+Pulumi does not report these events. At the deadline of the Job, Kubernetes deletes the pods, but keeps their events for
+an hour (kube-apiserver, --event-ttl).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 _MOST_LINES = 3
 _MOST_CHARACTERS = 300
-# Reasons of events by the stage of a pod, the latest first: k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go and
-# pkg/controller/job; kubernetes/autoscaler, cluster-autoscaler/processors/status/eventing_scale_up_processor.go.
+# Reasons of events, by the stage of a pod (k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go and
+# pkg/controller/job; kubernetes/autoscaler, cluster-autoscaler/processors/status/eventing_scale_up_processor.go).
 _RUNNING = ("NodeNotReady", "Evicted", "OOMKilling")
 _STARTING = (
     "FailedToRetrieveImagePullSecret",
@@ -31,13 +31,16 @@ _NO_AUTOSCALER = (
 
 
 def causes(events: Iterable[Mapping[str, Any]], job: str) -> list[str]:
-    """Return at most three lines about the events of a Job and its pods, the latest stage of the pods first."""
+    """Return at most three lines about the events of a Job and its pods.
+
+    Events of running pods come first, then events of starting pods, then events of pods that wait for a node.
+    """
     latest: dict[str, str] = {}
     of_job = [event for event in sorted(events, key=_time) if _name(event) == job or _name(event).startswith(f"{job}-")]
     pods_with_node = {_name(event) for event in of_job if event.get("reason") == "Scheduled"}
     for event in of_job:
         reason = str(event.get("reason"))
-        # A reason to wait no longer applies once the pod has a node. Another pod of the Job may still wait.
+        # If the pod got a node later, its events about waiting are skipped. Another pod of the Job may still wait.
         if reason not in _WAITING or _name(event) not in pods_with_node:
             latest[reason] = " ".join(str(event.get("message") or "").split())[:_MOST_CHARACTERS]
     autoscaler_runs = any(event.get("reason") in _BY_AUTOSCALER for event in of_job)
@@ -54,7 +57,7 @@ def _lines(latest: Mapping[str, str], reasons: Sequence[str]) -> list[str]:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """Return the time of the last occurrence. RFC 3339 times in UTC sort as text."""
+    """Return the time of the last occurrence as text. Times in this format (RFC 3339, UTC) can be sorted as text."""
     series = event.get("series") or {}
     found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return str(found or (event.get("metadata") or {}).get("creationTimestamp") or "")

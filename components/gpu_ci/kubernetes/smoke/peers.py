@@ -1,8 +1,8 @@
-"""A check of several nodes at once: how its pods get separate nodes and find each other.
+"""The settings for a smoke check of several nodes, with one pod on each node.
 
-The peers of a pod are the other pods of the check. Anti-affinity keeps them on separate nodes, but it ignores pods that
-have ended. Two pods could therefore check one node, one after the other. To prevent this, no pod ends before it has
-found the DNS names of all its peers. A pod has a name only while it runs, so all pods run at the same time.
+The peers of a pod are the other pods of the check. Anti-affinity places the pods on separate nodes, but it ignores pods
+that have ended. Without more, two pods could check the same node, one after the other. So each pod waits until it has
+found the DNS names of all its peers. A pod has a DNS name only while it runs, so all pods run at the same time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _HOST = "kubernetes.io/hostname"
 def service(
     name: str, namespace: pulumi.Input[str], pool: str, opts: pulumi.ResourceOptions
 ) -> kubernetes.core.v1.Service:
-    """Create the Service that gives the pods their names. It is headless and has no port, because no pod listens.
+    """Create the Service that gives the pods their DNS names. It is headless and has no port, because no pod listens.
 
-    It does not publish addresses of pods that are not ready. Otherwise pods could find a peer that still pulls its
-    image, and end before that peer looks for them. Pulumi does not wait for pods of a headless Service
+    Only ready pods have a DNS name. Otherwise, a pod could find a peer that still pulls its image, and end before the
+    peer looks for it. Pulumi does not wait for the pods of a headless Service
     (pulumi/pulumi-kubernetes@0012b9d:provider/pkg/await/service.go, shouldWaitForPods).
     """
     labels = {gpu_nodes.POOL_LABEL: pool}
@@ -54,16 +54,16 @@ def anti_affinity(pool: str) -> dict[str, Any]:
 
 
 def environment() -> list[dict[str, Any]]:
-    """Return the environment variables with the pod's own data, which needs no API call."""
+    """Return the environment variables with the name of the pod's Job and of its node."""
     fields = {"JOB_NAME": f"metadata.labels['{_JOB_LABEL}']", "NODE_NAME": "spec.nodeName"}
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
 
 
 def arguments(nodes: int, subdomain: pulumi.Output[str], deadline_sec: int) -> dict[str, Any]:
-    """Return the options of the check for several nodes.
+    """Return the options of gpu-smoke for several nodes.
 
-    The check must give up before the Job's deadline, or it could not report the missing pods. Pods count from their own
-    start, which may be late, so they get half of the Job's time.
+    A pod waits for its peers for half of the Job's deadline. It must stop waiting before the deadline, to report the
+    missing peers. The time starts with the pod, which may start later than the Job.
     """
     return {
         "--node": "$(NODE_NAME)",

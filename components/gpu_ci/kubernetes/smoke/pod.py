@@ -1,7 +1,7 @@
 """The pod of the smoke check of a pool of nodes.
 
-The pod has two containers. `gpu-smoke` requests all GPUs of the node and checks them. `unasked` requests none, and
-verifies that it sees none.
+The pod has two containers. The container `gpu-smoke` requests all GPUs of the node and checks them. The container
+`unasked` requests no GPU, and verifies that it sees no GPU.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from .args import SmokeJobArgs
 ARCHIVE = "gpu_smoke.pyz"
 """The key of the check's archive in the ConfigMap."""
 
-# The minimum part of the Job's deadline for the check after its container has started.
+# The time limit of the check itself, after its container has started.
 _CHECK_SEC = 300
 _MOUNT = "/gpu-smoke"
 _UID = 1000
 _HOME = [{"name": "HOME", "value": "/tmp"}]  # noqa: S108 - the pod's own
-# Otherwise torch, Triton and CUDA write into a home that may be read-only (docs.pytorch.org, "Compile Time Caching
-# Configuration"; triton-lang/triton, python/triton/knobs.py; docs.nvidia.com, "CUDA Environment Variables").
+# The folders for caches of torch, Triton and CUDA. By default they are in the home folder, which may be read-only
+# (docs.pytorch.org, "Compile Time Caching Configuration"; triton-lang/triton, python/triton/knobs.py; docs.nvidia.com,
+# "CUDA Environment Variables").
 _CACHES = [
     {"name": name, "value": f"/tmp/{folder}"}  # noqa: S108
     for name, folder in {
@@ -34,8 +35,8 @@ _CACHES = [
         "XDG_CACHE_HOME": "cache",
     }.items()
 ]
-# Every container has these variables, even without service links (k8s.io/kubernetes v1.36.0, pkg/kubelet/
-# kubelet_pods.go, getServiceEnvVarMap).
+# The address of the API server. Every container has these variables, even without service links (k8s.io/kubernetes
+# v1.36.0, pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap).
 _API_SERVER = "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
 # Kubernetes reads the message of an ended container from this file (kubernetes.io, "Determine the Reason for Pod
 # Failure").
@@ -43,7 +44,7 @@ _MESSAGE = "/dev/termination-log"
 
 
 def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
-    """Return a pod for computation only: no service account token, no root, no added capability."""
+    """Return the pod of the check. It has no service account token, no root user and no added capability."""
     expected = {
         "--pool": args.pool,
         "--expect-gpus": str(args.gpus),
@@ -54,9 +55,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     }
     peer_arguments = smoke_peers.arguments(args.nodes, peers, args.deadline_sec) if peers is not None else {}
     peer_environment = smoke_peers.environment() if peers is not None else []
-    # The GPUs of each container are assigned separately, so this container behaves like a separate pod. For one node it
-    # is a normal container, so that Pulumi reports its end like the end of the check. For several nodes it is an init
-    # container, because a pod with an ended container is not ready and would have no DNS name.
+    # Kubernetes assigns GPUs to each container separately, so this container needs no pod of its own. For one node, it
+    # is a normal container, so that Pulumi reports its failure in the same way. For several nodes, it is an init
+    # container, because a pod with an ended container is not ready, and would have no DNS name.
     no_gpu_check = {
         **_container(
             "unasked",
@@ -68,7 +69,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
                 "--closed-to": _API_SERVER if args.closed_to_cluster else "",
             },
         ),
-        # The value that NVIDIA's images set, so that the check tests it with every image.
+        # NVIDIA's images set this variable. Here it is set for every image, to test that the node ignores it.
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}},
         "volumeMounts": [{"name": "check", "mountPath": _MOUNT, "readOnly": True}],
@@ -76,9 +77,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     no_gpu_check["securityContext"] = {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY}
     resources = gpu_nodes.gpus(args.gpus)
     uid = args.run_as_user or _UID
-    # The project's own, generous value: each GPU has a process with CUDA and torch.
+    # An estimate of this project with a margin: each GPU has a process with CUDA and torch.
     memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
-    # The project's own value for the caches in /tmp. With a request, a full disk evicts pods without requests first.
+    # An estimate of this project for the caches in /tmp. If a disk is full, pods without a request are evicted first.
     disk = {"ephemeral-storage": "2Gi"}
     return {
         "restartPolicy": "Never",
@@ -109,7 +110,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "volumes": [
             {"name": "check", "configMap": {"name": archive}},
             {"name": "tmp", "emptyDir": {}},
-            # The runtime's default /dev/shm has 64 MB, which is too small for torch's workers and NCCL.
+            # By default, /dev/shm has 64 MB, which is too small for torch's workers and NCCL.
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
         ],
     }
@@ -128,7 +129,7 @@ def _container(name: str, image: str, arguments: dict[str, Any]) -> dict[str, An
         "terminationMessagePath": _MESSAGE,
         # If the check died before it wrote a message, Kubernetes uses the end of its output.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        # The root filesystem stays writable, as in a job. With a read-only one, hooks of NVIDIA's container toolkit
-        # failed (kserve/kserve#5711), which would not affect jobs.
+        # The root filesystem is writable, as in a job. Hooks of NVIDIA's container toolkit may fail with a read-only
+        # root filesystem (kserve/kserve#5711), although jobs would run.
         "securityContext": CONTAINER_SECURITY,
     }

@@ -16,12 +16,12 @@ from gpu_ci.errors import report
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, TYPES, Late, args, group, problems
 
 
-def test_the_example_is_right_and_says_all_a_person_chooses() -> None:
+def test_the_example_is_valid_and_has_every_required_field() -> None:
     assert GpuNodeGroupArgs.choice_problems(GpuNodeGroup.EXAMPLE) == []
     assert problems() == ()
 
 
-def test_a_mistake_is_told_in_the_house_form() -> None:
+def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
     found = [
         problem.under("gpu-ci:pools.l4")
         for problem in GpuNodeGroupArgs.choice_problems({**GpuNodeGroup.EXAMPLE, "amiType": "AL2023_x86_64_STANDARD"})
@@ -30,12 +30,12 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: is not compatible: g6.2xlarge: AL2023_x86_64_STANDARD has no "
         "NVIDIA driver\n"
         "  got: 'AL2023_x86_64_STANDARD'\n"
-        "  expected: the EKS AMI type, with an NVIDIA driver; by default that of AL2023 for the architecture\n"
+        "  expected: the EKS AMI type, with an NVIDIA driver; by default the AL2023 type for the architecture\n"
         "  hint: amiType: AL2023_x86_64_NVIDIA"
     )
 
 
-def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
+def test_independent_mistakes_are_reported_together() -> None:
     found = problems(
         instance_types=["g6.xlrge"], market="x", zones=["us-east-1"], max=0, efa=1, disk_gib=1, metadata_hop_limit=3
     )
@@ -101,7 +101,7 @@ def test_a_torch_that_runs_is_taken_and_put_nowhere() -> None:
     assert [row.inputs for row in with_torch] == [row.inputs for row in without]
 
 
-def test_the_disk_is_taken_up_to_what_ebs_says() -> None:
+def test_the_disk_is_accepted_up_to_the_limits_of_ebs() -> None:
     most = args(disk_gib=160, disk_iops=80_000, disk_throughput_mib=2_000)
     assert (most.disk_iops, most.disk_throughput_mib) == (80_000, 2_000)
     assert args(disk_gib=30).disk_iops == 3_000
@@ -130,7 +130,7 @@ def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
     assert len(rows) == 15
 
 
-def test_spot_with_few_types_is_told_which_others_have_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spot_with_few_types_gets_a_warning_with_types_of_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
     group(instance_types=["g6.8xlarge", "gr6.8xlarge"])

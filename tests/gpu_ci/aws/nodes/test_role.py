@@ -50,7 +50,7 @@ def test_other_partitions_have_their_own_names(region: str, partition: str, serv
     assert trust["Principal"] == {"Service": service}
 
 
-def test_everything_is_in_the_clusters_region_whatever_the_provider_says() -> None:
+def test_everything_is_in_the_clusters_region_despite_another_region_of_the_provider() -> None:
     rows = [row for row in group(**EFA).rows if row.type.startswith("aws:") and ":iam/" not in row.type]
     assert [row.name for row in rows if row.inputs.get("region") != "us-east-1"] == []
     assert len(rows) == 15

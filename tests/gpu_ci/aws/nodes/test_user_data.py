@@ -71,7 +71,7 @@ def test_every_group_of_al2023_has_the_same(changes: dict[str, object]) -> None:
     assert text(**changes) == text()
 
 
-def test_bottlerocket_is_told_in_its_own_settings() -> None:
+def test_bottlerocket_gets_the_settings_in_its_own_format() -> None:
     assert tomllib.loads(text(**BOTTLEROCKET)) == {
         "settings": {
             "nvidia-container-runtime": {

@@ -162,14 +162,14 @@ OFF = {"present": "true", "deploy__operands": "false"}
 @pytest.mark.parametrize(
     ("labels", "status", "got"),
     [
-        (OFF, "pass", "none of 2 DaemonSets hands out GPUs of the pools' nodes"),
+        (OFF, "pass", "none of 2 DaemonSets assigns GPUs of the pools' nodes"),
         ({"present": "true"}, "unknown",
-         "gpu-operator/plugin tolerates the taint of the pools' nodes, and would hand out their GPUs too"),
+         "gpu-operator/plugin tolerates the taint of the pools' nodes, and would assign their GPUs, too"),
         ({"present": "true", "deploy__device_plugin": "true", "deploy__container_toolkit": "true",
           "deploy__dcgm": "true", "deploy__driver": "pre-installed"}, "fail",
-         "the GPU Operator places its container-toolkit, device-plugin on gpu-1, which has its own"),
+         "the GPU Operator places its container-toolkit, device-plugin on gpu-1, which already has this software"),
         ({**OFF, "present": "false"}, "fail",
-         "gpu-1 has nvidia.com/gpu.present=false, so the device plugin leaves it"),
+         "gpu-1 has nvidia.com/gpu.present=false, so the device plugin does not run there"),
     ],
 )  # fmt: skip
 def test_the_gpu_operator_is_known_by_the_labels_of_the_pools_nodes(
@@ -203,7 +203,7 @@ def test_a_role_of_the_cni_by_pod_identity_or_by_an_annotation_counts(verify: Ve
         (listener("Running", waiting={"reason": "CrashLoopBackOff"}), "fail", "a10g-listener is CrashLoopBackOff"),
         (listener("Failed", terminated={"reason": "Error", "exitCode": 1}), "fail", "a10g-listener is Error"),
         (listener("Running", since="2999-01-01T00:00:00Z"), "unknown",
-         "started within the last 60 s: a10g-listener; run it again in a minute"),
+         "started within the last 60 s: a10g-listener; run this command again in a minute"),
     ],
 )  # fmt: skip
 def test_a_listener_that_github_refuses_is_never_one_that_runs(
@@ -232,7 +232,7 @@ def test_before_the_first_up_there_are_neither_listeners_nor_definitions_of_scal
     account.objects["pods"] = []
     del account.objects["autoscalingrunnersets"]
     step = verify(account, "--json").json["steps"][-1]
-    assert (step["status"], step["got"]) == ("unknown", "no listener exists; run it again after `pulumi up`")
+    assert (step["status"], step["got"]) == ("unknown", "no listener exists; run this command again after `pulumi up`")
 
 
 def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) -> None:

@@ -74,7 +74,7 @@ def test_nothing_is_changed(verify: Verify) -> None:
         ({"permissions": set(google_permissions.deployer()) - {"iam.serviceAccounts.actAs"}},
          "permissions", "fail", "missing: iam.serviceAccounts.actAs"),
         ({"agent_roles": ()}, "service agent", "unknown",
-         "it needs roles/compute.instanceAdmin.v1, and roles/iam.serviceAccountUser on each pool's account"),
+         "on each pool's account, from the project, a folder or the organization"),
         ({"policies": {"compute.disableGuestAttributesAccess": ENFORCED["compute.disableGuestAttributesAccess"]}},
          "policies", "fail", "is enforced: the check's verdict is then read from the serial port alone"),
         ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian-cloud"]}}]}},
@@ -228,7 +228,7 @@ def test_without_credentials_every_step_is_unknown(ask: Ask, stack: Any, monkeyp
     assert (answer.code, statuses(answer)) == (1, dict.fromkeys(STEPS, "unknown"))
 
 
-def test_the_table_says_what_to_do_about_what_failed(verify: Verify) -> None:
+def test_the_output_has_a_hint_for_each_failed_step(verify: Verify) -> None:
     answer = verify(Google(nats=[]))
     lines = answer.out.splitlines()
     at = lines.index("fail     networks: no Cloud NAT on the network of ci in us-central1")

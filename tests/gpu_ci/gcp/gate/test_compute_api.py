@@ -186,7 +186,7 @@ def test_an_operation_is_done_or_not(server: Server) -> None:
     assert api.done("p", "us-central1-a", "o") is True
 
 
-def test_a_stockout_is_told_apart_with_the_zones_google_names(server: Server) -> None:
+def test_a_stockout_error_has_the_zones_that_google_suggests(server: Server) -> None:
     server.answers[f"GET {ZONE}/operations/o"] = (200, STOCKOUT)
     with pytest.raises(ApiError) as caught:
         GoogleCompute().done("p", "us-central1-a", "o")
@@ -234,7 +234,7 @@ def test_an_operation_that_failed_differs_from_one_that_cannot_be_asked_for(serv
         ),
     ],
 )
-def test_a_quota_is_told_apart_from_a_stockout_with_what_google_says_of_it(
+def test_a_quota_error_is_not_a_stockout_and_has_googles_quota(
     server: Server, told: dict[str, Any], quota: QuotaInfo
 ) -> None:
     error = {"code": "QUOTA_EXCEEDED", "message": "Quota exceeded.", "errorDetails": [{"quotaInfo": told}]}

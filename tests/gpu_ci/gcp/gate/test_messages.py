@@ -21,7 +21,7 @@ from gpu_ci.gcp.gate.verdict import (
     last_step,
 )
 
-AGAIN = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
+AGAIN = "no pool uses this template; the next pulumi up runs the check again"
 # After a pass, or of machines that are no check's.
 _NO_CHECK = {
     "job-done",
@@ -42,7 +42,7 @@ def test_every_end_of_a_check_has_a_next_step_and_nothing_else_has_one() -> None
     assert set(NEXT_STEPS) == set(OUTCOMES) - _NO_CHECK - _SAID
 
 
-def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
+def test_an_app_that_github_refuses_is_reported_with_a_hint() -> None:
     verdict = Verdict(FAIL, "GitHub answers 401 to the App 17", "us-central1-a", "refused")
     assert not_passed(verdict) == (
         "the check machine failed with reason refused in us-central1-a: GitHub answers 401 to the App 17\n"
@@ -51,7 +51,7 @@ def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
     )
 
 
-def test_a_machine_that_said_nothing_in_time_may_need_more_of_it() -> None:
+def test_a_missing_verdict_suggests_a_longer_deadline() -> None:
     verdict = Verdict(FAIL, "no verdict within 120 s of the start; it reported no step", "us-central1-a", NO_VERDICT)
     assert not_passed(verdict) == (
         "the check machine reported no verdict in us-central1-a: no verdict within 120 s of the start; "
@@ -113,8 +113,9 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
         (
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
-                "the organization policy compute.trustedImageProjects forbids it: ask its administrator for an "
-                "exception for the project p, or change the pool to what the policy allows "
+                "the organization policy compute.trustedImageProjects forbids this machine: ask the administrator of "
+                "the policy for an "
+                "exception for the project p, or change the pool so that the policy allows it "
                 "(docs/guides/google-project.md)"
             ),
         ),

@@ -130,7 +130,7 @@ def test_a_new_step_begins_another_minute_of_progress_without_the_serial_line() 
     assert [line.partition(";")[0].rpartition(" ")[2] for line in late] == ["102", "108", "114"]
 
 
-def test_progress_of_a_machine_that_says_nothing_stays_as_it_is() -> None:
+def test_progress_of_a_silent_machine_does_not_change() -> None:
     assert not any("serial" in line for line in progress(Scenario(boots_in=0, verdict_after=120)))
 
 
@@ -272,7 +272,7 @@ def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> 
     ]
 
 
-def test_a_silent_machine_under_such_a_policy_says_that_too() -> None:
+def test_a_missing_verdict_under_such_a_policy_names_the_policy() -> None:
     scenario = Scenario(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
     assert scenario.verdict().summary == (
         f"no verdict within 60 s of the start; it reported no step; Google rejected guest attributes: {POLICY}"
@@ -331,7 +331,7 @@ def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
     assert scenario.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
 
 
-def test_a_machine_that_says_it_is_taken_away_is_no_fault_of_its_gpu_and_the_next_zone_is_tried() -> None:
+def test_after_a_reported_preemption_the_next_zone_is_tried() -> None:
     taken = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "Google takes it", "reason": "preempted"})
     scenario = Scenario(verdict=None, serial_text=f"{result_line(taken)}\n", serial_after=40)
 
@@ -541,7 +541,7 @@ def test_what_an_earlier_check_left_is_removed_first() -> None:
     assert scenario.google.leftovers == {B: []}
 
 
-def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None:
+def test_a_failed_deletion_is_logged_and_keeps_the_verdict() -> None:
     scenario = Scenario(delete_error=ApiError("forbidden", "Required 'compute.instances.delete' permission", 403))
     runner = GateRunner(
         scenario.google, scenario.messages.append, scenario.cancel, scenario.clock, suffix=lambda: "abc123"

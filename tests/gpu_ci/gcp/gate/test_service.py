@@ -55,12 +55,12 @@ def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
         grpc.StatusCode.UNKNOWN,
         (
             "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
-            "  hint: no pool uses this template; the next pulumi up checks this template again, or a changed one"
+            "  hint: no pool uses this template; the next pulumi up runs the check again"
         ),
     )
 
 
-def test_no_capacity_is_an_error_that_says_what_can_be_done(setting: Setting) -> None:
+def test_no_capacity_is_an_error_with_a_hint(setting: Setting) -> None:
     setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
     _, text = setting.refused()
     assert text == (
@@ -69,7 +69,7 @@ def test_no_capacity_is_an_error_that_says_what_can_be_done(setting: Setting) ->
     )
 
 
-def test_no_capacity_is_taken_unproven_where_the_pool_says_so(setting: Setting) -> None:
+def test_without_capacity_the_template_is_unproven_if_the_pool_allows_it(setting: Setting) -> None:
     setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
     _, properties = setting.create({**INPUTS, "onNoCapacity": "unproven"})
     assert (properties["verdict"], properties["checkedTemplate"], properties["zone"]) == ("unproven", TEMPLATE, "")
@@ -103,14 +103,14 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             None,
             (
-                "other zones and other tries use the same quota: request more, at "
+                "other zones use the same quota: request more, at "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
         (
             QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
             (
-                "other zones and other tries use the same quota: request more, at IAM & Admin > Quotas & System "
+                "other zones use the same quota: request more, at IAM & Admin > Quotas & System "
                 "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
@@ -144,7 +144,7 @@ def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) 
     )
 
 
-def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> None:
+def test_a_secret_in_an_error_is_redacted(setting: Setting) -> None:
     quoted = f"The resource '{TEMPLATE}' was not found; l4-template-1 is no template of p"
     setting.unreachable = ApiError("notFound", quoted, 404)
     assert TEMPLATE in setting.refused()[1]
@@ -154,7 +154,7 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> N
     )
 
 
-def test_progress_that_quotes_a_secret_is_told_without_it(setting: Setting) -> None:
+def test_a_secret_in_a_progress_message_is_redacted(setting: Setting) -> None:
     setting.google.leftovers = {"us-central1-a": ["l4-template-1-check"]}
 
     async def work(running: Plugin) -> Any:

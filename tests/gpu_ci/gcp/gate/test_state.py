@@ -36,7 +36,7 @@ def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Settin
     assert (inputs["template"], inputs["project"]) == (UNKNOWN, project)
 
 
-def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
+def test_check_returns_every_problem_with_its_property(setting: Setting) -> None:
     _, failures = check(setting, {**INPUTS, "zones": [], "deadlineSec": 5, "onNoCapacity": "x", "tempalte": "t"})
     assert [path for path, _ in failures] == ["zones", "deadlineSec", "onNoCapacity", "tempalte"]
     assert failures[3] == (
@@ -48,7 +48,7 @@ def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
     )
 
 
-def test_check_tells_a_problem_of_a_secret_without_its_property_which_the_engine_would_print(setting: Setting) -> None:
+def test_a_problem_of_a_secret_has_no_property_because_the_engine_would_print_its_value(setting: Setting) -> None:
     _, failures = check(setting, {**INPUTS, "onNoCapacity": secret("zqz")})
     [(path, reason)] = failures
     assert (path, reason.partition(";")[0]) == ("", "onNoCapacity: must be one of 'fail' or 'unproven'")

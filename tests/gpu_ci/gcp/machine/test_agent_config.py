@@ -35,7 +35,7 @@ def told(registered: Registration | None = None, deadline_sec: int = 300, **choi
     return parse(text)
 
 
-def test_a_machine_is_told_what_it_should_have_and_how_long_it_may_take() -> None:
+def test_a_machine_gets_its_expected_gpu_and_its_time_limit() -> None:
     assert told(machineType="g2-standard-24") == Config(
         pool="l4",
         check_args=[
@@ -75,7 +75,7 @@ def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
         ),
     ],
 )
-def test_a_driver_that_no_image_brings_is_told(choices: Any, expected: DriverConfig) -> None:
+def test_the_agent_gets_a_driver_that_is_not_in_the_image(choices: Any, expected: DriverConfig) -> None:
     assert told(**choices).driver == expected
 
 
@@ -83,11 +83,11 @@ def test_the_torch_that_was_chosen_is_the_one_it_installs() -> None:
     assert told(torch="2.9.1+cu126").torch == "2.9.1+cu126"
 
 
-def test_without_an_app_it_is_told_of_no_runner() -> None:
+def test_without_an_app_the_agent_gets_no_runner() -> None:
     assert (told().github, told().runner) == (None, None)
 
 
-def test_with_an_app_it_is_told_where_its_key_lies_and_which_runner_to_take() -> None:
+def test_with_an_app_the_agent_gets_the_name_of_the_key_and_the_runner() -> None:
     found = told(registration(docker="rootless", idleSec=900))
     assert found.github == GithubConfig("acme", "17", 18, KEY, ["gpu", "l4"], runner_group="gpu")
     assert found.runner == RunnerConfig(
@@ -102,7 +102,7 @@ def test_with_an_app_it_is_told_where_its_key_lies_and_which_runner_to_take() ->
     )
 
 
-def test_a_repository_and_another_api_are_told_where_they_are_chosen() -> None:
+def test_the_agent_gets_the_repository_and_another_api() -> None:
     found = told(registration(github={"repository": "kernels", "apiUrl": "https://github.example/api/v3"})).github
     assert found is not None
     assert (found.repository, found.api_url) == ("kernels", "https://github.example/api/v3")
@@ -133,7 +133,7 @@ def everything() -> list[Any]:
 
 
 @pytest.mark.parametrize("machine", everything(), ids=lambda machine: str(machine.key))
-def test_the_agent_understands_what_it_is_told_on_every_machine_google_sells(machine: Any) -> None:
+def test_the_agent_reads_the_configuration_of_every_machine_type(machine: Any) -> None:
     choices = as_pool({"machine": machine})
     if choices is None:
         pytest.skip("a pool has no words for it")
@@ -157,7 +157,7 @@ def test_the_largest_configuration_fits_beside_everything_else_a_machine_boots_w
     assert sum(len(key) + size for key, size in sizes.items()) < boot.METADATA_LIMIT - boot.METADATA_VALUE_LIMIT / 4
 
 
-def test_nothing_that_is_told_is_a_secret_value() -> None:
+def test_the_configuration_has_no_secret_value() -> None:
     text = str(agent_config("l4", args(), 300, registration()))
     assert json.loads(text)["github"]["private_key"] == KEY
     assert "PRIVATE KEY-----" not in text

@@ -96,7 +96,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a reservation of L4 as a market of its own": (
         {"market": "reservation", "reservation": "l4s"},
         "market",
-        "use its reservations through market: standard with reservation",
+        "use market: standard, and set reservation to the name of the reservation",
     ),
     "a reservation of a machine that is sold neither so nor on demand": (
         of("a3-highgpu-1g", "us-central1-a", market="reservation", reservation="h100s"),

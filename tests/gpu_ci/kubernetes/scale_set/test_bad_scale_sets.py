@@ -13,9 +13,9 @@ from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArg
 from tests.gpu_ci.support import CONTROLLER, scale_set_wiring
 
 FORM = "has a form that is not accepted"
-NO_DIGEST = "has no digest: its tag can point to another, unchecked image later"
+NO_DIGEST = "has no digest, and its tag can point to another, unchecked image later"
 HOW = "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…"
-DIND = "leaves GPUs to others on the node, which has 8: a privileged Docker daemon would see them"
+DIND = "is not the 8 GPUs of the node: a privileged Docker daemon would see the GPUs of other pods"
 WHOLE = "give each job all GPUs of the node, or use containerMode: {kind: kubernetes-novolume}"
 NO_TOKEN = "a personal access token acts as its owner; set the App's id, installation and key under app"
 URLS = "such as https://github.com/acme or https://github.com/acme/kernels"
@@ -49,7 +49,7 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             "contains a user name",
             "remove the text before @; the App is the only login",
         ),
-        ({"runnerGroup": None}, "runnerGroup", "is missing", "set a group, such as that of github.RunnerGroup"),
+        ({"runnerGroup": None}, "runnerGroup", "is missing", "set a group, such as groupName of a github.RunnerGroup"),
         (
             {"githubConfigUrl": "https://github.com/acme/web"},
             "runnerGroup",
@@ -149,9 +149,7 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
         ),
     ],
 )
-def test_what_is_no_credential_of_an_app_is_refused_without_being_told(
-    field: str, value: str, text: str, hint: str
-) -> None:
+def test_an_invalid_credential_of_an_app_is_refused_and_not_shown(field: str, value: str, text: str, hint: str) -> None:
     async def settle() -> tuple[Problem, ...]:
         wiring = scale_set_wiring()
         wiring["app"][field] = pulumi.Output.secret(value)

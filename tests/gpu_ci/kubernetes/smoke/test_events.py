@@ -34,13 +34,13 @@ def causes(*given: dict[str, Any]) -> list[str]:
     return events.causes(given, "l4-job-1a2b3c4d")
 
 
-def test_a_pod_that_no_autoscaler_has_seen_is_said_to_be_unseen() -> None:
+def test_a_pod_without_events_of_an_autoscaler_is_reported() -> None:
     scheduling, unseen = causes(event("FailedScheduling", NOWHERE))
     assert scheduling == f"FailedScheduling: {NOWHERE}"
     assert unseen.startswith("no event TriggeredScaleUp or NotTriggerScaleUp: no Cluster Autoscaler has seen the pod")
 
 
-def test_what_the_autoscaler_says_comes_before_what_the_scheduler_says() -> None:
+def test_events_of_the_autoscaler_come_before_those_of_the_scheduler() -> None:
     said = "pod didn't trigger scale-up: 1 max node group size reached"
     assert causes(event("FailedScheduling", NOWHERE), event("NotTriggerScaleUp", said)) == [
         f"NotTriggerScaleUp: {said}",
@@ -165,7 +165,7 @@ def test_events_of_the_job_count_also_where_thousands_of_others_are_listed_befor
         ("Unable to locate credentials", "cat returned no credentials for the cluster"),
     ],
 )
-def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
+def test_unreadable_events_are_reported_without_the_credential(
     server: Server, tmp_path: Path, printed: str, why: str
 ) -> None:
     lines = explained(kubeconfig(server, tmp_path, printed))
@@ -184,7 +184,7 @@ def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
         (None, "the kubeconfig does not have the format of kubectl"),
     ],
 )
-def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
+def test_an_unreadable_certificate_is_reported(
     server: Server, tmp_path: Path, user: dict[str, str] | None, why: str
 ) -> None:
     given = json.loads(kubeconfig(server, tmp_path, ""))
@@ -195,6 +195,6 @@ def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
 
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
-def test_a_kubeconfig_of_another_form_is_said_to_be_so(given: str) -> None:
+def test_an_invalid_kubeconfig_is_reported(given: str) -> None:
     with pytest.raises(cluster_events.UnreadableEventsError, match="does not have the format of kubectl"):
         cluster_events.events(given, "gpu-ci")

@@ -112,7 +112,7 @@ def test_fewer_passes_than_nodes_are_no_pass(succeeded: int) -> None:
         deployed(succeeded)
 
 
-FEW = "is less than 3 nodes with 8 GPUs each need, so some pods would never be created\n  got: 23\n"
+FEW = "is less than the GPUs of 3 nodes with 8 each, so some pods would never be created\n  got: 23\n"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ FEW = "is less than 3 nodes with 8 GPUs each need, so some pods would never be c
         ({"gpus": 8, "namespaceGpus": 23}, "namespaceGpus", FEW),
     ],
 )
-def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, text: str) -> None:
+def test_a_mistake_is_reported_with_its_path(changes: dict[str, Any], path: str, text: str) -> None:
     with pytest.raises(ArgsError) as refused:
         args(**changes)
     [problem] = refused.value.problems
@@ -132,7 +132,7 @@ def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, te
     assert text in problem.render("l4")
 
 
-def test_a_namespace_with_too_few_gpus_is_told_how_many_it_takes() -> None:
+def test_a_namespace_with_too_few_gpus_is_reported_with_the_needed_number() -> None:
     with pytest.raises(ArgsError) as refused:
         args(gpus=8, namespaceGpus=23)
     hint = "gpus: 24 or more for the GpuNamespace, or fewer nodes"
