@@ -66,7 +66,7 @@ def _hint(problem: str, context: str, start: yaml.Mark | None) -> str:
     if kind and start:
         return f"close the {kind} that begins in line {start.line + 1}"
     hints = {
-        "'\\t'": "indent with spaces: YAML takes no tab there",
+        "'\\t'": "indent with spaces: YAML does not allow a tab there",
         SPACE_MISSING: _SPACE,
         "cannot start any token": _QUOTES,
         "undefined alias": f"{_QUOTES}: * begins a reference in YAML",

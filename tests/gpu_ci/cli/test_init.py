@@ -317,7 +317,7 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     ("--project", 'a", x: "y', *GITHUB): ["--project: has a form that is not accepted"],
     (*GOOGLE, "--organization", "ac me", "--repository", "k"): ["--organization: has a form that is not accepted"],
     (*GOOGLE, "--organization", "acme", "--repository", "a/b"): [
-        "--repository: contains an owner; the owner is that of the provider (github:owner)"
+        "--repository: contains an owner, but the owner is always github:owner of the provider"
     ],
     (*GOOGLE, "--cluster", "ci"): ["--cluster: is for pools on EKS, and no --pool has an AWS instance type"],
     (*GOOGLE, "--subnet", SUBNET): ["--subnet: is for pools on EKS, and no --pool has an AWS instance type"],
@@ -494,7 +494,7 @@ def test_a_wrong_answer_to_a_prompt_is_asked_for_again_with_the_reason(
         "'sn-1': has a form that is not accepted",
         "a value that is not shown, because it may be a secret: has a form that is not accepted",
         "'ac me': has a form that is not accepted",
-        "'a/b': contains an owner",
+        "'a/b': contains an owner, but the owner is always github:owner of the provider",
         "'Acme CI': has a form that is not accepted",
     ]
 

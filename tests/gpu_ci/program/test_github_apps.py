@@ -63,7 +63,7 @@ def test_runners_on_a_cluster_do_not_register_as_that_app_either(more: dict[str,
     found = [each for each in refused(values).problems if ".github." in each.path]
     assert [each.path for each in found] == ["gpu-ci:site.github.runnerApp"]
     assert f"the runners of {', '.join(['a', *more])} need it" in found[0].text
-    assert found[0].hint.startswith("move what app says to runnerApp")
+    assert found[0].hint.startswith("move the values of app to runnerApp")
 
 
 @pytest.mark.parametrize(
