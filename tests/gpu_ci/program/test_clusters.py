@@ -70,6 +70,14 @@ def test_a_second_stack_on_a_cluster_names_what_the_first_one_made_there() -> No
     assert (first["namespace"], other["namespace"]) == ("gpu-ci", "gpu-ci-two")
 
 
+def test_a_pool_with_efa_gets_the_network_and_the_security_group_of_its_cluster() -> None:
+    nodes = {"instanceTypes": ["p4d.24xlarge"], "market": "standard", "efa": True, "zones": ["us-east-1a"]}
+    found = run(stack(nodes))
+    assert found.one(":SecurityGroup").inputs["vpcId"] == "vpc-0123456789abcdef0"
+    [primary, *_] = found.one(":LaunchTemplate").inputs["networkInterfaces"]
+    assert primary["securityGroups"][0] == "sg-0123456789abcdef0"
+
+
 def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
     values = config()
     found = run(values | ON_CLUSTER | {"gpu-ci:site": {**ON_CLUSTER["gpu-ci:site"], **values["gpu-ci:site"]}})

@@ -227,6 +227,9 @@ class GpuNodeGroupArgs(Args):
             # The real Kubernetes version is known at the deployment, which then checks the release again.
             "kubernetes_version": ami.version_of(choices.get("releaseVersion")) or "1.35",
             "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
+            # For efa. Both are looked up with the cluster.
+            "vpc_id": "vpc-0123456789abcdef0",
+            "cluster_security_group_id": "sg-0123456789abcdef0",
         }
 
     @property
