@@ -53,6 +53,9 @@ def build(settings: Settings) -> dict[str, Any]:
         for name in APIS
     ]
     after_apis = pulumi.ResourceOptions(depends_on=apis)
+    # Google does not delete key rings and keys. A deletion of the key would destroy its versions, and with them the
+    # secrets in every state, also if Google then refuses to delete the bucket with the states.
+    kept = pulumi.ResourceOptions(depends_on=apis, retain_on_delete=True)
     bucket = gcp.storage.Bucket(
         "state",
         project=project,
@@ -70,9 +73,9 @@ def build(settings: Settings) -> dict[str, Any]:
         force_destroy=False,
         opts=after_apis,
     )
-    ring = gcp.kms.KeyRing("keys", project=project, name="pulumi", location=settings.location, opts=after_apis)
+    ring = gcp.kms.KeyRing("keys", project=project, name="pulumi", location=settings.location, opts=kept)
     key = gcp.kms.CryptoKey(
-        "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=after_apis
+        "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=kept
     )
     identities = {purpose: _identity(settings, purpose, bucket, key, after_apis) for purpose in PERMISSIONS}
     return {

@@ -8,7 +8,7 @@ the emulated cloud state. For each call of the engine they call these hooks, in 
     Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first
     Create   refusals -> faults -> identity -> computed -> row written -> created -> await_ready
     Update   refusals -> faults -> computed -> row written -> updated -> await_ready
-    Delete   await_deletable -> delete_blockers -> row deleted -> deleted
+    Delete   await_deletable -> delete_blockers -> remains -> row deleted -> deleted
     Read     locate, observed, write_only, not_ready
     Invoke   invoke
 
@@ -183,8 +183,12 @@ class Cloud:
         """Return the messages with which the vendor refuses a delete: deletion protection, still in use."""
         return ()
 
+    def remains(self, token: str) -> bool:
+        """Return True if the vendor keeps a resource that the provider deletes. Its row then belongs to no stack."""
+        return False
+
     def deleted(self, res: Resource) -> None:
-        """Called after the row was deleted, for side effects on other rows."""
+        """Called after the row was deleted, for side effects on other rows. See `remains`."""
 
     def locate(self, token: str, import_id: str) -> Record | None:
         """Return the row of an id that the user passed to `import`, in any form that the vendor's provider accepts."""

@@ -191,7 +191,10 @@ class Lifecycle:
             if world.get(res.token, res.id) is None:
                 return
             self._raise_first(self.cloud.delete_blockers(res))
-            world.delete(res.token, res.id, res.name)
+            if self.cloud.remains(res.token):
+                world.assign_to_stack(res.token, res.id, "", res.name)
+            else:
+                world.delete(res.token, res.id, res.name)
             self.cloud.deleted(res)
 
     def _await_ready(self, res: Resource, all_outputs: Decoded, old: Decoded | None = None) -> Decoded:

@@ -196,7 +196,7 @@ class World:
         return new
 
     def assign_to_stack(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
-        """Assign the row to the stack that imported it."""
+        """Assign the row to the stack that imported it, or, with an empty `urn`, to no stack."""
         self._rows(
             "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE (type, id, cluster) = (?, ?, ?)",
             urn, name, type, id, self._cluster_of(type),

@@ -14,6 +14,7 @@ from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
+    kms,
     machine_services,
     permissions,
     pure_functions,
@@ -231,9 +232,17 @@ class Gcp(Cloud):
                 "`terraform apply`"
             )
 
+    def remains(self, token: str) -> bool:
+        return token in kms.NEVER_DELETED
+
     def deleted(self, res: Resource) -> None:
         if res.token in (types.POOL, types.POOL_PROVIDER):
             self.context.world.set_setting(soft_deleted(res.id), "deleted")
+        elif res.token in kms.NEVER_DELETED:
+            kms.deleted(self.context.world, res)
+
+    def already_exists(self, res: Resource) -> str:
+        return kms.already_exists(res) if res.token in kms.NEVER_DELETED else super().already_exists(res)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.
@@ -289,7 +298,7 @@ class Gcp(Cloud):
     def computed(self, res: Resource) -> dict[str, Any]:
         site = self.site(res)
         if res.token not in types.TARGETS:
-            plain_outputs, shape = outputs.plain(res, site), self.shapes.shape(res.token)
+            plain_outputs, shape = {**outputs.plain(res, site), **kms.outputs(res)}, self.shapes.shape(res.token)
             return {name: value for name, value in plain_outputs.items() if name in shape.outputs}
         outputs_of_type = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):
