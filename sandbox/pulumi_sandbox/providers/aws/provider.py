@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
-from pulumi_sandbox.providers.aws import conflicts, pure_functions, rule_table, schema, types
+from pulumi_sandbox.providers.aws import conflicts, permissions, pure_functions, rule_table, schema, types
 from pulumi_sandbox.providers.aws import lookups as own_lookups
 from pulumi_sandbox.providers.aws.eks import faults, scaling
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
@@ -27,7 +27,7 @@ from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Re
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
-from pulumi_sandbox.world.store import Fault
+from pulumi_sandbox.world.store import Fault, Record
 
 # The length of the suffix after a name prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26
@@ -54,7 +54,7 @@ class Aws(Cloud):
         port = self.context.workspace.aws_port
         self._write_profile(config.get("profile"))
         try:
-            self._server = self._server or AwsServer(port, EksApi(self.context.world))
+            self._server = self._server or AwsServer(port, EksApi(self.context.world, self.caller))
         except OSError as error:
             raise Refused(
                 f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
@@ -72,6 +72,20 @@ class Aws(Cloud):
     def stop(self) -> None:
         if self._server:
             self._server.close()
+
+    @cached_property
+    def caller(self) -> permissions.Caller:
+        role = permissions.role_of_environment()
+        return permissions.Caller(self.context.world, self.account if role else "", role)
+
+    def _not_permitted(self, res: Resource, operation: str) -> Iterator[str]:
+        """Yield the errors of actions that the role of the run does not allow."""
+        if not self.caller.knows(res.token):
+            res.log(f"{res.token}: its actions are not known, so {self.caller.role} may change it", "info")
+        doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
+        kind, name = res.token.rpartition(":")[2], res.id or self._name(res) or res.name
+        for denial in self.caller.operation(res.token, operation):
+            yield f"{doing} {kind} ({name}): {denial.with_hint()}"
 
     @property
     def account(self) -> str:
@@ -130,6 +144,7 @@ class Aws(Cloud):
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 
     def refusals(self, res: Resource) -> Iterable[str]:
+        yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
             yield from conflicts.name_in_use(self.context.world, res.token, res.inputs)
         yield from References(self.existing).missing_references(res.token, res.inputs)
@@ -143,7 +158,13 @@ class Aws(Cloud):
             scaling.updated(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
-        return conflicts.delete_blockers(self.context.world, res.token, res.id)
+        yield from self._not_permitted(res, "delete")
+        yield from conflicts.delete_blockers(self.context.world, res.token, res.id)
+
+    def observed(self, record: Record) -> Record:
+        for denial in self.caller.operation(record.type, "read"):
+            raise Refused(f"reading {record.type.rpartition(':')[2]} ({record.id}): {denial.with_hint()}")
+        return super().observed(record)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # For a node group, refusals() applies these faults to the launch of its first machines.
@@ -237,6 +258,8 @@ class Aws(Cloud):
         answered_by_user = (
             self.lookups.answered_by_user(token, arguments, config) if self.lookups.can_answer(token) else False
         )
+        for denial in self.caller.lookup(token):
+            raise Refused(f"{token.rpartition(':')[2]}: {denial.with_hint()}")
         region = self._region(arguments)
         if not answered_by_user and (refusal := own_lookups.refusal(self.existing, token, arguments)):
             raise Refused(refusal)

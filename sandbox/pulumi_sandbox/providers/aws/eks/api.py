@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
+from pulumi_sandbox.providers.aws.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
 from pulumi_sandbox.world.store import Record, World
 
@@ -48,8 +49,9 @@ class EksError(Exception):
 class EksApi:
     """The answers of the API, independent of HTTP."""
 
-    def __init__(self, world: World, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, world: World, caller: Caller | None = None, now: Callable[[], float] = time.time) -> None:
         self._world = world
+        self._caller = caller
         self._now = now
         self._lock = threading.Lock()
         # The updates that no client has seen as in progress, by the id of the node group.
@@ -61,12 +63,20 @@ class EksApi:
             raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
         cluster, group, update = (unquote(match[name] or "") for name in ("cluster", "group", "update"))
         if method == "GET" and update:
+            self.require("eks.describe_update")
             return self._update(update)
         if method == "GET" and not match["change"]:
+            self.require("eks.describe_nodegroup")
             return {"nodegroup": self._describe(self._group(cluster, group))}
         if method == "POST" and match["change"]:
+            self.require("eks.update_nodegroup_config")
             return self._change(cluster, group, body)
         raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+
+    def require(self, operation: str) -> None:
+        """Raise EksError if the role of the run does not allow an operation, by its name in the SDK."""
+        for denial in self._caller.call(operation) if self._caller else ():
+            raise EksError(denial.code, denial.message)
 
     def session(self) -> Json:
         """Return keys without access to AWS, and the end of their session."""
@@ -205,9 +215,11 @@ def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
         case "AssumeRole":
             return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": api.session()})
         case "SuspendProcesses":
+            api.require("autoscaling.suspend_processes")
             api.suspend(form.get("AutoScalingGroupName", ""), form.get("ScalingProcesses.member.1", ""))
             return _xml(AUTOSCALING, "SuspendProcesses", {})
         case "DescribeScalingActivities":
+            api.require("autoscaling.describe_scaling_activities")
             found = api.activities(form.get("AutoScalingGroupName", ""), int(form.get("MaxRecords", 100)))
             return _xml(AUTOSCALING, "DescribeScalingActivities", {"Activities": found})
     raise EksError("NotFoundException", f"The sandbox does not serve {form.get('Action')}")
@@ -239,7 +251,7 @@ def _document(body: bytes) -> Json:
 
 def _json_error(code: str, message: str, status: int = 0) -> Answer:
     status = status or {**errors.STATUS, "NotFoundException": 404, "MissingAuthenticationTokenException": 403,
-                        "ExpiredTokenException": 403}.get(code, 400)  # fmt: skip
+                        "ExpiredTokenException": 403, "AccessDeniedException": 403}.get(code, 400)  # fmt: skip
     answer = as_json(status, {"message": message})
     return Answer(answer.status, answer.body, answer.kind, {"x-amzn-ErrorType": code})
 

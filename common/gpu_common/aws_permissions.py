@@ -1,0 +1,142 @@
+"""The IAM actions that AWS requires for each operation on the resource types of this package.
+
+The roles of `bootstrap/` grant them, and the sandbox refuses an operation whose action is missing.
+
+Sources, unless a comment names another one:
+- the `handlers` of CloudFormation's schemas in cfn-lint 1.58.0, and for types without a schema the service
+  authorization reference (docs.aws.amazon.com/service-authorization/latest/reference);
+- the calls of an operation: terraform-provider-aws, internal/service. It reads a resource after each change.
+The table was not tested with a real account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Operations = Mapping[str, tuple[str, ...]]
+
+CREATE, READ, UPDATE, DELETE = "create", "read", "update", "delete"
+
+
+def _operations(read: tuple[str, ...], **changes: tuple[str, ...]) -> Operations:
+    """Return the operations of a type. Each change also reads the resource."""
+    return {READ: read, **{name: (*actions, *read) for name, actions in changes.items()}}
+
+
+def _rule(way: str) -> Operations:
+    """Return the operations of a rule of a security group. Source: vpc_security_group_{ingress,egress}_rule.go."""
+    return _operations(
+        ("ec2:DescribeSecurityGroupRules",),
+        create=(f"ec2:AuthorizeSecurityGroup{way}", "ec2:CreateTags"),
+        update=("ec2:CreateTags", "ec2:DeleteTags", "ec2:ModifySecurityGroupRules"),
+        delete=(f"ec2:RevokeSecurityGroup{way}",),
+    )
+
+
+RESOURCES: Mapping[str, Operations] = {
+    "aws:autoscaling/tag:Tag": _operations(
+        ("autoscaling:DescribeTags",),
+        create=("autoscaling:CreateOrUpdateTags",),
+        update=("autoscaling:CreateOrUpdateTags",),
+        delete=("autoscaling:DeleteTags",),
+    ),
+    "aws:ec2/launchTemplate:LaunchTemplate": _operations(
+        ("ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
+        create=("ec2:CreateLaunchTemplate", "ec2:CreateTags"),
+        update=("ec2:CreateLaunchTemplateVersion", "ec2:CreateTags", "ec2:DeleteTags", "ec2:ModifyLaunchTemplate"),
+        delete=("ec2:DeleteLaunchTemplate",),
+    ),
+    "aws:ec2/placementGroup:PlacementGroup": _operations(
+        ("ec2:DescribePlacementGroups",),
+        create=("ec2:CreatePlacementGroup", "ec2:CreateTags"),
+        update=("ec2:CreateTags", "ec2:DeleteTags"),
+        delete=("ec2:DeletePlacementGroup",),
+    ),
+    "aws:ec2/securityGroup:SecurityGroup": _operations(
+        ("ec2:DescribeSecurityGroups",),
+        # The provider revokes the default rule for outgoing traffic.
+        create=("ec2:CreateSecurityGroup", "ec2:CreateTags", "ec2:RevokeSecurityGroupEgress"),
+        update=("ec2:CreateTags", "ec2:DeleteTags"),
+        # The provider first searches for network interfaces that use the group (vpc_security_group.go).
+        delete=("ec2:DeleteSecurityGroup", "ec2:DescribeNetworkInterfaces"),
+    ),
+    # EKS starts the nodes, but requires that the caller has the permission ec2:RunInstances
+    # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). It also checks the network and the role of the
+    # nodes with the caller's permissions (github.com/aws-controllers-k8s/community/issues/2164). Not included:
+    # iam:CreateServiceLinkedRole, for the first node group of an account. `gpu-ci verify eks` checks that the roles
+    # exist.
+    "aws:eks/nodeGroup:NodeGroup": _operations(
+        ("eks:DescribeNodegroup",),
+        create=(
+            "ec2:CreateTags", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates",
+            "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs",
+            "ec2:RunInstances", "eks:CreateNodegroup", "eks:TagResource", "iam:GetRole",
+            "iam:ListAttachedRolePolicies", "iam:PassRole",
+        ),
+        update=(
+            "ec2:DescribeLaunchTemplateVersions", "ec2:RunInstances", "eks:DescribeUpdate", "eks:TagResource",
+            "eks:UntagResource", "eks:UpdateNodegroupConfig", "eks:UpdateNodegroupVersion", "iam:GetRole",
+            "iam:PassRole",
+        ),
+        delete=("eks:DeleteNodegroup",),
+    ),
+    "aws:iam/role:Role": _operations(
+        ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
+        create=("iam:CreateRole", "iam:TagRole"),
+        update=("iam:TagRole", "iam:UntagRole", "iam:UpdateAssumeRolePolicy", "iam:UpdateRoleDescription"),
+        # The provider removes the role from instance profiles (role.go).
+        delete=("iam:DeleteRole", "iam:ListInstanceProfilesForRole"),
+    ),
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": _operations(
+        ("iam:ListAttachedRolePolicies",), create=("iam:AttachRolePolicy",), delete=("iam:DetachRolePolicy",)
+    ),
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _rule("Egress"),
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("Ingress"),
+}  # fmt: skip
+"""By Pulumi type and operation."""
+
+NEVER_UPDATED = frozenset({"aws:autoscaling/tag:Tag"})
+"""Types of which the components set only fields whose change replaces the resource. A test compares them."""
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    "autoscaling.describe_scaling_activities": ("autoscaling:DescribeScalingActivities",),
+    "autoscaling.suspend_processes": ("autoscaling:SuspendProcesses",),
+    "eks.describe_nodegroup": ("eks:DescribeNodegroup",),
+    "eks.describe_update": ("eks:DescribeUpdate",),
+    "eks.update_nodegroup_config": ("eks:UpdateNodegroupConfig",),
+}
+"""The calls of aws.NodeGroupLimits and of the diagnosis of a failed check, by the operation's name in the SDK."""
+
+LOOKUPS: Mapping[str, tuple[str, ...]] = {
+    "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": ("ec2:DescribeInstanceTypeOfferings",),
+    "aws:eks/getCluster:getCluster": ("eks:DescribeCluster",),
+}
+"""The functions that the stack calls."""
+
+
+def deployer() -> list[str]:
+    """Return the actions of the role that deploys: those of every operation, call and lookup."""
+    return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
+
+
+def of_type(token: str) -> list[str]:
+    """Return the actions of the operations that the stacks of this package do on a type."""
+    never = {UPDATE} if token in NEVER_UPDATED else set()
+    return _sorted(actions for name, actions in RESOURCES[token].items() if name not in never)
+
+
+def reader() -> list[str]:
+    """Return the actions of the role that previews: those of reads and lookups."""
+    return _sorted([*(operations[READ] for operations in RESOURCES.values()), *LOOKUPS.values()])
+
+
+def add_to_role(role: str, actions: Iterable[str]) -> str:
+    """Return the command that gives a role a further policy with these actions."""
+    listed = ",".join(f'"{action}"' for action in actions)
+    statement = f'{{"Effect":"Allow","Action":[{listed}],"Resource":"*"}}'
+    document = f'{{"Version":"2012-10-17","Statement":[{statement}]}}'
+    return f"aws iam put-role-policy --role-name {role} --policy-name added --policy-document '{document}'"
+
+
+def _sorted(groups: Iterable[Iterable[str]]) -> list[str]:
+    return sorted({action for group in groups for action in group})

@@ -1,0 +1,154 @@
+"""Refuse operations whose IAM actions the role of the run does not allow.
+
+By default, the sandbox's user may do everything. The variable PULUMI_SANDBOX_AWS_ROLE names a role that a stack
+created, by its ARN or its name. The role may do what its policies in the emulated cloud state allow:
+
+- inline policies, and customer managed policies that are attached to it
+- AdministratorAccess, with all actions
+
+A statement counts only without conditions and for the resource `*`. Other AWS managed policies permit nothing. Trust
+policies, permissions boundaries, service control policies and the access entries of clusters are not evaluated.
+
+AWS's error names the action and the role. The sandbox adds a hint with the command that adds the action.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_common import aws_permissions
+
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.world.store import Record, World
+
+VARIABLE = "PULUMI_SANDBOX_AWS_ROLE"
+_ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+# The names of the services in messages of the AWS SDK for Go, by the prefix of an action.
+_SERVICES = {"autoscaling": "Auto Scaling", "ec2": "EC2", "eks": "EKS", "iam": "IAM"}
+
+
+def role_of_environment() -> str:
+    """Return the name of the role of the run; empty for the sandbox's user."""
+    return os.environ.get(VARIABLE, "").strip().rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Denial:
+    """An action that the role does not allow."""
+
+    action: str
+    role: str
+    account: str
+    explicit: bool = False
+
+    @property
+    def code(self) -> str:
+        """The error code of the service (botocore 1.44.5, eks; errors of EC2 and IAM: their API references)."""
+        return {"ec2": "UnauthorizedOperation", "eks": "AccessDeniedException"}.get(self.service, "AccessDenied")
+
+    @property
+    def service(self) -> str:
+        return self.action.partition(":")[0]
+
+    @property
+    def message(self) -> str:
+        """AWS's message (github.com/aws-controllers-k8s/community/issues/2164)."""
+        start = "You are not authorized to perform this operation. " if self.service == "ec2" else ""
+        user = f"arn:aws:sts::{self.account}:assumed-role/{self.role}/sandbox"
+        reason = (
+            "with an explicit deny in an identity-based policy"
+            if self.explicit
+            else f"because no identity-based policy allows the {self.action} action"
+        )
+        return f"{start}User: {user} is not authorized to perform: {self.action} {reason}"
+
+    def with_hint(self) -> str:
+        """Return the error of the provider, and how to add the action."""
+        name = self.action.partition(":")[2]
+        error = f"operation error {_SERVICES[self.service]}: {name}, https response error StatusCode: 403"
+        add = aws_permissions.add_to_role(self.role, [self.action])
+        hint = (
+            f"a policy of the role {self.role} denies the action; remove it there"
+            if self.explicit
+            else f"the role {self.role} lacks the action; to add it: {add}"
+        )
+        return f"{error}, api error {self.code}: {self.message}\n  hint: {hint}"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The role of a run, and what it may do. An empty role is the sandbox's user, who may do everything."""
+
+    world: World
+    account: str
+    role: str = ""
+
+    def operation(self, token: str, operation: str) -> Iterator[Denial]:
+        """Yield the actions of an operation on a resource that the role does not allow."""
+        yield from self._denied(aws_permissions.RESOURCES.get(token, {}).get(operation, ()))
+
+    def knows(self, token: str) -> bool:
+        """Return False for a type of which no actions are known, so that every operation is permitted."""
+        return not self.role or token in aws_permissions.RESOURCES
+
+    def lookup(self, token: str) -> Iterator[Denial]:
+        """Yield the actions of a function that the role does not allow."""
+        yield from self._denied(aws_permissions.LOOKUPS.get(token, ()))
+
+    def call(self, operation: str) -> Iterator[Denial]:
+        """Yield the actions of a call of an API that the role does not allow, such as eks.describe_nodegroup."""
+        yield from self._denied(aws_permissions.CALLS.get(operation, ()))
+
+    def _denied(self, needed: Sequence[str]) -> Iterator[Denial]:
+        if not self.role or not needed:
+            return
+        statements = list(self._statements())
+        for action in needed:
+            effects = {effect for effect, patterns in statements if _matches(action, patterns)}
+            if effects != {"Allow"}:
+                yield Denial(action, self.role, self.account, explicit="Deny" in effects)
+
+    def _statements(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the effect and the actions of each statement that counts."""
+        for document in self._documents():
+            for statement in _listed(document.get("Statement")):
+                if "*" in _listed(statement.get("Resource")) and not statement.get("Condition"):
+                    yield str(statement.get("Effect")), [str(one) for one in _listed(statement.get("Action"))]
+
+    def _documents(self) -> Iterator[dict[str, Any]]:
+        role = self.world.get(types.ROLE, self.role)
+        for inline in rows(role.inputs.get("inlinePolicies")) if role else ():
+            yield _document(table(inline).get("policy"))
+        for policy in self._of_role(types.ROLE_POLICY):
+            yield _document(policy.inputs.get("policy"))
+        for attachment in self._of_role(types.ATTACHMENT):
+            arn = text_of(attachment.inputs, "policyArn")
+            if arn == _ADMINISTRATOR:
+                yield {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+            elif attached := self.world.get(types.POLICY, arn):
+                yield _document(attached.inputs.get("policy"))
+
+    def _of_role(self, kind: str) -> Iterator[Record]:
+        for record in self.world.find(kind):
+            if text_of(record.inputs, "role").rpartition("/")[2] == self.role:
+                yield record
+
+
+def _matches(action: str, patterns: Sequence[str]) -> bool:
+    """Return True if a pattern matches. IAM ignores the case of actions."""
+    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
+
+
+def _document(text: Any) -> dict[str, Any]:
+    return table(json.loads(text)) if isinstance(text, str) and text else {}
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the elements of a field of a policy that can be one value or a list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
