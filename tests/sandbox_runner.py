@@ -63,12 +63,13 @@ class SandboxRunner:
         assert (finished.code == 0) is ok, f"{args} ended with {finished.code}:\n{finished.output}"
         return finished
 
-    def steps(self, *args: str, ok: bool = True) -> tuple[Finished, list[tuple[str, str]]]:
+    def steps(self, *args: str, ok: bool = True, **environment: str) -> tuple[Finished, list[tuple[str, str]]]:
         """Run a command, and tell from the engine's events what it did to which resource, in this order."""
         log = self.folder / "events.json"
         log.unlink(missing_ok=True)
         # The CLI has the flag only for those who debug it.
-        finished = self.run(*args, "--event-log", str(log), ok=ok, PULUMI_DEBUG_COMMANDS="true")
+        debug = {"PULUMI_DEBUG_COMMANDS": "true"}
+        finished = self.run(*args, "--event-log", str(log), ok=ok, **debug, **environment)
         events = [json.loads(line) for line in log.read_text().splitlines()]
         ended = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
         # A provider of its own is configured anew when anything in the stack file changes; nobody is shown that.

@@ -18,6 +18,9 @@ Operations = Mapping[str, tuple[str, ...]]
 
 CREATE, READ, UPDATE, DELETE = "create", "read", "update", "delete"
 
+DEPLOYER_ROLE_ID = "gpu_ci_deploy"
+"""The custom role that bootstrap/ creates for the deployer."""
+
 
 def _plain(prefix: str, *also: str, operations: str = "") -> Operations:
     """Return the permissions of a type whose methods have permissions of the same names.
@@ -37,9 +40,9 @@ def _plain(prefix: str, *also: str, operations: str = "") -> Operations:
 
 
 def _policy(prefix: str) -> Operations:
-    """Return the permissions of a member of the policy of a resource."""
+    """Return the permissions of a member of the policy of a resource. A change replaces the member."""
     change = (f"{prefix}.getIamPolicy", f"{prefix}.setIamPolicy")
-    return {CREATE: change, READ: change[:1], UPDATE: change, DELETE: change}
+    return {CREATE: change, READ: change[:1], DELETE: change}
 
 
 _ACT_AS = "iam.serviceAccounts.actAs"
@@ -69,8 +72,11 @@ RESOURCES: Mapping[str, Operations] = {
     },
     # For update: role roles/cloudbuild.workerPoolOwner, in the same dataset.
     "gcp:cloudbuild/workerPool:WorkerPool": _plain("cloudbuild.workerpools", operations="cloudbuild.operations"),
-    # Role roles/run.developer, in the same dataset, and Google Cloud documentation "Service identity for worker pools".
-    "gcp:cloudrunv2/workerPool:WorkerPool": _plain("run.workerpools", _ACT_AS, operations="run.operations"),
+    # Role roles/run.developer, in the same dataset; Google Cloud documentation "Service identity for worker pools" and
+    # "Deploy worker pools to Cloud Run": the deployer must be able to read the image in Artifact Registry.
+    "gcp:cloudrunv2/workerPool:WorkerPool": _plain(
+        "run.workerpools", _ACT_AS, "artifactregistry.repositories.downloadArtifacts", operations="run.operations"
+    ),
     "gcp:compute/firewall:Firewall": {
         **_plain("compute.firewalls", _NETWORK_POLICY, operations=_GLOBAL),
         DELETE: ("compute.firewalls.delete", "compute.firewalls.get", _NETWORK_POLICY, f"{_GLOBAL}.get"),
@@ -94,7 +100,18 @@ RESOURCES: Mapping[str, Operations] = {
         UPDATE: ("compute.routers.get", "compute.routers.update", f"{_REGIONAL}.get"),
         DELETE: ("compute.routers.get", "compute.routers.update", f"{_REGIONAL}.get"),
     },
-    "gcp:compute/subnetwork:Subnetwork": _plain("compute.subnetworks", operations=_REGIONAL),
+    "gcp:compute/subnetwork:Subnetwork": {
+        **_plain("compute.subnetworks", operations=_REGIONAL),
+        # The provider changes the IP range and privateIpGoogleAccess by methods of their own
+        # (resource_compute_subnetwork.go).
+        UPDATE: (
+            "compute.subnetworks.expandIpCidrRange",
+            "compute.subnetworks.get",
+            "compute.subnetworks.setPrivateIpGoogleAccess",
+            "compute.subnetworks.update",
+            f"{_REGIONAL}.get",
+        ),
+    },
     # Role roles/logging.configWriter, in the same dataset.
     "gcp:logging/metric:Metric": _plain("logging.logMetrics"),
     "gcp:monitoring/alertPolicy:AlertPolicy": _plain("monitoring.alertPolicies"),
@@ -109,7 +126,7 @@ RESOURCES: Mapping[str, Operations] = {
     "gcp:serviceaccount/iAMMember:IAMMember": _policy("iam.serviceAccounts"),
     "gcp:storage/bucket:Bucket": {
         **_plain("storage.buckets"),
-        # With forceDestroy, the provider deletes the objects first.
+        # The provider lists the objects before it deletes the bucket, and deletes them if forceDestroy is set.
         DELETE: ("storage.buckets.delete", "storage.buckets.get", "storage.objects.delete", "storage.objects.list"),
     },
     "gcp:storage/bucketIAMMember:BucketIAMMember": _policy("storage.buckets"),
@@ -122,6 +139,9 @@ RESOURCES: Mapping[str, Operations] = {
     },
 }
 """By Pulumi type and operation."""
+
+NEVER_UPDATED = frozenset({"gcp:compute/network:Network", "gcp:compute/router:Router"})
+"""Types of which the components set only fields whose change replaces the resource. A test compares them."""
 
 # cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
 # in a subnetwork, with its own disk, labels, metadata and a service account.
@@ -157,8 +177,13 @@ LOOKUPS: Mapping[str, tuple[str, ...]] = {
 
 def deployer() -> list[str]:
     """Return the permissions of the account that deploys: those of every operation, call and lookup."""
-    groups = [permissions for operations in RESOURCES.values() for permissions in operations.values()]
-    return _sorted([*groups, *CALLS.values(), *LOOKUPS.values()])
+    return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
+
+
+def of_type(token: str) -> list[str]:
+    """Return the permissions of the operations that the stacks of this package do on a type."""
+    never = {UPDATE} if token in NEVER_UPDATED else set()
+    return _sorted(permissions for name, permissions in RESOURCES[token].items() if name not in never)
 
 
 def reader() -> list[str]:
@@ -166,5 +191,15 @@ def reader() -> list[str]:
     return _sorted(operations[READ] for operations in RESOURCES.values())
 
 
-def _sorted(groups: Iterable[tuple[str, ...]]) -> list[str]:
+def add_to_role(role: str, project: str, permissions: Iterable[str]) -> str:
+    """Return the command that adds permissions to a custom role of a project."""
+    return f"gcloud iam roles update {role} --project {project} --add-permissions {','.join(permissions)}"
+
+
+def bind_role(role: str, project: str, member: str) -> str:
+    """Return the command that grants a role of a project to a member."""
+    return f"gcloud projects add-iam-policy-binding {project} --member {member} --role {role} --condition None"
+
+
+def _sorted(groups: Iterable[Iterable[str]]) -> list[str]:
     return sorted({permission for group in groups for permission in group})

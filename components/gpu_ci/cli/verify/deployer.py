@@ -16,9 +16,6 @@ from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack.site import MANAGER, SITE
 
-ROLE_ID = "gpu_ci_deploy"
-"""The custom role that bootstrap/ creates for the deployer."""
-
 _ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", "gcp:projects/iAMMember:IAMMember"
 _SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - the name of a type
 MACHINES = (
@@ -61,12 +58,7 @@ def permissions(file: StackFile) -> list[str]:
 
     The permission to read the values of secrets is left out, because it may be granted on each secret.
     """
-    needed = {
-        permission
-        for token in types(file)
-        for operation in google_permissions.RESOURCES[token].values()
-        for permission in operation
-    }
+    needed = {permission for token in types(file) for permission in google_permissions.of_type(token)}
     if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
         needed |= {permission for call in google_permissions.CALLS.values() for permission in call}
     return sorted(needed)

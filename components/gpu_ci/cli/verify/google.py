@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from gpu_catalog import limits, quota
+from gpu_common import google_permissions
 
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify import deployer, policies
@@ -202,12 +203,12 @@ def permissions_granted(project: Project) -> Finding:
         body = {"permissions": list(needed[start : start + _PERMISSIONS_PER_REQUEST])}
         granted.update(_granted(project, body).get("permissions", []))
     missing = [each for each in needed if each not in granted]
-    role = f"projects/{project.name}/roles/{deployer.ROLE_ID}"
-    bind = f"gcloud projects add-iam-policy-binding {project.name}"
-    update = f"gcloud iam roles update {deployer.ROLE_ID} --project {project.name}"
+    role_id = google_permissions.DEPLOYER_ROLE_ID
+    bind = google_permissions.bind_role(f"projects/{project.name}/roles/{role_id}", project.name, caller())
+    add = google_permissions.add_to_role(role_id, project.name, missing)
     fix = [
-        f"{bind} --member {caller()} --role {role} --condition None  # docs/start/bootstrap.md creates the role",
-        f"{update} --add-permissions {','.join(missing)}  # if the deployer has the role already",
+        f"{bind}  # docs/start/bootstrap.md creates the role",
+        f"{add}  # if the deployer has the role already",
     ]
     return problems_or_pass(missing, f"all {len(needed)} are granted on the project", missing, "missing: ", fix)
 

@@ -96,6 +96,12 @@ class ApiError(Exception):
         return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(names_account))
 
     @property
+    def permission(self) -> str:
+        """The IAM permission that the caller lacks, such as compute.instances.create; empty for other errors."""
+        found = re.match(r"Required '([\w.]+)' permission for ", self.message)
+        return found[1] if found else ""
+
+    @property
     def constraint(self) -> str:
         """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
         found = re.search(r"constraints/([\w.]*\w)", self.message)

@@ -7,6 +7,7 @@ template anyway.
 from __future__ import annotations
 
 from gpu_catalog.quota import google_link, google_path
+from gpu_common import google_permissions
 
 from . import credentials
 from .compute_api import ApiError
@@ -92,6 +93,10 @@ def _next_step(error: ApiError, spec: CheckSpec) -> str:
             f"an exception for the project {spec.project}, or change the pool so that the policy allows it "
             "(docs/guides/google-project.md)"
         )
+    if error.permission:
+        role = google_permissions.DEPLOYER_ROLE_ID
+        add = google_permissions.add_to_role(role, spec.project, [error.permission])
+        return f"if bootstrap/ created the deployer's role {role}, add the permission: {add}"
     if error.about_account:
         return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply"
     return ""

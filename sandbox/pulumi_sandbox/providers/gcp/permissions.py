@@ -6,7 +6,10 @@ instead, as impersonation would. That account has the roles that stacks granted 
 - a custom role of the project, with its permissions in the emulated cloud state
 - roles/owner, with all permissions
 
-Other predefined roles, and grants on single resources, are not evaluated: they permit nothing.
+Other predefined roles, grants on single resources, and grants with a condition are not evaluated: they permit nothing.
+
+Google's error names the permission only. The sandbox adds a hint with the role that lacks it, and with the command that
+adds it.
 """
 
 from __future__ import annotations
@@ -15,14 +18,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpu_common import google_permissions
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.errors import GoogleError
+from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.inputs import rows
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.world.store import Record, World
 
 VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
 _OWNER = "roles/owner"
@@ -46,6 +49,24 @@ _CALLS = tuple(
 )
 
 
+class PermissionDeniedError(GoogleError):
+    """The account lacks a permission.
+
+    The messages are those of the Compute Engine API (github.com/hashicorp/terraform-provider-google/issues/8262) and,
+    for the other APIs, of Cloud Run (github.com/dora-team/fourkeys/issues/459).
+    """
+
+    def __init__(self, permission: str, path: str, hint: str) -> None:
+        compute = f"Required '{permission}' permission for '{path}'"
+        other = f"Permission '{permission}' denied on resource '{path}' (or it may not exist)."
+        super().__init__(403, "forbidden", compute if permission.startswith("compute.") else other)
+        self.hint = hint
+
+    def with_hint(self) -> str:
+        """Return the text that the provider prints, and the hint. The body of an API response has no hint."""
+        return f"{self}\n  hint: {self.hint}"
+
+
 @dataclass(frozen=True)
 class Caller:
     """The account of a run, and what it may do. An empty email is the sandbox's user, who may do everything."""
@@ -57,7 +78,7 @@ class Caller:
     def of_environment(cls, world: World) -> Caller:
         return cls(world, os.environ.get(VARIABLE, "").strip())
 
-    def operation(self, token: str, operation: str, project: str, path: str) -> Iterator[GoogleError]:
+    def operation(self, token: str, operation: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of an operation on a resource whose permission the account lacks."""
         needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
         yield from self._denied(needed, project, path)
@@ -66,11 +87,11 @@ class Caller:
         """Return False for a type of which no permissions are known, so that every operation is permitted."""
         return not self.email or token in google_permissions.RESOURCES
 
-    def lookup(self, token: str, project: str, path: str) -> Iterator[GoogleError]:
+    def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
         yield from self._denied(google_permissions.LOOKUPS.get(token, ()), project, path)
 
-    def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[GoogleError]:
+    def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a call of the Compute Engine API by the account of the run; others are not checked."""
         if account != self.email:
             return
@@ -83,7 +104,7 @@ class Caller:
         granted = self._granted(project)
         return [one for one in permissions if granted is None or one in granted]
 
-    def _denied(self, needed: Sequence[str], project: str, path: str) -> Iterator[GoogleError]:
+    def _denied(self, needed: Sequence[str], project: str, path: str) -> Iterator[PermissionDeniedError]:
         if not self.email or not needed:
             return
         granted = self._granted(project)
@@ -91,36 +112,33 @@ class Caller:
             return
         for permission in needed:
             if permission not in granted:
-                yield denied(permission, path)
+                yield PermissionDeniedError(permission, path, self._hint(permission, project))
 
     def _granted(self, project: str) -> set[str] | None:
         """Return the permissions of the account in a project; None for all."""
-        found: set[str] = set()
-        for member in self.world.find(types.PROJECT_MEMBER):
-            if member.inputs.get("member") != f"serviceAccount:{self.email}" or member.inputs.get("project") != project:
-                continue
-            role = str(member.inputs.get("role"))
-            if role == _OWNER:
-                return None
-            if custom := self.world.get(types.CUSTOM_ROLE, role):
-                found |= {str(one) for one in rows(custom.inputs.get("permissions"))}
-        return found
+        if _OWNER in self._roles(project):
+            return None
+        return {str(one) for row in self._custom_roles(project) for one in rows(row.inputs.get("permissions"))}
 
+    def _custom_roles(self, project: str) -> list[Record]:
+        return [row for role in self._roles(project) if (row := self.world.get(types.CUSTOM_ROLE, role))]
 
-def denied(permission: str, path: str) -> GoogleError:
-    """Return the error of a missing permission.
+    def _roles(self, project: str) -> list[str]:
+        """Return the roles of the account in a project, without those that have a condition."""
+        member = f"serviceAccount:{self.email}"
+        return [
+            str(row.inputs.get("role"))
+            for row in self.world.find(types.PROJECT_MEMBER)
+            if row.inputs.get("member") == member
+            and row.inputs.get("project") == project
+            and not row.inputs.get("condition")
+        ]
 
-    The messages are those of the Compute Engine API (github.com/hashicorp/terraform-provider-google/issues/8262) and,
-    for the other APIs, of Cloud Run (github.com/dora-team/fourkeys/issues/459).
-    """
-    if permission.startswith("compute."):
-        return GoogleError(403, "forbidden", f"Required '{permission}' permission for '{path}'")
-    return GoogleError(
-        403, "forbidden", f"Permission '{permission}' denied on resource '{path}' (or it may not exist)."
-    )
-
-
-def told(errors: Iterator[Any], doing: str, kind: str) -> Iterator[str]:
-    """Yield each error as the provider prints it."""
-    for error in errors:
-        yield f"Error {doing} {kind}: {error}"
+    def _hint(self, permission: str, project: str) -> str:
+        if custom := self._custom_roles(project):
+            role = custom[0].id
+            command = google_permissions.add_to_role(last(role), project, [permission])
+            return f"{role}, the role of {self.email}, lacks the permission; to add it: {command}"
+        role = f"projects/{project}/roles/{google_permissions.DEPLOYER_ROLE_ID}"
+        command = google_permissions.bind_role(role, project, f"serviceAccount:{self.email}")
+        return f"{self.email} has no custom role in the project {project}; to grant one: {command}"

@@ -151,8 +151,8 @@ class Gcp(Cloud):
         named = res.token in types.TARGETS and res.token != types.SECRET_VERSION
         path = res.id or (outputs.identity(res.token, res.inputs, site) if named else res.name)
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
-        errors_of = self.caller.operation(res.token, operation, site.place(res.inputs)[0], path)
-        yield from permissions.told(errors_of, doing, kind)
+        for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path):
+            yield f"Error {doing} {kind}: {error.with_hint()}"
 
     def site(self, res: Resource) -> Site:
         try:
@@ -324,13 +324,14 @@ class Gcp(Cloud):
     def observed(self, record: Record) -> Record:
         project = str(record.inputs.get("project") or self.context.config.get("project") or "")
         for error in self.caller.operation(record.type, "read", project, record.id):
-            raise Refused(f"Error when reading or editing {record.type.rpartition(':')[2]} {record.id!r}: {error}")
+            kind = record.type.rpartition(":")[2]
+            raise Refused(f"Error when reading or editing {kind} {record.id!r}: {error.with_hint()}")
         return super().observed(record)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         project = str(arguments.get("project") or self.context.config.get("project") or "")
         for error in self.caller.lookup(token, project, str(arguments.get("secret") or "")):
-            raise Refused(f"Error calling {token.rpartition(':')[2]}: {error}")
+            raise Refused(f"Error calling {token.rpartition(':')[2]}: {error.with_hint()}")
         result, secret = super().invoke(token, arguments)
         config = self.context.config
         if token in secret_lookups.MESSAGE_STARTS and not self.lookups.answered_by_user(token, arguments, config):

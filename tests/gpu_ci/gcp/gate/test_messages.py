@@ -123,9 +123,18 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
             ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a'.", 400),
             "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply",
         ),
+        (
+            ApiError("forbidden", "Required 'compute.instances.setServiceAccount' permission for 'projects/p'", 403),
+            (
+                "if bootstrap/ created the deployer's role gpu_ci_deploy, add the permission: gcloud iam roles update "
+                "gpu_ci_deploy --project p --add-permissions compute.instances.setServiceAccount"
+            ),
+        ),
     ],
 )
-def test_what_google_refuses_for_a_policy_or_an_account_has_a_next_step(error: ApiError, hint: str) -> None:
+def test_what_google_refuses_for_a_policy_an_account_or_a_permission_has_a_next_step(
+    error: ApiError, hint: str
+) -> None:
     question = CheckSpec("urn", "p", "projects/p/regions/r/instanceTemplates/t", ["us-central1-a"], "l4")
     assert refused(error, question) == f"Google rejected the check machine: {error}\n  hint: {hint}"
 

@@ -161,7 +161,7 @@ def test_a_type_without_known_actions_is_permitted_and_says_so(amazon: Amazon) -
     grant(amazon)
     queue = amazon.resource("aws:sqs/queue:Queue", "jobs", {})
     assert list(amazon.cloud.refusals(queue)) == []
-    assert f"info: aws:sqs/queue:Queue: its actions are not known, so {ROLE} may change it" in amazon.said
+    assert f"info: aws:sqs/queue:Queue: its actions are not known, so {ROLE} may change it" in amazon.messages
 
 
 def test_the_eks_api_needs_its_actions(amazon: Amazon, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from tests.sandbox.providers.gcp.test_outputs import ONE, made
 
 EMAIL = f"deployer@{PROJECT}.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{EMAIL}"
+ROLE = f"projects/{PROJECT}/roles/deployer"
 NOTHING = Decoded({})
 FULL = google_permissions.deployer()
 # The types of the table with rules of their own in the sandbox; the others are known by their shape.
@@ -73,10 +74,14 @@ def test_a_create_without_one_permission_is_refused(google: Google, token: str, 
     impersonate(google)
     with pytest.raises(Refused) as refused:
         attempt(google, token)
-    text = str(refused.value)
-    assert re.match(r"Error creating \w+: googleapi: Error 403: ", text)
-    assert f"'{permission}'" in text
-    assert "forbidden" in text
+    error, _, hint = str(refused.value).partition("\n")
+    assert re.match(r"Error creating \w+: googleapi: Error 403: ", error)
+    assert f"'{permission}'" in error
+    assert "forbidden" in error
+    assert hint == (
+        f"  hint: {ROLE}, the role of {EMAIL}, lacks the permission; to add it: gcloud iam roles update deployer "
+        f"--project {PROJECT} --add-permissions {permission}"
+    )
 
 
 def policy(name: str) -> dict[str, Any]:
@@ -137,12 +142,28 @@ def test_the_previewer_creates_nothing(google: Google) -> None:
 
 def test_an_account_of_another_project_or_without_a_role_may_nothing(google: Google) -> None:
     grant(google, FULL)
-    google.cloud.__dict__["caller"] = permissions.Caller(google.world, f"other@{PROJECT}.iam.gserviceaccount.com")
-    with pytest.raises(Refused, match="Error 403"):
+    other = f"other@{PROJECT}.iam.gserviceaccount.com"
+    google.cloud.__dict__["caller"] = permissions.Caller(google.world, other)
+    with pytest.raises(Refused, match="Error 403") as refused:
         attempt(google, types.NETWORK)
+    assert str(refused.value).partition("\n")[2] == (
+        f"  hint: {other} has no custom role in the project {PROJECT}; to grant one: gcloud projects "
+        f"add-iam-policy-binding {PROJECT} --member serviceAccount:{other} --role "
+        f"projects/{PROJECT}/roles/gpu_ci_deploy --condition None"
+    )
     impersonate(google)
     with pytest.raises(Refused, match=r"Required 'compute\.networks\.create' permission for 'projects/other-project/"):
         google.make(types.NETWORK, "it", {"project": "other-project"})
+
+
+def test_a_grant_with_a_condition_permits_nothing(google: Google) -> None:
+    grant(google, FULL)
+    [row] = google.world.find(types.PROJECT_MEMBER)
+    condition = {"title": "t", "expression": "request.time < timestamp('2026-01-01T00:00:00Z')"}
+    google.world.update(row.type, row.id, inputs={**row.inputs, "condition": condition}, outputs=row.outputs)
+    impersonate(google)
+    with pytest.raises(Refused, match="has no custom role in the project"):
+        attempt(google, types.NETWORK)
 
 
 def test_an_owner_may_everything_and_the_sandboxs_user_too(google: Google) -> None:

@@ -1,0 +1,69 @@
+"""The stacks of this repository on Google Cloud, and options that neither of them uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT
+
+Config = dict[str, Any]
+
+
+def config(stack: str) -> Config:
+    """Return the configuration of a stack of this repository."""
+    found: Config = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())["config"]
+    return found
+
+
+def _networks(config: Config, **more: Any) -> None:
+    del config["gpu-ci:site"]["subnetworks"]
+    config["gpu-ci:site"]["networks"] = {"us-central1": {"ipRange": "10.10.0.0/20", **more}}
+
+
+def _triggers(config: Config) -> None:
+    config["gpu-ci:pools"]["builds"]["triggers"] = {
+        "main": {
+            "repository": "acme/kernels",
+            "event": {"kind": "push", "branch": "^main$"},
+            "build": {"kind": "file", "filename": "cloudbuild.yaml"},
+        }
+    }
+
+
+def _manager(config: Config, **more: Any) -> None:
+    image = f"ghcr.io/acme/manager@sha256:{'1' * 64}"
+    config["gpu-ci:manager"] = {"region": "us-central1", "image": image, **more}
+
+
+def _alerts(config: Config) -> None:
+    channel = "projects/example-ci-staging/notificationChannels/1"
+    _manager(config, alerts={"notificationChannels": [channel]})
+
+
+def _efa(config: Config) -> None:
+    nodes = {"instanceTypes": ["p4d.24xlarge"], "market": "standard", "max": 2, "efa": True, "zones": ["us-east-1a"]}
+    config["gpu-ci:pools"]["a100"] = {**config["gpu-ci:pools"]["a10g"], **nodes}
+
+
+OPTIONS: dict[str, Callable[[Config], None]] = {
+    "networks": _networks,
+    "flow logs": lambda config: _networks(config, flowLogs=True),
+    "triggers": _triggers,
+    "manager": _manager,
+    "metrics": lambda config: _manager(config, metrics=True),
+    "alerts": _alerts,
+    "efa": _efa,
+}
+"""Options of the stack file of staging, by a short name."""
+
+
+def staging_with(*options: str) -> Config:
+    """Return the configuration of staging with some options."""
+    found = deepcopy(config("staging"))
+    for option in options:
+        OPTIONS[option](found)
+    return found

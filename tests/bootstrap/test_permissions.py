@@ -1,0 +1,266 @@
+"""The deployer's roles have the permissions of what the stacks of this repository do, and no others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+from gpu_ci.aws import diagnosis
+from gpu_ci.aws.limits import eks_api
+from gpu_ci.aws.limits.eks_api import Account, AwsClient
+from gpu_ci.gcp.gate.compute_api import ComputeApi, GoogleCompute
+from gpu_common import aws_permissions, google_permissions
+from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURCES, UPDATE
+from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers.aws import schema
+from pulumi_sandbox.providers.aws.tables import REPLACES
+from pulumi_sandbox.providers.gcp import replace
+
+from tests.bootstrap.stacks import config, staging_with
+from tests.gpu_ci.harness import Row
+from tests.gpu_ci.program.test_program import run
+
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
+GATE = "gpu-ci:gcp:SmokeGate"
+
+
+def in_place(rows: Iterable[Row]) -> dict[str, set[str]]:
+    """The types on Google Cloud, and their fields that Google changes without a new resource."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.type.startswith("gcp:"):
+            names = [name for name in row.inputs if not name.startswith("__")]
+            found[row.type] |= {name for name in names if not replace.replaces(row.type, name)}
+    return dict(found)
+
+
+@cache
+def rows_with(*options: str) -> tuple[Row, ...]:
+    """What staging registers with some options."""
+    return tuple(run(staging_with(*options)).rows)
+
+
+def needed(rows: Iterable[Row]) -> set[str]:
+    """The permissions of every operation that a stack can do: create, read and delete, and updates of its fields."""
+    rows = list(rows)
+    permissions: set[str] = set()
+    for token, fields in in_place(rows).items():
+        operations = {name: each for name, each in RESOURCES[token].items() if name != UPDATE or fields}
+        permissions |= {permission for each in operations.values() for permission in each}
+    if any(row.type == GATE for row in rows):
+        permissions |= {permission for each in CALLS.values() for permission in each}
+    if any(row.type.startswith("github:") for row in rows):
+        permissions |= {permission for each in LOOKUPS.values() for permission in each}
+    return permissions
+
+
+# The permissions of the role that neither staging nor prod uses: the option of a stack file that needs them, the option
+# that it extends, and the permissions that only this option adds.
+KEPT: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "networks": (
+        (),
+        {
+            "compute.firewalls.create",
+            "compute.firewalls.delete",
+            "compute.firewalls.get",
+            "compute.firewalls.update",
+            "compute.globalOperations.get",
+            "compute.networks.create",
+            "compute.networks.delete",
+            "compute.networks.get",
+            "compute.networks.updatePolicy",
+            "compute.routers.create",
+            "compute.routers.delete",
+            "compute.routers.get",
+            "compute.routers.update",
+            "compute.subnetworks.create",
+            "compute.subnetworks.delete",
+            "compute.subnetworks.expandIpCidrRange",
+            "compute.subnetworks.get",
+            "compute.subnetworks.setPrivateIpGoogleAccess",
+            "compute.subnetworks.update",
+        },
+    ),
+    "triggers": ((), {"cloudbuild.builds.create", "cloudbuild.builds.get"}),
+    "manager": (
+        (),
+        {
+            "artifactregistry.repositories.downloadArtifacts",
+            "iam.roles.create",
+            "iam.roles.delete",
+            "iam.roles.get",
+            "iam.roles.undelete",
+            "iam.roles.update",
+            "iam.serviceAccounts.getIamPolicy",
+            "iam.serviceAccounts.setIamPolicy",
+            "run.operations.get",
+            "run.workerpools.create",
+            "run.workerpools.delete",
+            "run.workerpools.get",
+            "run.workerpools.update",
+            "secretmanager.secrets.getIamPolicy",
+            "secretmanager.secrets.setIamPolicy",
+            "storage.buckets.create",
+            "storage.buckets.delete",
+            "storage.buckets.get",
+            "storage.buckets.getIamPolicy",
+            "storage.buckets.setIamPolicy",
+            "storage.buckets.update",
+            "storage.objects.create",
+            "storage.objects.delete",
+            "storage.objects.get",
+            "storage.objects.list",
+        },
+    ),
+    "metrics": (
+        ("manager",),
+        {
+            "logging.logMetrics.create",
+            "logging.logMetrics.delete",
+            "logging.logMetrics.get",
+            "logging.logMetrics.update",
+        },
+    ),
+    "alerts": (
+        ("metrics",),
+        {
+            "monitoring.alertPolicies.create",
+            "monitoring.alertPolicies.delete",
+            "monitoring.alertPolicies.get",
+            "monitoring.alertPolicies.update",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("option", KEPT)
+def test_a_permission_that_neither_staging_nor_prod_uses_belongs_to_an_option(option: str) -> None:
+    base, permissions = KEPT[option]
+    assert needed(rows_with(option)) - needed(rows_with(*base)) == permissions
+
+
+def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() -> None:
+    used = needed(rows_with()) | needed(run(config("prod")).rows)
+    kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
+    assert used & kept == set()
+    assert sorted(used | kept) == google_permissions.deployer()
+    assert (len(used), len(kept)) == (42, 54)
+
+
+def test_a_type_is_never_updated_if_each_change_of_it_replaces_it() -> None:
+    fields = in_place(row for option in ("flow logs", "triggers", "alerts") for row in rows_with(option))
+    changing = {token for token, names in fields.items() if names}
+    # Instance templates and members of policies have no update in the table.
+    assert {token for token in fields.keys() - changing if UPDATE in RESOURCES[token]} == NEVER_UPDATED
+    assert fields["gcp:compute/subnetwork:Subnetwork"] == {"ipCidrRange", "logConfig", "privateIpGoogleAccess"}
+
+
+def test_the_check_calls_exactly_the_methods_whose_permissions_the_role_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: set[str] = set()
+    answer: dict[str, Any] = {"name": "o", "properties": {}, "status": "DONE"}
+
+    def record(_: GoogleCompute, call: Any, retries: int | None = None) -> dict[str, Any]:
+        called.add(call.methodId)
+        return answer
+
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "token")
+    monkeypatch.setattr(GoogleCompute, "_run", record)
+    api: ComputeApi = GoogleCompute()
+    zone = ("p", "us-central1-a")
+    api.template("p", "us-central1", "t")
+    api.insert(*zone, {}, "t")
+    api.delete(*zone, "m")
+    api.done(*zone, "o")
+    api.instances(*zone, "label", "value")
+    api.instances_of_all_zones("p", "filter", ["name"])
+    api.status(*zone, "m")
+    api.guest_attribute(*zone, "m", "key")
+    api.serial(*zone, "m", 0)
+    # Each method of the protocol was called once.
+    assert len([name for name in vars(ComputeApi) if not name.startswith("_")]) == 9
+    assert called == CALLS.keys()
+
+
+def of_aws(rows: Iterable[Row]) -> dict[str, set[str]]:
+    """The types on AWS, and their fields that AWS changes without a new resource."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.type.startswith("aws:"):
+            found[row.type] |= {name for name in row.inputs if not name.startswith("__") and not on_aws(row.type, name)}
+    return dict(found)
+
+
+def on_aws(token: str, name: str) -> bool | None:
+    """True if a change of the field replaces the resource."""
+    return bridged.replaces(REPLACES, token, name) if token in REPLACES else schema.replaces(token, name)
+
+
+# The actions of the role on AWS that staging does not use: EFA creates a placement group and a security group.
+OF_EFA = {
+    "ec2:AuthorizeSecurityGroupEgress",
+    "ec2:AuthorizeSecurityGroupIngress",
+    "ec2:CreatePlacementGroup",
+    "ec2:CreateSecurityGroup",
+    "ec2:DeletePlacementGroup",
+    "ec2:DeleteSecurityGroup",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribePlacementGroups",
+    "ec2:DescribeSecurityGroupRules",
+    "ec2:ModifySecurityGroupRules",
+    "ec2:RevokeSecurityGroupEgress",
+    "ec2:RevokeSecurityGroupIngress",
+}
+
+
+def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
+    def actions(*options: str) -> set[str]:
+        found: set[str] = set()
+        for token, fields in of_aws(rows_with(*options)).items():
+            operations = aws_permissions.RESOURCES[token]
+            found |= {one for name, each in operations.items() if name != UPDATE or fields for one in each}
+        groups = (*aws_permissions.CALLS.values(), *aws_permissions.LOOKUPS.values())
+        return found | {action for group in groups for action in group}
+
+    assert actions("efa") - actions() == OF_EFA
+    assert sorted(actions("efa")) == aws_permissions.deployer()
+    assert len(aws_permissions.deployer()) == 54
+
+
+def test_a_type_on_aws_is_never_updated_if_each_change_of_it_replaces_it() -> None:
+    fields = of_aws(rows_with("efa"))
+    assert fields.keys() == aws_permissions.RESOURCES.keys()
+    with_update = {token for token in fields if UPDATE in aws_permissions.RESOURCES[token]}
+    assert {token for token in with_update if not fields[token]} == aws_permissions.NEVER_UPDATED
+
+
+def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: set[str] = set()
+
+    class Recorded(AwsClient):
+        def __init__(self, service: str, account: Account) -> None:
+            self._service = service
+
+        def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+            called.add(f"{self._service}.{operation}")
+            update = {"id": "u", "status": "Successful"}
+            return {"nodegroup": {"scalingConfig": {"desiredSize": 0, "maxSize": 1}}, "update": update}
+
+    for module in (eks_api, diagnosis):
+        monkeypatch.setattr(module, "AwsClient", Recorded)
+    api, health = eks_api.AwsEks(Account("us-east-1")), diagnosis.AwsHealth(Account("us-east-1"))
+    api.sizes("ci", "l4")
+    api.set_most("ci", "l4", 2)
+    api.update_status("ci", "l4", "u")
+    api.suspend_balancing("eks-l4-1")
+    health.issues("ci", "l4")
+    health.activities("eks-l4-1")
+    # Each method of both protocols was called once.
+    assert (
+        sum(not name.startswith("_") for each in (eks_api.EksApi, diagnosis.NodeGroupHealth) for name in vars(each))
+        == 6
+    )
+    assert called == aws_permissions.CALLS.keys()
