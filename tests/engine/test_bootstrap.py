@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from gpu_common import google_permissions
+from gpu_common import aws_permissions, google_permissions
+from pulumi_sandbox.providers.aws.provider import Aws
+from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.resource import Context, Refused, Resource
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
@@ -95,7 +100,7 @@ def deployers(runner: SandboxRunner) -> dict[str, str]:
     return {"PULUMI_SANDBOX_GOOGLE_ACCOUNT": DEPLOYER, "PULUMI_SANDBOX_AWS_ROLE": role}
 
 
-def test_bootstrap_comes_up_changes_nothing_again_and_leaves_nothing(bootstrapped: Path, tmp_path: Path) -> None:
+def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootstrapped: Path, tmp_path: Path) -> None:
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
@@ -247,7 +252,7 @@ def test_more_than_twenty_permissions_are_removed() -> None:
 
 @dataclass
 class Provider:
-    """The sandbox's Google provider over a copy of the emulated cloud state, run as the deployer."""
+    """A provider of the sandbox over a copy of the emulated cloud state, run as the deployer."""
 
     world: World
     lifecycle: Lifecycle
@@ -269,30 +274,59 @@ class Provider:
     def _resource(self, row: Record, **more: Any) -> Resource:
         return self.lifecycle.resource(row.urn, Decoded(dict(row.inputs)), **more)
 
+    def of_staging(self, name: str) -> Record:
+        [row] = [row for row in self.world.find() if row.name == name and "::gpu-ci::" in row.urn]
+        return row
+
     def set_permissions(self, permissions: list[str]) -> None:
         role = self.world.get(CUSTOM_ROLE, ROLE)
         assert role is not None
         self.world.update(CUSTOM_ROLE, ROLE, inputs={**role.inputs, "permissions": permissions}, outputs=role.outputs)
 
 
+def set_actions(world: World, actions: list[str]) -> str:
+    """Change the policy of the deployer's role on AWS, and return the role's name."""
+    [policy] = [row for row in world.find("aws:iam/rolePolicy:RolePolicy") if row.name.startswith("aws-deploy-")]
+    document = json.loads(policy.inputs["policy"])
+    document["Statement"][0]["Action"] = actions
+    inputs = {**policy.inputs, "policy": json.dumps(document)}
+    world.update(policy.type, policy.id, inputs=inputs, outputs=policy.outputs)
+    return str(policy.inputs["role"])
+
+
 @pytest.fixture
-def provider(deployed: Path, bootstrapped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    monkeypatch.setenv("PULUMI_SANDBOX_GOOGLE_ACCOUNT", DEPLOYER)
+def start(
+    deployed: Path, bootstrapped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Provider]]:
+    """Start the provider of a cloud over a copy of the emulated cloud state, run as the deployer."""
     for file in deployed.glob("world.db*"):
         shutil.copy(file, tmp_path)
     workspace = Workspace(tmp_path, bootstrapped / "project")
-    world, cloud = World(workspace.world), Gcp()
-    config = {"project": "example-ci-staging", "region": "us-central1"}
-    cloud.start(Context(workspace, world, config))
-    yield Provider(world, Lifecycle(cloud, cloud.context))
+    world = World(workspace.world)
+    [role] = [row.id for row in world.find("aws:iam/role:Role") if row.name == "aws-deploy-role"]
+    monkeypatch.setenv("PULUMI_SANDBOX_GOOGLE_ACCOUNT", DEPLOYER)
+    monkeypatch.setenv("PULUMI_SANDBOX_AWS_ROLE", role)
+
+    def started(cloud: Cloud, **config: str) -> Provider:
+        cloud.__dict__["shapes"] = shapes(cloud.package)
+        cloud.start(Context(workspace, world, config))
+        return Provider(world, Lifecycle(cloud, cloud.context))
+
+    yield started
     world.close()
+
+
+@cache
+def shapes(package: str) -> Shapes:
+    return Shapes.for_package(package)
 
 
 @pytest.mark.parametrize(("permission", "operation", "name"), [(one, *each) for one, each in REMOVED.items()])
 def test_a_permission_that_the_role_lacks_is_named_with_the_role_and_the_command(
-    provider: Provider, permission: str, operation: str, name: str
+    start: Callable[..., Provider], permission: str, operation: str, name: str
 ) -> None:
-    [row] = [row for row in provider.world.find() if row.name == name and "::gpu-ci::" in row.urn]
+    provider = start(Gcp(), project="example-ci-staging", region="us-central1")
+    row = provider.of_staging(name)
     full = google_permissions.deployer()
     provider.set_permissions([one for one in full if one != permission])
     with pytest.raises(Refused) as refused:
@@ -309,25 +343,67 @@ def test_a_permission_that_the_role_lacks_is_named_with_the_role_and_the_command
     provider.repeat(operation, row)
 
 
+# Removed action -> operation, and the resource of staging whose operation needs it.
+REMOVED_ON_AWS = {
+    "autoscaling:CreateOrUpdateTags": ("create", "a10g-nodes-asg-owned"),
+    "autoscaling:DeleteTags": ("delete", "a10g-nodes-asg-taint"),
+    "ec2:CreateTags": ("create", "a10g-nodes-template"),
+    "ec2:DescribeLaunchTemplateVersions": ("read", "a10g-nodes-template"),
+    "ec2:DescribeSubnets": ("create", "a10g-nodes-nodes"),
+    "ec2:ModifyLaunchTemplate": ("update", "a10g-nodes-template"),
+    "ec2:RunInstances": ("create", "a10g-nodes-nodes"),
+    "eks:DeleteNodegroup": ("delete", "a10g-nodes-nodes"),
+    "eks:UpdateNodegroupConfig": ("update", "a10g-nodes-nodes"),
+    "iam:CreateRole": ("create", "a10g-nodes-role"),
+    "iam:DetachRolePolicy": ("delete", "a10g-nodes-may-pull"),
+    "iam:PassRole": ("create", "a10g-nodes-nodes"),
+}
+
+
+@pytest.mark.parametrize(("action", "operation", "name"), [(one, *each) for one, each in REMOVED_ON_AWS.items()])
+def test_an_action_that_the_role_on_aws_lacks_is_named_with_the_role_and_the_command(
+    start: Callable[..., Provider], action: str, operation: str, name: str
+) -> None:
+    provider = start(Aws(), region="us-east-1")
+    # The stack refers to a cluster that it has looked up.
+    provider.lifecycle.cloud.invoke("aws:eks/getCluster:getCluster", {"name": "example-ci"})
+    row = provider.of_staging(name)
+    full = aws_permissions.deployer()
+    role = set_actions(provider.world, [one for one in full if one != action])
+    with pytest.raises(Refused) as refused:
+        provider.repeat(operation, row)
+    error, _, hint = str(refused.value).partition("\n")
+    assert f"assumed-role/{role}/sandbox is not authorized to perform: {action} because" in error
+    assert hint == (
+        f"  hint: the role {role} lacks the action; to add it: {aws_permissions.add_to_role(role, [action])}"
+    )
+    set_actions(provider.world, full)
+    if operation == "create":
+        provider.world.insert(row)
+    provider.repeat(operation, row)
+
+
 def test_the_cli_names_permission_resource_role_and_command(staging: SandboxRunner) -> None:
-    """For an operation of Google's provider, and for a call of the smoke check."""
-    hints = {
-        "cloudbuild.operations.get": (
-            "builds-workers",
-            f"{ROLE}, the role of {DEPLOYER}, lacks the permission; to add it",
-        ),
-        "compute.instances.setLabels": ("t4-gate", "if bootstrap/ created the deployer's role gpu_ci_deploy"),
-    }
+    """For operations of the providers of both clouds, and for a call of the smoke check."""
+    missing = ["cloudbuild.operations.get", "compute.instances.setLabels", "ec2:CreateLaunchTemplate"]
     world = World(Workspace(staging.folder).world)
     role = world.get(CUSTOM_ROLE, ROLE)
     assert role is not None
-    left = [one for one in google_permissions.deployer() if one not in hints]
+    left = [one for one in google_permissions.deployer() if one not in missing]
     world.update(CUSTOM_ROLE, ROLE, inputs={**role.inputs, "permissions": left}, outputs=role.outputs)
+    on_aws = set_actions(world, [one for one in aws_permissions.deployer() if one not in missing])
     world.close()
     failed = staging.run(*UP, "--continue-on-error", ok=False, **deployers(staging))
+    add = [google_permissions.add_to_role("gpu_ci_deploy", "example-ci-staging", [one]) for one in missing[:2]]
+    hints = [
+        ("builds-workers", f"{ROLE}, the role of {DEPLOYER}, lacks the permission; to add it: {add[0]}"),
+        ("t4-gate", f"if bootstrap/ created the deployer's role gpu_ci_deploy, add the permission: {add[1]}"),
+        (
+            "a10g-nodes-template",
+            f"the role {on_aws} lacks the action; to add it: {aws_permissions.add_to_role(on_aws, missing[2:])}",
+        ),
+    ]
     text = " ".join(failed.output.split())
-    for missing, (resource, start) in hints.items():
-        assert any(resource in line for line in failed.output.splitlines() if f"'{missing}'" in line), failed.output
-        assert f"hint: {start}" in text
-        command = "gcloud iam roles update gpu_ci_deploy --project example-ci-staging --add-permissions"
-        assert f"{command} {missing}" in text
+    for one, (resource, hint) in zip(missing, hints, strict=True):
+        assert any(resource in line for line in failed.output.splitlines() if one in line), failed.output
+        assert f"hint: {hint}" in text
