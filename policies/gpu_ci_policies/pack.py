@@ -64,7 +64,7 @@ def policy(rule: Rule) -> Policy:
 
 
 def resource_validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
-    assert rule.check is not None  # noqa: S101 - policy() has looked
+    assert rule.check is not None  # noqa: S101 - policy() has checked this
     check = rule.check
 
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -77,7 +77,7 @@ def resource_validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportV
 
 
 def stack_validation(rule: Rule) -> Callable[[StackValidationArgs, ReportViolation], None]:
-    assert rule.check_stack is not None  # noqa: S101 - policy() has looked
+    assert rule.check_stack is not None  # noqa: S101 - policy() has checked this
     check = rule.check_stack
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:

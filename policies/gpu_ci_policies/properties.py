@@ -14,7 +14,7 @@ class Unknown:
         return "(unknown)"
 
     def __bool__(self) -> bool:
-        raise TypeError("an unknown value is neither true nor false; ask `is UNKNOWN` first")
+        raise TypeError("an unknown value is neither true nor false; check `is UNKNOWN` first")
 
 
 UNKNOWN: Final = Unknown()

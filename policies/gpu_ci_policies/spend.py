@@ -16,13 +16,13 @@ def over_ceiling(resources: Sequence[Resource], context: RuleContext) -> Iterato
         return
     counted = sum(filter(None, map(usd_per_hour, resources)))
     # The properties of a Compute Engine group do not contain the maximum number of its machines, but gpu-ci exports the
-    # cost of its pools. If the exported cost is less than the cost of the resources, the latter counts.
+    # cost of its pools. The higher cost counts: the exported cost or the sum over the resources.
     declared = max(
         (number(at(each.props, "cost", "usdPerHourAtMax")) or 0.0 for each in stacks(resources)), default=0.0
     )
     usd = max(counted, declared)
     if usd > ceiling:
-        yield f"the stack may cost at least {usd:.2f} USD an hour, and {ceiling:.2f} is the most"
+        yield f"the stack may cost at least {usd:.2f} USD an hour, and maxUsdPerHour is {ceiling:.2f}"
 
 
 def stacks(resources: Sequence[Resource]) -> list[Resource]:

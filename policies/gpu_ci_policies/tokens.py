@@ -30,7 +30,7 @@ def github_tokens(resource: Resource, _context: RuleContext) -> Iterator[str]:
                 if pattern.search(readable):
                     yield f"{path} holds {kind}"
             if REGISTRATION_REQUEST.search(readable):
-                yield f"{path} asks GitHub for a registration token"
+                yield f"{path} requests a registration token from GitHub"
     yield from arc_token(resource)
 
 

@@ -55,7 +55,7 @@ def subject_problem(conditions: object) -> str:
         open_subjects += [value for value in each if isinstance(value, str) and not NAMED_OWNER.fullmatch(value)]
     if not open_subjects:
         return f"has no condition on {SUBJECT}"
-    return f"takes {SUBJECT} of {' or '.join(open_subjects)}, which names no owner"
+    return f"accepts {SUBJECT} of {' or '.join(open_subjects)}, without a fixed owner"
 
 
 def open_pools(resource: Resource, _context: RuleContext) -> Iterator[str]:
@@ -63,13 +63,13 @@ def open_pools(resource: Resource, _context: RuleContext) -> Iterator[str]:
         issuer, condition = at(resource.props, "oidc", "issuerUri"), at(resource.props, "attributeCondition")
         if isinstance(issuer, str) and ISSUER in issuer and condition is not UNKNOWN:
             if not condition:
-                yield "attributeCondition is not set, so every repository on GitHub is let in"
+                yield "attributeCondition is not set, so every repository on GitHub is trusted"
             elif not (isinstance(condition, str) and IDENTIFYING_CLAIMS.search(condition)):
-                yield "attributeCondition says nothing of an owner, a repository or a subject"
+                yield "attributeCondition does not restrict the owner, the repository or the subject"
     if resource.type.startswith("gcp:"):
         for member in [at(resource.props, "member"), *entries(resource.props, "members")]:
             if isinstance(member, str) and EVERYONE.fullmatch(member):
-                yield f"{member} is everybody whom the pool lets in"
+                yield f"{member} means every identity that the pool accepts"
 
 
 RULES = (

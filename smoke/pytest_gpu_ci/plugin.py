@@ -26,7 +26,7 @@ OPTIONS = {
 }
 MARKERS = {
     "gpu": f"needs a GPU; takes {', '.join(needs.ARGUMENTS)}",
-    "multi_gpu": "gpu with count=2, or the given count",
+    "multi_gpu": "the same as gpu, with count=2 by default",
     "slow": 'a slow test; -m "not slow" skips it',
 }
 LEAK_INI = "MiB a GPU test may leave allocated, or any"

@@ -172,7 +172,7 @@ def test_the_cost_of_the_whole_stack_is_compared_with_its_ceiling(pack: analyzer
     job = analyzer_pb2.AnalyzerResource(**context(JOB, pod({"name": "a", "image": IMAGE})))
     [info] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
     assert (info.policyName, info.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
-    assert info.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most."
+    assert info.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and maxUsdPerHour is 1.00."
     exempt = {"resource": "p-dev", "reason": "a week of training", "until": str(date.today())}
     configure(pack, spend_ceiling={"maxUsdPerHour": 1, "exempt": [exempt]})
     assert list(pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics) == []

@@ -38,7 +38,7 @@ def nodes(most: Any, **given: Any) -> tuple[str, dict[str, Any]]:
 def test_a_group_of_nodes_costs_its_most_at_the_most_expensive_type() -> None:
     most = 2 * usd("g5.8xlarge", "us-east-1", "spot")
     assert spend(most - 0.01, nodes(2)) == [
-        f"the stack may cost at least {most:.2f} USD an hour, and {most - 0.01:.2f} is the most"
+        f"the stack may cost at least {most:.2f} USD an hour, and maxUsdPerHour is {most - 0.01:.2f}"
     ]
     assert spend(most, nodes(2)) == []
 
@@ -62,7 +62,7 @@ def test_machines_add_up() -> None:
 
 def test_the_programs_own_cost_counts_if_it_is_higher() -> None:
     stack = (STACK, {"cost": {"usdPerHourAtMax": 4.6, "atLeast": True}})
-    assert spend(3, stack) == ["the stack may cost at least 4.60 USD an hour, and 3.00 is the most"]
+    assert spend(3, stack) == ["the stack may cost at least 4.60 USD an hour, and maxUsdPerHour is 3.00"]
     assert spend(4.6, stack) == []
     low = (STACK, {"cost": {"usdPerHourAtMax": 0.1}})
     assert len(spend(0.5, low, nodes(2))) == 1, "a program is not believed that says less than its resources show"

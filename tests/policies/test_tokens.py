@@ -46,7 +46,7 @@ PERSONAL = "a personal access token"
         (
             TEMPLATE,
             {"metadata": {"s": "curl -X POST $API/orgs/acme/actions/runners/registration-token"}},
-            ["metadata.s asks GitHub for a registration token"],
+            ["metadata.s requests a registration token from GitHub"],
         ),
         (
             SECRET,

@@ -31,7 +31,7 @@ def subject(operator: str, *values: str) -> dict[str, Any]:
 
 
 def wide(text: str) -> list[str]:
-    return [f"assumeRolePolicy.Statement[0] takes {ISSUER}:sub of {text}, which names no owner"]
+    return [f"assumeRolePolicy.Statement[0] accepts {ISSUER}:sub of {text}, without a fixed owner"]
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def provider(condition: Any, issuer: Any = f"https://{ISSUER}") -> dict[str, Any
     return {"oidc": {"issuerUri": issuer}, "attributeCondition": condition}
 
 
-VAGUE = "attributeCondition says nothing of an owner, a repository or a subject"
+VAGUE = "attributeCondition does not restrict the owner, the repository or the subject"
 
 
 @pytest.mark.parametrize(
     ("props", "violations"),
     [
-        (provider(None), ["attributeCondition is not set, so every repository on GitHub is let in"]),
-        (provider(""), ["attributeCondition is not set, so every repository on GitHub is let in"]),
+        (provider(None), ["attributeCondition is not set, so every repository on GitHub is trusted"]),
+        (provider(""), ["attributeCondition is not set, so every repository on GitHub is trusted"]),
         (provider("true"), [VAGUE]),
         (provider('assertion.ref == "refs/heads/main"'), [VAGUE]),
         (provider('assertion.repository_owner_id == "123456"'), []),
@@ -116,7 +116,7 @@ def test_an_identity_pool_needs_a_condition_on_the_repository(props: dict[str, A
 def test_a_role_for_a_whole_pool_of_identities_is_refused_and_one_for_an_attribute_is_not() -> None:
     pool = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/github"
     kind = "gcp:serviceaccount/iAMMember:IAMMember"
-    violations = [f"{pool}/* is everybody whom the pool lets in"]
+    violations = [f"{pool}/* means every identity that the pool accepts"]
     assert found("gcp-oidc-subject", kind, {"member": f"{pool}/*"}) == violations
     assert found("gcp-oidc-subject", kind, {"members": ["user:a@example.com", f"{pool}/*"]}) == violations
     assert found("gcp-oidc-subject", kind, {"member": f"{pool}/attribute.repository/acme/kernels"}) == []

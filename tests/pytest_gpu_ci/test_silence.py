@@ -65,7 +65,7 @@ print(*sorted(tops - sys.stdlib_module_names))
 
 def test_the_markers_are_registered_with_their_meaning(suite: Suite) -> None:
     lines = suite("", "--markers").outlines
-    assert "@pytest.mark.multi_gpu: gpu with count=2, or the given count" in lines
+    assert "@pytest.mark.multi_gpu: the same as gpu, with count=2 by default" in lines
     assert '@pytest.mark.slow: a slow test; -m "not slow" skips it' in lines
     assert (
         "@pytest.mark.gpu: needs a GPU; takes count, memory_gib, compute_capability, model, leak_mib, peak_gib" in lines

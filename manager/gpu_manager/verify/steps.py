@@ -143,15 +143,18 @@ STEPS: tuple[Step[Target], ...] = (
         "create a key on the App's settings page, under Private keys", app_key,
     ),
     Step(
-        "runner groups", "gh api orgs/ORG/actions/runner-groups", "each pool's group, with its repositories",
+        "runner groups", "gh api orgs/ORG/actions/runner-groups",
+        "the runner group of each pool exists and allows the pool's repositories",
         "run pulumi up with gpu-ci:github.runnerGroup, or install the App for the repositories", runner_groups,
     ),
     Step(
-        "queue", "gh api repos/ORG/REPO/actions/runs?status=queued", "every repository can be read",
+        "queue", "gh api repos/ORG/REPO/actions/runs?status=queued",
+        "the App can read the queued runs of every repository",
         "accept the App's permissions: Actions and Self-hosted runners, read and write", queue,
     ),
     Step(
-        "commit statuses", "gh api repos/ORG/REPO/commits/SHA/statuses", "the App may write them, or they are off",
+        "commit statuses", "gh api repos/ORG/REPO/commits/SHA/statuses",
+        "the App may write commit statuses, or `commitStatuses` is off",
         "grant the App Commit statuses: read and write, and accept the change in the organization", commit_statuses,
     ),
     Step(
@@ -168,7 +171,7 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "first job", "gh workflow run gpu.yml && gpu-ci manager run --app-key KEY.pem --until-idle",
-        "insert, job-runs, job-ended and delete in the log, within ten minutes", "gpu-ci explain JOB_URL",
+        "the log has insert, job-runs, job-ended and delete within ten minutes", "run gpu-ci explain JOB_URL",
     ),
     Step(
         "cancel", "gh run cancel RUN", "the job's machine is deleted", "attach the manager's log to an issue",
@@ -179,15 +182,15 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "preemption", "gcloud compute instances simulate-maintenance-event VM --zone ZONE",
-        "the run of a spot machine's job fails, and is run again on a standard one", "attach the log to an issue",
+        "the job on the spot machine fails, and runs again on a standard machine", "attach the log to an issue",
     ),
     Step(
         "webhook", "gh workflow run gpu.yml, and check Recent deliveries on the App's page",
         "answer 202 `the manager looks for jobs`, and a pass two seconds later",
-        "401: the secret differs; no answer: the proxy or tunnel",
+        "for 401, compare the webhook secrets; without an answer, check the proxy or tunnel",
     ),
     Step(
         "nothing is left", "gcloud compute instances list --filter labels.gpu-ci-manager:*", "no machine",
-        "gpu-ci manager status; a machine ends by itself at maxRunDuration",
+        "run gpu-ci manager status; Google deletes a machine at its maxRunDuration",
     ),
 )  # fmt: skip

@@ -370,17 +370,18 @@ def _has_taint(node: Mapping[str, Any]) -> bool:
 
 STEPS: tuple[Step[Cluster], ...] = (
     Step(
-        "identity", "aws sts get-caller-identity", "the account of the cluster",
+        "identity", "aws sts get-caller-identity", "the command prints the account of the cluster",
         "set AWS_PROFILE, or log in with `aws sso login`; a cluster's `roleArn` must trust that identity", identity,
     ),
     Step(
-        "cluster", "aws eks describe-cluster --name CLUSTER --region REGION", "ACTIVE, authenticationMode with API",
+        "cluster", "aws eks describe-cluster --name CLUSTER --region REGION",
+        "the cluster is ACTIVE, and its authenticationMode includes API",
         "set the access mode to API_AND_CONFIG_MAP, and give the deployer an access entry", cluster_is_active,
     ),
     Step(
         "network plugin", "aws eks describe-addon --cluster-name CLUSTER --addon-name vpc-cni",
-        "a role of its own, and enableNetworkPolicy true", "see docs/guides/eks.md; without a role: `cniPolicy: true`",
-        network_plugin,
+        "the add-on has an IAM role, and enableNetworkPolicy is true",
+        "see docs/guides/eks.md; if the add-on has no role, set `cniPolicy: true`", network_plugin,
     ),
     Step(
         "quotas", "aws service-quotas list-service-quotas --service-code ec2", "limits cover every node at `max`",
@@ -388,11 +389,11 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "roles", "aws iam get-role --role-name AWSServiceRoleForAmazonEKSNodegroup", "service-linked roles exist",
-        "run the command that the answer names", roles_exist,
+        "run the command that `gpu-ci verify` prints", roles_exist,
     ),
     Step(
         "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
-        "a default route to a NAT gateway", "add the route, through which nodes pull images and reach github.com",
+        "a default route to a NAT gateway", "add the route: nodes use it to pull images and to reach github.com",
         subnets_reach_internet,
     ),
     Step(
@@ -414,12 +415,12 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
         "one Running pod for each pool, after `pulumi up`",
-        "kubectl logs of the pod and of the controller; a newer runner image for a set that is Outdated",
+        "read `kubectl logs` of the pod and of the controller; if the scale set is Outdated, use a newer runner image",
         listeners_run,
     ),
     Step(
         "first up", "pulumi up --stack STACK",
-        "a node joins within five minutes, and the check passes",
+        "a node joins the cluster within five minutes, and the smoke check passes",
         "docs/operate/eks-check-fails.md has a row for each event",
     ),
     Step(
@@ -428,6 +429,6 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node ends afterwards",
-        "kubectl describe of the runner's pod",
+        "read `kubectl describe` of the runner's pod",
     ),
 )  # fmt: skip

@@ -508,14 +508,14 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
-        "enable them (docs/guides/google-project.md), and wait some minutes", apis_enabled,
+        "enable the missing APIs (docs/guides/google-project.md), and wait some minutes", apis_enabled,
     ),
     Step(
         "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
         "grant the roles that docs/guides/google-project.md lists", permissions_granted,
     ),
     Step(
-        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may create machines",
+        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may create VMs",
         "grant the agent the roles that docs/guides/google-project.md lists", service_agent_has_roles,
     ),
     Step(
@@ -524,11 +524,12 @@ STEPS: tuple[Step[Project], ...] = (
         policies_allow,
     ),
     Step(
-        "machines", "gcloud compute machine-types describe TYPE --zone ZONE", "every zone has the machine and its GPU",
+        "machines", "gcloud compute machine-types describe TYPE --zone ZONE",
+        "every zone offers the machine type and its GPU",
         "remove the zone from the pool's `zones`", machines_offered,
     ),
     Step(
-        "quotas", "gcloud compute regions describe REGION --format json", "limits cover `max` and one more VM",
+        "quotas", "gcloud compute regions describe REGION --format json", "the limits allow `max` VMs and one more",
         "request more on the Quotas page; a GPU quota takes hours to days", quotas_suffice,
     ),
     Step(
@@ -536,7 +537,8 @@ STEPS: tuple[Step[Project], ...] = (
         "set `image` of the pool to a current image", images_exist,
     ),
     Step(
-        "networks", "gcloud compute routers list --filter region:REGION", "Private Google Access, and a Cloud NAT",
+        "networks", "gcloud compute routers list --filter region:REGION",
+        "the subnetwork has Private Google Access, and its region a Cloud NAT",
         "enable both, or remove the region from `subnetworks`: the stack then creates a network",
         networks_reach_internet,
     ),
@@ -545,19 +547,20 @@ STEPS: tuple[Step[Project], ...] = (
         "add the App's private key: `gcloud secrets versions add NAME --data-file KEY.pem`", secrets_exist,
     ),
     Step(
-        "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*", "no VM of an interrupted check",
+        "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*",
+        "no VM of an interrupted smoke check exists",
         "delete the VMs; Compute Engine also deletes them at their time limit", no_leftovers,
     ),
     Step(
         "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",
-        "read the reason in docs/operate/failed-check.md; keep the serial output of the next line",
+        "read the reason in docs/operate/failed-check.md; keep the serial output (next step)",
     ),
     Step(
         "serial output", "gcloud compute instances get-serial-port-output VM --zone ZONE",
-        "lines that begin with GPU-AGENT while the VM runs", "attach what the console prints to an issue",
+        "lines that begin with GPU-AGENT while the VM runs", "attach the serial output to an issue",
     ),
     Step(
-        "stop", "gcloud compute instances stop VM --zone ZONE", "the agent prints its end within 25 seconds",
+        "stop", "gcloud compute instances stop VM --zone ZONE", "the boot agent prints its last line within 25 seconds",
         "attach the serial output to an issue",
     ),
     Step(

@@ -63,7 +63,7 @@ def _json(output: Output) -> dict[str, Any]:
 
 STEPS: tuple[Step[GpuMachine], ...] = (
     Step(
-        "driver", "nvidia-smi -q", "every GPU is listed", "gpu-smoke diagnose", driver_answers,
+        "driver", "nvidia-smi -q", "every GPU is listed", "run gpu-smoke diagnose", driver_answers,
     ),
     Step(
         "diagnosis", "gpu-smoke diagnose", "exit code 0", "the output has the next command to run", diagnosis,
@@ -73,8 +73,8 @@ STEPS: tuple[Step[GpuMachine], ...] = (
         "docs/how-it-works/gpu-checks.md has a row for each check", quick,
     ),
     Step(
-        "standard", "gpu-smoke --profile standard", "pass; one GPU within 60 s",
-        "docs/reference/gpu-floors.md has the limits; attach the file to an issue", standard,
+        "standard", "gpu-smoke --profile standard", "pass, within 60 s for one GPU",
+        "docs/reference/gpu-floors.md has the limits; attach the file of `gpu-ci verify` to an issue", standard,
     ),
     Step(
         "cold start", "sync; echo 3 > /proc/sys/vm/drop_caches; gpu-smoke --profile quick",
