@@ -13,7 +13,7 @@ def page() -> Iterator[str]:
     yield "# What a preview warns of"
     yield ""
     yield "Generated from [danger_rules](../../preview/gpu_preview/report/danger_rules) by `make docs`."
-    yield "None of these fails a preview by itself, and a danger is never left out of a report."
+    yield "These findings alone do not fail a preview. A report always lists every danger."
     yield ""
     yield "| rule | | when | what to do | source |"
     yield "|---|---|---|---|---|"
