@@ -43,8 +43,9 @@ def with_pools(file: Path, count: int) -> None:
 
 
 def bench_pull_request(rounds: int, pools: int, console: Console) -> None:
-    """Measure a pull request that changes one machine type; goals: 1.2 x two plain previews, 20 s and 60 s on
-    2 cores.
+    """Measure the preview of a pull request that changes one machine type.
+
+    Goals: at most 1.2 x two plain previews; on 2 cores, 20 s with the stack's own pools and 60 s with 100 pools.
     """
     with tempfile.TemporaryDirectory(prefix="bench-preview-", dir=Path.home()) as temporary:
         repository = start(Path(temporary).resolve() / "repository")
@@ -67,7 +68,9 @@ def bench_pull_request(rounds: int, pools: int, console: Console) -> None:
             if number:  # the first one compiles
                 pairs.append((gpu_ci_sec, sum(plain_secs)))
     table = Table(
-        "", "median s", title=f"preview of a pull request, {pools or 'its own'} pools, {rounds} rounds in turn"
+        "",
+        "median s",
+        title=f"preview of a pull request, {pools or 'its own'} pools, {rounds} rounds of both commands",
     )
     table.add_row("gpu-ci preview --base", f"{statistics.median(a for a, _ in pairs):.1f}")
     table.add_row("pulumi preview, twice", f"{statistics.median(b for _, b in pairs):.1f}")

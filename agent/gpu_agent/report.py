@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
     """gpu_smoke's exit code, or its code for the same kind of problem."""
     summary: str
     reason: str = ""
-    """A reason of OUTCOMES; for a pass, the reason of the machine's end or ""."""
+    """A reason of OUTCOMES. A pass has one only if the machine ends without a job, such as `rehearsed`."""
 
 
 def clean(text: str) -> str:
@@ -79,9 +79,9 @@ class Reporter:
     ) -> None:
         self._host = host
         self._clock = clock
-        self._serial = Serial(write)
+        self._output = Serial(write)
         # A separate writer, because a stuck port must not delay the other output.
-        self._console = Serial(console) if console else None
+        self._serial_port = Serial(console) if console else None
         self._lines = Lines()
         self._folder = folder
         self._began = clock.now()
@@ -94,14 +94,14 @@ class Reporter:
         return self._step
 
     def say(self, line: str) -> None:
-        """Write one line to the serial port."""
-        self._serial.write(clean(self._lines.redact(line)) + "\n")
+        """Write one line to standard output."""
+        self._output.write(clean(self._lines.redact(line)) + "\n")
 
     def step(self, name: str) -> None:
         """Report that the machine has reached this step."""
         self._step = name
         value = json.dumps({"step": name, "seconds": self._seconds()})
-        self._mark(f"GPU-AGENT-STEP {value}")
+        self._write_for_programs(f"GPU-AGENT-STEP {value}")
 
     def job(self, job: Mapping[str, str]) -> None:
         """Store the job of the machine for the report of the end."""
@@ -143,7 +143,7 @@ class Reporter:
         # The serial port comes first, because a preempted machine may end before a slow metadata server answers.
         if fails := reason != "used" and self._is_first_report("verdict"):
             self._say_verdict(verdict)
-        self._mark(f"GPU-AGENT-END {text}")
+        self._write_for_programs(f"GPU-AGENT-END {text}")
 
         def within(sec: float) -> float:
             return max(min(sec, by() - self._clock.now()), 0)
@@ -155,19 +155,19 @@ class Reporter:
         was_standby = reason == "stopped" and self._step == "register"
         is_success = was_standby or reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if is_success else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
-        self._serial.flush(within(_FLUSH_SEC))
-        if self._console:
-            self._console.flush(within(_FLUSH_SEC))
+        self._output.flush(within(_FLUSH_SEC))
+        if self._serial_port:
+            self._serial_port.flush(within(_FLUSH_SEC))
 
     def _say_verdict(self, value: str) -> None:
-        self._mark(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}")
+        self._write_for_programs(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}")
 
-    def _mark(self, line: str) -> None:
-        """Write one line for programs."""
-        if self._console:
+    def _write_for_programs(self, line: str) -> None:
+        """Write one line that programs read, such as the gate, to all outputs."""
+        if self._serial_port:
             # Another writer to the device, such as a login prompt, may have left an incomplete line.
-            self._console.write(f"\n{line}\n")
-        self._serial.write(f"{line}\n")
+            self._serial_port.write(f"\n{line}\n")
+        self._output.write(f"{line}\n")
 
     def _publish(self, key: str, value: str, within_sec: float) -> None:
         try:

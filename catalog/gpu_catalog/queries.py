@@ -83,7 +83,10 @@ def _gpu_names() -> dict[str, Gpu]:
 
 
 def machine_types(cloud: Cloud | None = None) -> tuple[str, ...]:
-    """Return the machine types that have a GPU or can have an attached GPU, without legacy machines."""
+    """Return the machine types that have a GPU or can have an attached GPU.
+
+    Legacy machines, of which the catalog knows only the name, are left out.
+    """
     own = [name for name, each in data_files.machines().items() if not each.legacy and cloud in (None, each.cloud)]
     return (*own, *(data_files.n1_shapes() if cloud in (None, "gcp") else ()))
 
@@ -96,8 +99,12 @@ def machine_with_gpu(name: str, cloud: Cloud | None = None) -> Machine | None:
     return min(found, key=lambda each: (each.gpu_count < 1, each.gpu_count, each.vcpus < 4, each.vcpus), default=None)
 
 
-def _with_a_gpu(name: str, cloud: Cloud | None) -> str:
-    """Return a hint for the name of a GPU, or for a name like that of an N1 type, which has no GPU of its own."""
+def _hint_for_unknown_machine(name: str, cloud: Cloud | None) -> str:
+    """Return a hint for an unknown machine type, or "".
+
+    The name of a GPU gets a machine that has it. A name that resembles an N1 type gets that type with a GPU attached,
+    because N1 types have no GPU of their own.
+    """
     if found := machine_with_gpu(name, cloud):
         return f"{found.gpu.name} is a GPU, and {found.key.partition('/')[2]} is a machine with it"
     types = machine_types(cloud)
@@ -123,7 +130,7 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"{bare} has no built-in GPU; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
-        raise UnknownMachine(name, machine_types(cloud), hint=_with_a_gpu(bare, cloud))
+        raise UnknownMachine(name, machine_types(cloud), hint=_hint_for_unknown_machine(bare, cloud))
     return found
 
 
@@ -142,7 +149,8 @@ def machines(
 ) -> tuple[Machine, ...]:
     """Return the machines that meet all conditions.
 
-    `n1=False` leaves out N1 machines with attached GPUs. `legacy=True` adds machines that are known by name only. GPU
+    `n1=False` leaves out N1 machines with attached GPUs. `legacy=True` adds machines of which the catalog knows only
+    the name. GPU
     memory is compared by nominal size, so that an L4 has 24 GiB on every cloud.
     """
     found = [*data_files.machines().values(), *(_attached() if n1 else ())]

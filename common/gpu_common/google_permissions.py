@@ -5,8 +5,8 @@ The custom roles of `bootstrap/` grant them, and the sandbox refuses an operatio
 Sources, unless a comment names another one:
 - the permissions of each method of Google's APIs: iann0036/iam-dataset@2073fa52a:gcp/map.json, which collects them from
   Google's reference pages;
-- the methods that an operation calls: terraform-provider-google@e03b7622, google/services. It reads a resource after
-  each change, and changes a policy by getIamPolicy and setIamPolicy.
+- the methods that an operation calls: terraform-provider-google@e03b7622, google/services. The provider reads a
+  resource after each change, and changes a policy by getIamPolicy and setIamPolicy.
 No real project has confirmed the table.
 """
 
@@ -40,7 +40,7 @@ def _plain(prefix: str, *also: str, operations: str = "") -> Operations:
 
 
 def _policy(prefix: str) -> Operations:
-    """Return the permissions of a member of the policy of a resource. A change replaces the member."""
+    """Return the permissions to add, read and remove a member of a resource's policy. A change replaces the member."""
     change = (f"{prefix}.getIamPolicy", f"{prefix}.setIamPolicy")
     return {CREATE: change, READ: change[:1], DELETE: change}
 
@@ -141,7 +141,7 @@ RESOURCES: Mapping[str, Operations] = {
 """By Pulumi type and operation."""
 
 NEVER_UPDATED = frozenset({"gcp:compute/network:Network", "gcp:compute/router:Router"})
-"""Types of which the components set only fields whose change replaces the resource. A test compares them."""
+"""Types that are never updated: each field that the components set replaces the resource. A test checks this list."""
 
 # cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
 # in a subnetwork, with its own disk, labels, metadata and a service account.

@@ -155,8 +155,11 @@ class Amount(Model):
     """Costs in USD. None: the price is unknown. `at_least`: only some of the prices are known."""
 
     at_rest_usd_per_hour: float | None = Field(default=None, ge=0, le=_MAX_USD)
+    """The cost while no job runs."""
     at_max_usd_per_hour: float | None = Field(default=None, ge=0, le=_MAX_USD)
+    """The cost while the pool has its maximum number of machines."""
     worst_month_usd: float | None = Field(default=None, ge=0, le=_MAX_USD)
+    """The cost of a month with the maximum number of machines all the time."""
     at_least: bool = False
 
 
@@ -198,7 +201,9 @@ class Stack(Model):
     file: str
     """Its stack file, relative to the root of the repository."""
     state: str = ""
-    """The name of the exported state file it was compared with; empty for a comparison with the deployed base."""
+    """The name of the exported state file it was compared with. Empty if it was compared with the base, deployed
+    offline.
+    """
     status: Status
     error: str = ""
     """The engine's error message, shortened and without escape codes."""
@@ -247,7 +252,7 @@ class Report(Model):
     """The program and its version, such as `gpu-ci 0.1.0`."""
     how: Literal["base", "state", "credentials", "drift"]
     """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `credentials`:
-    from a preview with credentials. `drift`: what exists, compared with the state."""
+    with the deployed stack, in a preview with credentials. `drift`: what exists in the cloud, with the state."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]

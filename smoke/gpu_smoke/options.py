@@ -70,6 +70,7 @@ class Options:
     node: str = ""
     no_gpu_in: str = ""
     closed_to: tuple[str, int] | None = None
+    """The IP address and port that must accept no connections."""
     peers: tuple[str, ...] = ()
     peers_sec: float = 900.0
     linger_sec: float = LINGER_SEC
@@ -189,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
         "--deadline-sec",
         metavar="SEC",
         type=seconds,
-        help=f"when to stop waiting, from the start (default: from torch's import {deadlines} and the burn)",
+        help=f"when to stop, counted from the start (default, counted from torch's import: {deadlines}; plus the burn)",
     )
     add("--strict", action="store_true", help="turn warnings into failures")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
@@ -201,7 +202,12 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--baseline", metavar="PATH", type=_path, nargs="+", action="extend", help="compare with these earlier receipts"
     )
-    add("--specs", metavar="FILE", type=_path, help="floors from your own measurements, a file of gpu-smoke record")
+    add(
+        "--specs",
+        metavar="FILE",
+        type=_path,
+        help="floors from your own measurements, in a file that gpu-smoke record wrote",
+    )
     add("--no-gpu-in", metavar="DIR", type=_path, help="run no kernels: pass if this folder of devices has no GPU")
     add(
         "--closed-to",
@@ -289,8 +295,8 @@ def _name(text: str) -> str:
 
 
 def _peers(text: str) -> tuple[str, ...]:
-    # A single machine needs no peers, and a machine named twice would count as two. Addresses are refused, because an
-    # address always resolves.
+    # A single machine needs no peers, and a machine named twice would count as two. A peer counts as started when its
+    # name resolves. Addresses are refused, because an address always resolves.
     names = tuple(text.split(","))
     different = {name.lower().removesuffix(".") for name in names}
     if len(names) < 2 or len(different) < len(names) or not all(map(_is_host, names)):

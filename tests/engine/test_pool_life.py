@@ -133,7 +133,7 @@ def test_a_quota_is_reported_apart_from_a_stockout_and_both_from_success(proven:
     assert failed.has(
         "error: Google rejected the check machine: Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region "
         "us-central1.",
-        "hint: other zones use the same quota: request more, at IAM & Admin > Quotas & System "
+        "hint: other zones use the same quota, so request more at IAM & Admin > Quotas & System "
         "Limits, filter PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region of us-central1: "
         "https://console.cloud.google.com/iam-admin/quotas?project=example-ci-staging",
     )

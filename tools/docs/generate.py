@@ -74,7 +74,7 @@ def pages() -> dict[str, str]:
 
 
 def pools_page() -> Iterator[str]:
-    components, found = kinds(), schema()
+    components, package_schema = kinds(), schema()
     yield "# Pools: kinds and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails if this page is not current."
@@ -86,13 +86,13 @@ def pools_page() -> Iterator[str]:
         yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
     for kind, component in components.items():
         yield ""
-        yield from kind_section(kind, component, found)
+        yield from kind_section(kind, component, package_schema)
     yield ""
     yield from gpu_section()
 
 
-def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -> Iterator[str]:
-    resource = found["resources"][component.TYPE]
+def kind_section(kind: str, component: type[Component], package_schema: dict[str, Any]) -> Iterator[str]:
+    resource = package_schema["resources"][component.TYPE]
     set_by_program = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
     yield f"## {kind}"
     yield ""
@@ -106,7 +106,7 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield ""
     yield "| field | type | default | what it is |"
     yield "|---|---|---|---|"
-    yield from rows(resource, found, component.ARGS.choice_names())
+    yield from rows(resource, package_schema, component.ARGS.choice_names())
     yield ""
     keys = ", ".join(f"`{SET_FROM[name]}`" for name in set_by_program if name in SET_FROM)
     yield f"The program sets these fields from the site ({keys})."
@@ -115,7 +115,7 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield ""
     yield "| field | type | default | what it is |"
     yield "|---|---|---|---|"
-    yield from rows(resource, found, set_by_program)
+    yield from rows(resource, package_schema, set_by_program)
     yield ""
     yield "| output | what it is |"
     yield "|---|---|"
@@ -127,12 +127,12 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "[Use components in your own program](../guides/other-programs.md) has the first steps."
     yield ""
     (info,) = [each for each in kinds_catalog() if each.kind == kind]
-    yield from snippets.section(info, resource, found)
+    yield from snippets.section(info, resource, package_schema)
 
 
 def components_page(cloud: str, title: str) -> Iterator[str]:
     """Yield the page of the components of one cloud, without pools."""
-    found = schema()
+    package_schema = schema()
     yield f"# {title}: components and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails if this page is not current."
@@ -141,7 +141,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
     for each in kinds_catalog():
         if each.kind or each.token.split(":")[1] != cloud:
             continue
-        resource = found["resources"][each.token]
+        resource = package_schema["resources"][each.token]
         yield ""
         yield f"## {each.name}"
         yield ""
@@ -150,10 +150,10 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
             yield ""
             yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
         yield ""
-        yield from snippets.section(each, resource, found)
+        yield from snippets.section(each, resource, package_schema)
         yield "| field | type | default | what it is |"
         yield "|---|---|---|---|"
-        yield from rows(resource, found, resource["inputProperties"])
+        yield from rows(resource, package_schema, resource["inputProperties"])
         yield ""
         yield "| output | what it is |"
         yield "|---|---|"
@@ -174,38 +174,39 @@ def sentences(paragraph: str) -> list[str]:
     return lines
 
 
-def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
+def rows(owner: dict[str, Any], package_schema: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
     """Yield a row for each field. The fields of an object follow the object."""
     fields = owner.get("inputProperties") or owner["properties"]
     required = owner["requiredInputs"] if "requiredInputs" in owner else owner.get("required", [])
     for name in names:
         field = fields[name]
-        field_name, inside = f"{prefix}{name}", field
-        while step := next((key for key in snippets.ENTRY if key in inside), ""):
-            field_name, inside = f"{field_name}{snippets.ENTRY[step]}", inside[step]
-        choices = [each["$ref"] for each in inside.get("oneOf", [inside]) if "$ref" in each]
+        field_name, item_type = f"{prefix}{name}", field
+        # The entries of a list or map get a suffix, such as [] for a list.
+        while key := next((each for each in snippets.ENTRY if each in item_type), ""):
+            field_name, item_type = f"{field_name}{snippets.ENTRY[key]}", item_type[key]
+        choices = [each["$ref"] for each in item_type.get("oneOf", [item_type]) if "$ref" in each]
         default = "required" if name in required else f"`{in_yaml(field['default'])}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")
-        yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
+        yield f"| `{prefix}{name}` | {type_of(field, package_schema)} | {default} | {text} |"
         for choice in choices:
-            nested = found["types"][choice.removeprefix("#/types/")]
+            nested = package_schema["types"][choice.removeprefix("#/types/")]
             if nested["type"] == "object":
-                yield from rows(nested, found, nested["properties"], f"{field_name}.")
+                yield from rows(nested, package_schema, nested["properties"], f"{field_name}.")
 
 
-def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
+def type_of(field: dict[str, Any], package_schema: dict[str, Any]) -> str:
     """Return the name of a field's type."""
     if "oneOf" in field:
         return "map"
     if "const" in field:
         return f"`{field['const']}`"
     if "$ref" in field:
-        named = found["types"][field["$ref"].removeprefix("#/types/")]
+        named = package_schema["types"][field["$ref"].removeprefix("#/types/")]
         return " or ".join(f"`{each['value']}`" for each in named["enum"]) if "enum" in named else "map"
     if field["type"] == "array":
-        return f"list of {type_of(field['items'], found)}"
+        return f"list of {type_of(field['items'], package_schema)}"
     if field["type"] == "object":
-        return f"map of {type_of(field['additionalProperties'], found)}"
+        return f"map of {type_of(field['additionalProperties'], package_schema)}"
     return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}[field["type"]]
 
 
@@ -249,7 +250,7 @@ def torch_version(machine: Machine) -> dict[str, str]:
 
 
 def market_text(machine: Machine) -> str:
-    """Return the markets of a machine. A market on which sources disagree is marked as unverified."""
+    """Return the markets of a machine. A market that no source confirms is marked as unverified."""
     return " or ".join(
         [f"`{market}`" for market in machine.markets]
         + [f"`{market}` (unverified)" for market in machine.unverified_markets]

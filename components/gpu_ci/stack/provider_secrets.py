@@ -59,7 +59,7 @@ def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) ->
             "is a secret in plain text",
             "a value that is not shown",
             expected="nothing here, or a value that pulumi config set --secret encrypted",
-            hint="revoke it and create a new one, because everyone with the file has this one; give the new one as "
+            hint="revoke the secret, because everyone with the file has it; set a new one in the environment variable "
             f"{variable}, and remove this key",
         )
         for key, variable in _VARIABLES.items()

@@ -34,7 +34,8 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
         )
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
-    # The autoscaler's last answer counts: a node group may have room again, or its node may not start.
+    # Only the latest answer counts: after "no node" a node group can get room, and after "a node starts" that node can
+    # fail.
     answer = next((reason for reason in reversed(messages) if reason in (_NO_NODE, *_NODE_STARTS)), "")
     if answer == _NO_NODE:
         detail = f"no node for pod {name}, and the autoscaler starts none: {messages[answer]}"

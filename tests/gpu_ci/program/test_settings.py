@@ -329,7 +329,7 @@ def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
         "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
         "  got: a value that is not shown\n"
         "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
-        "  hint: revoke it and create a new one, because everyone with the file has this one; give the new one as "
+        "  hint: revoke the secret, because everyone with the file has it; set a new one in the environment variable "
         "GITHUB_TOKEN, and remove this key"
     )
     assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"

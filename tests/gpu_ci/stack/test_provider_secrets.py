@@ -34,7 +34,7 @@ def test_a_secret_in_plain_text_is_reported_with_its_environment_variable(
     [found] = in_plain_text({"gcp:project": "acme-ci", key: value})
     assert (found.path, found.text, found.got) == (path, "is a secret in plain text", "a value that is not shown")
     assert found.hint == (
-        "revoke it and create a new one, because everyone with the file has this one; give the new one as "
+        "revoke the secret, because everyone with the file has it; set a new one in the environment variable "
         f"{variable}, and remove this key"
     )
     assert "hunter2" not in repr(found)

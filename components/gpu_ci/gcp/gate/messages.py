@@ -34,8 +34,8 @@ NEXT_STEPS = {
     "no-docker": "use an image in which rootless Docker starts (docs/how-it-works/job-isolation.md), or "
     "runner.docker: none",
     "disk-full": "raise diskGib",
-    "not-isolated": "remove the named access from the image, or use another runner.docker: through this access, a job "
-    "could use the machine's service account",
+    "not-isolated": "remove the named access from the image, or use another value of runner.docker, because a job "
+    "with this access could use the machine's service account",
     "runner-deprecated": "use a newer runner.version, with its sha256",
     "timed-out": "raise smoke.deadlineSec, or runner.registerSec if the step is runner or register",
     "crashed": "report this message with the machine's entry in Cloud Logging (log gpu-agent); the gate has deleted "
@@ -104,10 +104,10 @@ def _next_step(error: ApiError, spec: CheckSpec) -> str:
 
 def _more_quota(error: ApiError, spec: CheckSpec) -> str:
     quota = error.quota
-    advice = "other zones use the same quota: request more"
+    advice = "other zones use the same quota, so request more"
     if quota and quota.limit:
         advice = (
-            "the check takes one machine in addition to the running ones: request more, or wait until one of them ends"
+            "the check takes one machine in addition to the running ones: wait until one of them ends, or request more"
         )
     path = f"{google_path(quota.id, quota.region, quota.gpu_family)}: " if quota else ""
-    return f"{advice}, at {path}{google_link(spec.project)}"
+    return f"{advice} at {path}{google_link(spec.project)}"

@@ -103,14 +103,14 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             None,
             (
-                "other zones use the same quota: request more, at "
+                "other zones use the same quota, so request more at "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
         (
             QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
             (
-                "other zones use the same quota: request more, at IAM & Admin > Quotas & System "
+                "other zones use the same quota, so request more at IAM & Admin > Quotas & System "
                 "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
@@ -118,8 +118,8 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 8),
             (
-                "the check takes one machine in addition to the running ones: request more, or wait until one of "
-                "them ends, at IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of "
+                "the check takes one machine in addition to the running ones: wait until one of them ends, or "
+                "request more at IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of "
                 "us-central1, gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),

@@ -186,7 +186,8 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 def nat_ports(inputs: dict[str, Any]) -> Iterator[Problem]:
     # Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm; the provider has
-    # the same rules (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation any number is rounded up.
+    # the same rules (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation, any number is
+    # valid: Google rounds minPortsPerVm up.
     dynamic, min_ports, max_ports = (
         inputs.get(name) for name in ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm")
     )
