@@ -118,9 +118,9 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 8),
             (
-                "the check takes one machine in addition to the running ones: wait until one of them ends, or "
-                "request more at IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of "
-                "us-central1, gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
+                "the check takes one machine in addition to the running ones: wait until one of them ends, "
+                "or request more at IAM & Admin > Quotas & System Limits, filter "
+                "GPUS-PER-GPU-FAMILY-per-project-region of us-central1, gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
     ],
