@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
+.PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch engine languages control-plane
 
 help: ## this list
@@ -69,10 +69,13 @@ test-live: dev ## deploy a small pool to a real account, check it and destroy it
 test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
 	@.venv-torch/bin/python -m tools.live.gpu
 
+test-images: dev ## build and run the images runtime and runner with buildah, as root; 5 GB, minutes (ARGS="runtime")
+	@.venv/bin/python -m tools.images.build $(ARGS)
+
 test-mutations: dev ## mutate the decision code, and list mutations that no test detects (ARGS=judge/, ARGS=manager/decision/)
 	@.venv/bin/python tools/mutations.py $(ARGS)
 
-check: dev ## run ruff, mypy --strict, import rules, checks of workflows and actions, and build the site
+check: dev ## run ruff, mypy --strict, import rules, checks of workflows, actions and Dockerfiles; build the site; needs Go
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
@@ -80,6 +83,7 @@ check: dev ## run ruff, mypy --strict, import rules, checks of workflows and act
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yaml
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions actions/*/action.yml
 	@.venv/bin/zizmor --offline --no-progress --quiet .
+	@.venv/bin/python -m tools.images.check
 	@$(MAKE) --no-print-directory site
 
 site: dev ## build the documentation site into .site, strictly: open .site/index.html

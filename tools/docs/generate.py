@@ -33,6 +33,7 @@ from tools.docs import (
     snippets,
     specs,
 )
+from tools.images import matrix
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
@@ -68,6 +69,8 @@ def pages() -> dict[str, str]:
         "reference/runner-ends.md": "\n".join(ends.page()),
         "reference/preview-dangers.md": "\n".join(dangers.page()),
         "reference/gpu-floors.md": "\n".join(floors.page()),
+        "reference/image-matrix.md": "\n".join(matrix.page()),
+        "../images/matrix.json": matrix.as_json(),
         "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }

@@ -1,0 +1,112 @@
+"""Reads the layers of an image in an OCI layout: their sizes, and files that no layer may have.
+
+A file that a later command deletes is still in the layer of the command that wrote it, so each layer is read by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_READ_BYTES = 1 << 20
+"""Larger files are not searched for secrets."""
+
+_PACKAGED = re.compile(r"usr/(?!local/).*")
+"""Files of the distribution's packages are public. Some have passwords and keys as examples, and so are not checked."""
+
+PATHS = {
+    "a list of apt packages": re.compile(r"var/lib/apt/lists/.*[^/]|var/cache/apt/[^/]+\.bin"),
+    "a downloaded package": re.compile(r".*\.(deb|whl)"),
+    "a cache": re.compile(
+        r"(root|home/[^/]+)/\.cache/.*[^/]|var/cache/(ldconfig|debconf)/.*-old|var/cache/ldconfig/aux-cache"
+    ),
+    "a setting or a login of this machine": re.compile(
+        r"(.*/)?(\.netrc|\.pypirc|\.npmrc|\.git-credentials|\.docker/config\.json|pip\.conf|uv\.toml)"
+    ),
+    "a key": re.compile(r"(.*/)?(id_(rsa|dsa|ecdsa|ed25519)|[^/]+\.(p12|pfx|jks))"),
+    "a state of Pulumi": re.compile(r"(.*/)?(\.pulumi|\.sandbox)/.*"),
+}
+CONTENTS = {
+    "a private key": re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{16}"),
+    "a token of GitHub": re.compile(rb"\b(?:gh[oprsu]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{82})\b"),
+    "an access key of AWS": re.compile(rb"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
+    "a key of a Google service account": re.compile(rb'"type":\s*"service_account"'),
+    "an address with a password": re.compile(rb"https?://[^\s/:@\"'<>{}$]+:(?=[^@]*\d)[^\s/:@\"'<>{}$]{8,}@[a-z0-9]"),
+}
+
+
+def read(layout: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Return the compressed layers and the configuration of the only image of an OCI layout, the lowest layer first."""
+    [entry] = _json(layout / "index.json")["manifests"]
+    manifest = _json(_blob(layout, entry["digest"]))
+    config: dict[str, Any] = _json(_blob(layout, manifest["config"]["digest"]))
+    return [_blob(layout, each["digest"]) for each in manifest["layers"]], config
+
+
+def problems(layers: Iterable[Path], config: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each file, and for each entry of the configuration, that an image must not have."""
+    for number, layer in enumerate(layers, 1):
+        for name, content in _files(layer):
+            if _PACKAGED.fullmatch(name):
+                continue
+            for what, pattern in PATHS.items():
+                if pattern.fullmatch(name):
+                    yield f"layer {number}: /{name} is {what}"
+            for what in _secrets(content):
+                yield f"layer {number}: /{name} has {what}"
+    for what in _secrets(json.dumps(config).encode()):
+        yield f"configuration: has {what}"
+    for entry in config.get("config", {}).get("Env", []):
+        name, _, value = entry.partition("=")
+        if value and re.search(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|INDEX_URL|PROXY", name, re.IGNORECASE):
+            yield f"configuration: the variable {name} has a value"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The bytes that a pull transfers, those of the files on a disk, and the number of files."""
+
+    transfer: int
+    disk: int
+    files: int
+
+
+def size(layers: Iterable[Path]) -> Size:
+    found = list(layers)
+    members = [member for layer in found for member in _members(layer)]
+    return Size(sum(layer.stat().st_size for layer in found), sum(members), len(members))
+
+
+def _members(blob: Path) -> Iterator[int]:
+    with tarfile.open(blob, "r:*") as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.size
+
+
+def _files(blob: Path) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(blob, "r|*") as archive:
+        for member in archive:
+            name = member.name.removeprefix("./").removeprefix("/")
+            if not member.isfile() or name.rpartition("/")[2].startswith(".wh."):
+                continue
+            content = archive.extractfile(member) if member.size <= _READ_BYTES else None
+            yield name, content.read() if content else b""
+
+
+def _secrets(content: bytes) -> list[str]:
+    return [what for what, pattern in CONTENTS.items() if pattern.search(content)]
+
+
+def _blob(layout: Path, digest: str) -> Path:
+    algorithm, _, value = digest.partition(":")
+    return layout / "blobs" / algorithm / value
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text())
