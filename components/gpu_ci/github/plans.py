@@ -21,7 +21,7 @@ _ORDER: tuple[Plan, ...] = tuple(NAMES)
 
 KEY, PLAN = "gpu-ci:github", "gpu-ci:site.github.plan"
 
-_UNCLEAR = "because GitHub's pages disagree on GitHub Free"
+_UNCLEAR = "because GitHub's pages disagree whether GitHub Free has runner groups"
 
 
 @dataclass(frozen=True)

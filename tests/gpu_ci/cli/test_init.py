@@ -271,6 +271,24 @@ def test_without_an_organization_a_step_says_that_no_job_reaches_the_pools(ask: 
     }
 
 
+def test_the_steps_name_placeholders_that_a_deployment_cannot_use(ask: Ask) -> None:
+    local = ("--package", "file:///checkout")
+    found = {
+        name: [step for step in ask("init", "new", *options, "--json").json["next"] if step.startswith("replace ")]
+        for name, options in {
+            "none": (*replaced(IMAGE, "ghcr.io/acme/runner@sha256:" + "1f" * 32), *PACKAGE),
+            "both": (*AWS, *local),
+        }.items()
+    }
+    assert found == {
+        "none": [],
+        "both": [
+            "replace the address in requirements.txt before you commit it: it is on this computer",
+            "replace the digest of runner.image in Pulumi.dev.yaml: it is a placeholder",
+        ],
+    }
+
+
 def replaced(old: str, new: str) -> tuple[str, ...]:
     """The options of AWS with another value."""
     assert old in AWS

@@ -24,7 +24,7 @@ ALL: dict[str, Any] = {
 
 def test_each_part_needs_the_plan_that_has_it() -> None:
     assert [(each.path.removeprefix("gpu-ci:github."), each.plan, each.condition) for each in needs(ALL)] == [
-        ("runnerGroup", "team", "because GitHub's pages disagree on GitHub Free"),
+        ("runnerGroup", "team", "because GitHub's pages disagree whether GitHub Free has runner groups"),
         ("runnerGroup.selectedWorkflows", "enterprise", ""),
         ("secrets.two.scope", "team", "for a private repository"),
         ("secrets.three.scope", "team", "for private repositories"),
@@ -63,10 +63,10 @@ def test_a_plan_problem_has_the_given_and_the_needed_plan() -> None:
 def test_without_a_plan_the_note_names_every_plan_that_is_needed() -> None:
     assert notes({"runnerGroup": ALL["runnerGroup"], "rules": {"web": {}}}, None) == [
         (
-            "GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree on GitHub "
-            "Free; gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web "
-            "needs GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or "
-            "enterprise, so that the preview rejects features that the plan lacks"
+            "GitHub plans: gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree whether "
+            "GitHub Free has runner groups; gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; "
+            "gpu-ci:github.rules.web needs GitHub Team for a private repository; hint: set gpu-ci:site."
+            "github.plan: free or team or enterprise, so that the preview rejects features that the plan lacks"
         )
     ]
 
@@ -83,7 +83,8 @@ def test_with_a_plan_the_note_has_what_the_visibility_of_a_repository_decides(pl
         (
             {"runnerGroup": {"repositories": ["web"]}},
             (
-                "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree on GitHub Free; ",
+                "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree whether GitHub Free has "
+                "runner groups; ",
                 ", or if GitHub accepts the group",
             ),
         ),

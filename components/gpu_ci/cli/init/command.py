@@ -96,8 +96,20 @@ def _next_steps(folder: Path, chosen: Repository, changed: Sequence[str]) -> Seq
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
         f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)" if apps else no_jobs,
+        *_placeholders(chosen),
+        f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(chosen),
+    ]
+
+
+def _placeholders(chosen: Repository) -> Sequence[str]:
+    """Return the values that the user has to replace before the first deployment."""
+    local = "@ file:" in chosen.requirement
+    image = chosen.runner_image.endswith("0" * 64)
+    return [
+        *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
+        *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
     ]
 
 
