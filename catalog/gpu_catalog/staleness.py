@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Literal
 
 from . import data_files, queries
 from .errors import UnknownName
@@ -22,6 +23,7 @@ _WARN_BEFORE_DAYS = 10
 _ENDS_SOON_DAYS = 90
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+_CUDA = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-|$)")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -32,6 +34,10 @@ class Stale:
     subject: str
     text: str
     hint: str
+    state: Literal["outdated", "soon", "unknown"] = "outdated"
+    """`soon`: outdated within days or weeks. `unknown`: newer facts than those of the catalog are needed."""
+    source: str = ""
+    """The key of the source in the catalog, or an empty text."""
 
     def __str__(self) -> str:
         return f"{self.subject} {self.text}; hint: {self.hint}"
@@ -82,8 +88,44 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
     found: list[Stale] = []
     for row in data_files.rows("lifetimes"):
         if row["project"] in ("", project) and tags >= set(row["words"]):
-            found += _ended(f"the image {parts[-1]}", row["what"], row["ends"], row["then"], row["instead"], today)
+            found += _ended(f"the image {parts[-1]}", row, today)
     return tuple(found)
+
+
+def driver_branch(branch: int, today: date) -> tuple[Stale, ...]:
+    """Return a warning about an NVIDIA driver branch whose support has ended or ends within 90 days.
+
+    A branch whose end is not in the catalog gets a warning with the state `unknown`.
+    """
+    subject = f"the driver branch {branch}"
+    for row in data_files.rows("lifetimes"):
+        if row["words"] == ["nvidia", str(branch)]:
+            return tuple(_ended(subject, row, today))
+    return (Stale(subject, "has no known end of support", "see NVIDIA's list of supported drivers", "unknown"),)
+
+
+def cuda_tag(tag: str, today: date) -> tuple[Stale, ...]:
+    """Return a warning about a tag of the container image nvidia/cuda.
+
+    NVIDIA supports a tag as long as the driver branch that the CUDA version was released with. NVIDIA deletes the tag
+    six months later.
+    """
+    subject = f"the image nvidia/cuda:{tag}"
+    document = data_files.document("cuda_images")
+    branches = {row["cuda"]: row["branch"] for row in document["rows"]}
+    found = _CUDA.match(tag)
+    ends = {row["words"][1]: row["ends"] for row in data_files.rows("lifetimes") if row["words"][0] == "nvidia"}
+    end = ends.get(str(branches.get(found[1]))) if found else None
+    if found is None or end is None:
+        text = "has no known end of support"
+        return (Stale(subject, text, "compare with NVIDIA's list of container images", "unknown"),)
+    days = (_last_day(end) - today).days
+    if days > _ENDS_SOON_DAYS:
+        return ()
+    verb = "ended" if days < 0 else "ends"
+    text = f"{verb} with driver {branches[found[1]]} in {end}, and NVIDIA deletes the tag six months later"
+    hint = "take a tag of a newer CUDA, pinned by its digest, or keep a copy in your own registry"
+    return (Stale(subject, text, hint, "outdated" if days < 0 else "soon", document["source"]),)
 
 
 def ami_type(name: str, today: date) -> tuple[Stale, ...]:
@@ -100,7 +142,8 @@ def ami_type(name: str, today: date) -> tuple[Stale, ...]:
         if each.os == "al2023" and (each.architecture, each.nvidia) == (row.architecture, row.nvidia)
     ]
     hint = f"take {' or '.join(better)}" if better else "take an AL2023 type"
-    return (Stale(f"the AMI type {name}", f"has had no new image since {row.retired}", hint),)
+    text = f"has had no new image since {row.retired}"
+    return (Stale(f"the AMI type {name}", text, hint, source="eksami"),)
 
 
 def runner_floor(version: str) -> str:
@@ -126,32 +169,38 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
     hint = f"take {_text(newest)}, or a newer release from github.com/actions/runner/releases"
     if own < _parsed(floor["version"]):
         when = "is too old" if today >= date.fromisoformat(floor["since"]) else f"is too old from {floor['since']} on"
-        return (Stale(subject, f"{when}: GitHub registers {floor['version']} or later", hint),)
+        return (Stale(subject, f"{when}: GitHub registers {floor['version']} or later", hint, source=floor["source"]),)
+    source = rows.get(own, {}).get("source", "")
     refused = rows.get(own, {}).get("refused", "")
     if refused and today >= date.fromisoformat(refused):
-        return (Stale(subject, f"gets no jobs from GitHub since {refused}", hint),)
+        return (Stale(subject, f"gets no jobs from GitHub since {refused}", hint, source=source),)
     newer = [(releases[key], key) for key in releases if key > own]
     if newer:
         day, key = min(newer)
         last = day + timedelta(RUNNERS_LAST_DAYS)
+        source = rows.get(key, {}).get("source", "")
         rule = f"{_text(key)} was out on {day}, and an update is due within {RUNNERS_LAST_DAYS} days"
         if today > last:
-            return (Stale(subject, f"may get no jobs since {last}: {rule}", hint),)
+            return (Stale(subject, f"may get no jobs since {last}: {rule}", hint, source=source),)
         if (last - today).days <= _WARN_BEFORE_DAYS:
-            return (Stale(subject, f"may get no jobs after {last}: {rule}", hint),)
+            return (Stale(subject, f"may get no jobs after {last}: {rule}", hint, "soon", source),)
         return ()
     if (today - max(releases.values())).days > RUNNERS_LAST_DAYS:
         text = f"may be too old: no release after {max(releases.values())} is known here"
-        return (Stale(subject, text, "compare with github.com/actions/runner/releases"),)
+        return (Stale(subject, text, "compare with github.com/actions/runner/releases", "unknown"),)
     return ()
 
 
-def _ended(subject: str, what: str, ends: str, then: str, instead: str, today: date) -> Iterable[Stale]:
+def _ended(subject: str, row: Mapping[str, str], today: date) -> Iterable[Stale]:
+    """Yield a warning about a row of the lifetimes that ended or ends within 90 days."""
+    what, ends, then = row["what"], row["ends"], row["then"]
+    hint, source = f"take {row['instead']}", row["source"]
     days = (_last_day(ends) - today).days
     if days < 0:
-        yield Stale(subject, f"is out of support: {what} ended in {ends}, {then}", f"take {instead}")
+        yield Stale(subject, f"is out of support: {what} ended in {ends}, {then}", hint, source=source)
     elif days <= _ENDS_SOON_DAYS:
-        yield Stale(subject, f"is out of support soon: {what} ends in {ends}, and then {then}", f"take {instead}")
+        text = f"is out of support soon: {what} ends in {ends}, and then {then}"
+        yield Stale(subject, text, hint, "soon", source)
 
 
 def _last_day(text: str) -> date:

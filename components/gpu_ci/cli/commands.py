@@ -33,6 +33,7 @@ class Commands(Lazy):
         "check": ("gpu_ci.cli.check.command", "Check stack files, or one machine with a driver and torch."),
         "cost": ("gpu_ci.cli.cost", "Show the cost of the pools of stack files."),
         "quota": ("gpu_ci.cli.quota", "Show the quotas that the pools of stack files need."),
+        "images": ("gpu_ci.cli.images.command", "List outdated images, runners and drivers of stack files."),
         "preview": (
             "gpu_preview.cli.preview_command",
             "Preview the changes of a pull request, without a cloud account.",

@@ -42,7 +42,7 @@ def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
         "init", "migrate", "github-app", "github-app create", "github-app store",
         "catalog", "catalog list", "catalog show", "catalog refresh",
-        "recommend", "check", "cost", "quota", "preview",
+        "recommend", "check", "cost", "quota", "images", "images outdated", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
         "doctor", "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema",
         "completion",
@@ -61,7 +61,7 @@ def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str,
 @every_command
 def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
     assert ("--json" in ask(*words, "--help").out) == (
-        words not in [("catalog",), ("github-app",), ("manager",), ("verify",)]
+        words not in [("catalog",), ("github-app",), ("images",), ("manager",), ("verify",)]
     )
 
 

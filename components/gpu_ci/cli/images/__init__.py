@@ -1,0 +1,1 @@
+"""`gpu-ci images`: the software in the images of pools."""

@@ -1,0 +1,28 @@
+"""`gpu-ci images`: a group with the commands about images and the versions of their software."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from gpu_ci.cli.lazy import Lazy
+
+
+class Images(Lazy):
+    """The commands of `gpu-ci images`."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "outdated": ("gpu_ci.cli.images.outdated", "List the outdated pins of stack files, and replace them."),
+    }
+
+
+@click.group("images", cls=Images)
+def command() -> None:
+    """Images of pools, and the software in them.
+
+    \b
+    Examples:
+      gpu-ci images outdated
+      gpu-ci images outdated Pulumi.prod.yaml --online --write
+    """
