@@ -84,8 +84,8 @@ def test_with_a_plan_the_note_has_what_the_visibility_of_a_repository_decides(pl
             {"runnerGroup": {"repositories": ["web"]}},
             (
                 (
-                    "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree whether GitHub Free "
-                    "has runner groups; "
+                    "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree whether GitHub "
+                    "Free has runner groups; "
                 ),
                 ", or if GitHub accepts the group",
             ),
