@@ -94,8 +94,8 @@ GOES_BACK = Rule(
     "goes-back",
     Severity.WARNING,
     "A pinned version changes to an older one: a driver, a runner, a chart, an image or torch.",
-    "explain the older version in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver has "
-    "known bugs",
+    "explain the older version in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver "
+    "has known bugs",
     "docs.github.com, Self-hosted runners reference: an update is installed within 30 days",
 )
 LOSES_DATA = Rule(

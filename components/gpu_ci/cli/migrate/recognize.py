@@ -60,9 +60,7 @@ def _group(resources: Sequence[Resource], draft: Draft) -> RunnerGroup | None:
     if len(chosen) != 1:
         if groups:
             listed = ", ".join(sorted(each.text("name") for each in groups))
-            draft.notes.append(
-                f"The state has the runner groups {listed}. A stack has one group: the draft has none."
-            )
+            draft.notes.append(f"The state has the runner groups {listed}. A stack has one: write which one.")
         return None
     group = chosen[0]
     names = {
