@@ -7,28 +7,30 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """An end of a machine: its reason, its meaning, and what to do."""
+    """One way in which a machine ends: the reason, its meaning, and what to do."""
 
     reason: str
     meaning: str
     next_step: str
     stops_pool: bool = False
-    """True if every machine of the template would end the same way. The pool then starts no more machines from it."""
+    """True if every machine of the template would end for the same reason. The pool then stops using the template."""
 
 
 _ENDS = (
     Outcome("job-done", "the one job of this machine has ended", "nothing; the job's own result is on GitHub"),
-    Outcome("rehearsed", "the check passed, and GitHub would take a runner", "nothing; the pool may take the template"),
+    Outcome(
+        "rehearsed", "the check passed, and GitHub would accept a runner", "nothing; the pool may use the template"
+    ),
     Outcome("proven", "the check passed, and the pool registers no runners", "nothing"),
-    Outcome("used", "the machine was started again after it had a runner", "nothing: it takes no second job"),
-    Outcome("idle", "no job came in time", "nothing, or use a smaller pool"),
+    Outcome("used", "the machine was started again after it had a runner", "nothing: a machine takes no second job"),
+    Outcome("idle", "GitHub sent no job in time", "nothing, or use a smaller pool"),
     Outcome("no-config", "the machine's metadata has no valid configuration", "run pulumi up again", True),
     Outcome(
         "no-driver",
         "the NVIDIA driver did not start",
         "use another image or driver branch (docs/how-it-works/gpu-checks.md)",
     ),
-    Outcome("check-failed", "the smoke check did not pass", "the summary has the failure and its correction"),
+    Outcome("check-failed", "the smoke check did not pass", "the summary has the failure and the fix"),
     Outcome("check-hung", "the smoke check did not end in time", "replace the machine; a hanging GPU rarely recovers"),
     Outcome("no-secret", "Secret Manager refuses the App's key", "grant the pool's account access to the secret", True),
     Outcome("secrets-unreachable", "Secret Manager did not answer in time", "check the network's route to Google"),
@@ -39,9 +41,11 @@ _ENDS = (
         "not-registered", "the runner manager registered no runner in time", "check that the manager runs, and its log"
     ),
     Outcome(
-        "no-tool", "the image lacks a program the agent needs", "use an image with the program in the detail", True
+        "no-tool", "the image lacks a program that the agent needs", "use an image with the program in the detail", True
     ),
-    Outcome("no-runner", "the runner could not be fetched or unpacked", "add it to the image, or allow the download"),
+    Outcome(
+        "no-runner", "the runner could not be fetched or unpacked", "add the runner to the image, or allow the download"
+    ),
     Outcome(
         "wrong-checksum",
         "the checksum of the runner's archive is not the pinned one",
@@ -50,22 +54,22 @@ _ENDS = (
     ),
     Outcome("disk-full", "the disk is full", "increase diskGib"),
     Outcome("not-isolated", "a job could have reached the machine's identity", "correct the cause in the detail", True),
-    Outcome("no-docker", "rootless Docker did not start", "use an image in which it starts, or docker: none", True),
-    Outcome("runner-failed", "the runner itself failed", "check its last lines in the log"),
+    Outcome("no-docker", "rootless Docker did not start", "use an image in which Docker starts, or docker: none", True),
+    Outcome("runner-failed", "the runner itself failed", "check the runner's last lines in the log"),
     Outcome("runner-deprecated", "GitHub no longer accepts this runner version", "use a newer runner version", True),
-    Outcome("gpu-unhealthy", "the GPU was not usable before or after the job", "nothing; the machine is off"),
+    Outcome("gpu-unhealthy", "the GPU was not usable before or after the job", "nothing: the machine has powered off"),
     Outcome("preempted", "Google preempted the machine", "rerun the job, or use market: standard"),
-    Outcome("maintenance", "the host had maintenance", "rerun the job in the detail"),
+    Outcome("maintenance", "the host had maintenance", "rerun the job that the detail names"),
     Outcome("stopped", "a user or program stopped the machine", "nothing, if you stopped it"),
     Outcome("timed-out", "a step did not end within its deadline", "check the step in the detail"),
-    Outcome("crashed", "the agent itself failed", "report it, with the serial port output"),
+    Outcome("crashed", "the agent itself failed", "report the failure, with the serial port output"),
 )
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""The system's errors for a full disk."""
+"""The numbers of the operating system's errors for a full disk or quota."""
 OUTCOMES = {end.reason: end for end in _ENDS}
 
 
-class AgentExit(Exception):  # noqa: N818 - an end, which may be a good one
+class AgentExit(Exception):  # noqa: N818 - not always an error: a finished job also ends the machine
     """The machine ends for this reason. `detail` is a sentence without secrets."""
 
     def __init__(self, reason: str, detail: str) -> None:

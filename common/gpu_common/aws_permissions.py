@@ -1,6 +1,6 @@
 """The IAM actions that AWS requires for each operation on the resource types of this package.
 
-The roles of `bootstrap/` grant them, and the sandbox refuses an operation whose action is missing.
+The roles of `bootstrap/` grant these actions, and the sandbox refuses an operation whose action is missing.
 
 Sources, unless a comment names another one:
 - the `handlers` of CloudFormation's schemas in cfn-lint 1.58.0, and for types without a schema the service

@@ -1,6 +1,6 @@
 """The IAM permissions that Google requires for each operation on the resource types of this package.
 
-The custom roles of `bootstrap/` grant them, and the sandbox refuses an operation whose permission is missing.
+The custom roles of `bootstrap/` grant these permissions. The sandbox refuses an operation whose permission is missing.
 
 Sources, unless a comment names another one:
 - the permissions of each method of Google's APIs: iann0036/iam-dataset@2073fa52a:gcp/map.json, which collects them from

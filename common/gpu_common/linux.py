@@ -13,7 +13,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def signal_when_parent_ends(number: int) -> None:
     """Request a signal from the kernel for the end of the thread that started this process.
 
-    It can be a `preexec_fn`: between fork and exec it allocates only the memory of the call itself.
+    The function can be a `preexec_fn`: between fork and exec, it allocates only the memory of the call itself.
     """
     _prctl(_PR_SET_PDEATHSIG, number)
 

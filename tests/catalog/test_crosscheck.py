@@ -40,11 +40,11 @@ def test_every_explanation_belongs_to_a_comparison() -> None:
 def test_each_fact_that_could_not_be_compared_has_a_reason() -> None:
     reasons = {each.reason for found in comparisons() for each in found.uncompared}
     assert reasons == {
-        "moto recorded no such instance type",
-        "known by name only, the catalog gives it no regions",
+        "moto has no recorded answer for the instance type",
+        "the catalog has only the name of the type, without regions",
         "the region is not in cfn-lint's table",
-        "moto recorded no answer of the region",
-        "neither names a region",
+        "moto has no recorded answer for the region",
+        "neither the catalog nor the source names a region",
         "gpuhunt does not list the card",
         "NVIDIA's pages do not list the card",
     }

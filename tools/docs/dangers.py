@@ -13,9 +13,10 @@ def page() -> Iterator[str]:
     yield "# What a preview warns of"
     yield ""
     yield "Generated from [danger_rules](../../preview/gpu_preview/report/danger_rules) by `make docs`."
-    yield "These findings alone do not fail a preview. A report always lists every danger."
+    yield "A [preview](../guides/previews.md) reports these findings. They alone do not fail the preview."
+    yield "A report always lists every danger."
     yield ""
-    yield "| rule | | when | what to do | source |"
+    yield "| rule | severity | when | what to do | source |"
     yield "|---|---|---|---|---|"
     for rule in RULES:
         yield f"| `{rule.name}` | {rule.severity} | {rule.description} | {rule.hint} | {rule.source} |"
@@ -44,9 +45,9 @@ def page() -> Iterator[str]:
     yield "|---|---|---|"
     for type_, holds in HOLDS.items():
         unless = (
-            f"without `{holds.empty_first}` it must be empty" if holds.empty_first else "",
-            f"not if `{holds.kept_if}` is set" if holds.kept_if else "",
-            "not if it is replaced: the program has it" if holds.from_program else "",
+            f"without `{holds.empty_first}`, the cloud deletes it only if it is empty" if holds.empty_first else "",
+            f"no finding if `{holds.kept_if}` is set" if holds.kept_if else "",
+            "no finding if it is replaced, because the program has the value" if holds.from_program else "",
         )
         yield f"| `{type_}` | {holds.lost_data} | {'; '.join(filter(None, unless))} |"
     yield ""

@@ -37,6 +37,8 @@ from tools.images import matrix
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
+# The labels with which the docstring of a component can begin a line.
+LABELS = ("Creates: ", "Costs: ", "Does not: ", "Replaces on change of: ")
 POOL_NAMES = {"cloud-build": "builds"}
 # The key of the stack file from which the program sets a field.
 SET_FROM = {
@@ -100,7 +102,7 @@ def kind_section(kind: str, component: type[Component], package_schema: dict[str
     yield f"## {kind}"
     yield ""
     for paragraph in resource["description"].split("\n\n"):
-        yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
+        yield from described(paragraph)
         yield ""
     yield "```yaml"
     example = {"config": {"gpu-ci:pools": {POOL_NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
@@ -151,7 +153,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
         yield f"`{each.module}.{each.name}` in Python, `{each.token}` through the plugin."
         for paragraph in resource["description"].split("\n\n"):
             yield ""
-            yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
+            yield from described(paragraph)
         yield ""
         yield from snippets.section(each, resource, package_schema)
         yield "| field | type | default | what it is |"
@@ -165,13 +167,13 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
     yield ""
 
 
-def sentences(paragraph: str) -> list[str]:
-    """Return the labelled sentences of a docstring (`Creates: …`), each as one line."""
+def described(paragraph: str) -> list[str]:
+    """Return a paragraph of a docstring as lines: a list item for each labelled part (`Creates: …`), or one line."""
     lines: list[str] = []
     for line in paragraph.splitlines():
-        head = line.split(":")[0]
-        if not lines or (":" in line and head in ("Creates", "Costs", "Does not", "Replaces on change of")):
-            lines.append(line)
+        is_labelled = line.startswith(LABELS)
+        if is_labelled or not lines:
+            lines.append(f"- {line}" if is_labelled else line)
         else:
             lines[-1] += f" {line}"
     return lines

@@ -34,7 +34,7 @@ def compare_with_botocore() -> Comparison:
     comparison = Comparison(
         "EC2 instance types",
         f"botocore {version('botocore')}, {enum.service} {enum.api_version}, enum {enum.shape}",
-        "Does EC2 know the instance type, and does the catalog know each of EC2's with a GPU?",
+        "Does EC2 know each instance type of the catalog, and the catalog each instance type of EC2 with a GPU?",
     )
     ours = {machine.machine_type for machine in aws()}
     theirs = {name for name in enum.values if spellings.GPU_FAMILIES.match(name)}
@@ -48,8 +48,8 @@ def compare_with_ami_types() -> Comparison:
     comparison = Comparison(
         "EKS AMI types",
         f"botocore {version('botocore')}, {enum.service} {enum.api_version}, enum {enum.shape}",
-        "Are the AMI types of the catalog those of EKS?",
-        "The catalog has the names from botocore; what it says about them is from elsewhere.",
+        "Are the AMI types of the catalog the same as those of EKS?",
+        "The names in the catalog are from botocore. The other facts about AMI types have other sources.",
     )
     ours = {each.ami_type for each in queries.ami_types()}
     for name in sorted(ours | {*enum.values}):
@@ -61,7 +61,7 @@ def compare_with_cfn_lint() -> Comparison:
     comparison = Comparison(
         "Regions by price list",
         f"cfn-lint {version('cfn-lint')}, table of {cfn_lint.as_of()}",
-        "Is the instance type in the region?",
+        "Does AWS offer the instance type in the region?",
     )
     table = {region: frozenset(types) for region, types in cfn_lint.table().items()}
     _compare_regions(comparison, table, "the region is not in cfn-lint's table")
@@ -72,9 +72,9 @@ def compare_with_offerings() -> Comparison:
     comparison = Comparison(
         "Regions by offering",
         f"moto {version('moto')}, recorded DescribeInstanceTypeOfferings",
-        "Is the instance type in the region?",
+        "Does AWS offer the instance type in the region?",
     )
-    _compare_regions(comparison, moto.offerings(), "moto recorded no answer of the region")
+    _compare_regions(comparison, moto.offerings(), "moto has no recorded answer for the region")
     return comparison
 
 
@@ -85,10 +85,10 @@ def _compare_regions(comparison: Comparison, table: dict[str, frozenset[str]], u
         theirs = {region for region, types in table.items() if name in types}
         if machine.legacy:
             for region in sorted(theirs) or ["region"]:
-                comparison.skip(name, region, "known by name only, the catalog gives it no regions")
+                comparison.skip(name, region, "the catalog has only the name of the type, without regions")
             continue
         if not theirs and not machine.regions:
-            comparison.skip(name, "region", "neither names a region")
+            comparison.skip(name, "region", "neither the catalog nor the source names a region")
         for region in sorted({*machine.regions} | theirs):
             if region in table:
                 comparison.compare(name, region, region in machine.regions, region in theirs, "region")
@@ -100,14 +100,14 @@ def compare_with_moto() -> Comparison:
     comparison = Comparison(
         "Instance types in detail",
         f"moto {version('moto')}, recorded DescribeInstanceTypes",
-        "GPU, its number and memory, and the machine around it.",
+        "Model, number and memory of the GPUs; CPUs, memory, network and local disks of the machine.",
     )
     for machine in aws():
         name = machine.machine_type
         theirs = moto.instance_types().get(name)
         for column, ours, read in IN_DETAIL:
             if theirs is None:
-                comparison.skip(name, column, "moto recorded no such instance type")
+                comparison.skip(name, column, "moto has no recorded answer for the instance type")
             else:
                 comparison.compare(name, column, ours(machine), read(theirs))
     return comparison
@@ -147,7 +147,7 @@ def compare_with_gpuhunt_by_machine() -> Comparison:
     comparison = Comparison(
         "GPU memory of machines",
         f"gpuhunt {version('gpuhunt')}, table {gpuhunt.TABLE}",
-        "What each machine's GPU has, in whole GiB; a fraction of a card is scaled up to the whole one.",
+        "Memory of one GPU of each machine type, in whole GiB. For a machine with a part of a card, of the whole card.",
     )
     for machine in queries.machines(n1=False, legacy=True):
         ours = machine.gpu_memory_gib / min(1, machine.gpu_count)
@@ -173,8 +173,8 @@ def compare_with_nvidia() -> Comparison:
     comparison = Comparison(
         "Compute capabilities",
         f"{table['source']}, {table['date']}",
-        "The compute capability, by who made the card.",
-        "The same pages of NVIDIA's are the catalog's source; the table here was copied from them a second time.",
+        "The compute capability of each card, compared with NVIDIA's own list.",
+        "The catalog has the same source. The pages were copied a second time, to find copying errors.",
     )
     theirs = {card: capability for capability, cards in table["cards"].items() for card in cards}
     for gpu in queries.gpus():
@@ -190,8 +190,8 @@ def compare_with_n1_limits() -> Comparison:
     comparison = Comparison(
         "GPUs attached to N1",
         f"{table['source']}, {table['date']}",
-        "The largest N1 machine that so many GPUs attach to.",
-        "The same page of Google's is the catalog's source; the table here was copied from it a second time.",
+        "The largest N1 machine type to which each number of GPUs can be attached.",
+        "The catalog has the same source. The page was copied a second time, to find copying errors.",
     )
     rows = {f"{each.accelerator} x{each.count}": each for each in n1.attachments()}
     theirs = {

@@ -60,7 +60,7 @@ class RunnerGroup(Component):
     Does not: register runners; pools register them by the group's name. It does not detect that a repository becomes
     public later. GitHub then leaves the repository's jobs in the queue, because the group does not allow public
     repositories.
-    Replaces on change of: nothing; all of it is updated in place.
+    Replaces on change of: nothing. Every change is in place.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:github:RunnerGroup"

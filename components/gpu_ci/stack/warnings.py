@@ -18,14 +18,14 @@ _SPOT_NOTICE_SEC = 120
 # The default duration of an AWS role session (docs.aws.amazon.com/STS/latest/APIReference/
 # API_AssumeRole.html, DurationSeconds).
 _SESSION_SEC = 3600
-# Our estimate for node groups and releases, in addition to the timeouts of the stack file.
+# Our estimate of the time for node groups and Helm releases, in addition to the timeouts of the stack file.
 _REST_OF_UP_SEC = 1200
 
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
-"""The two GitHub Apps that can register the runners of machines. With both, it is managerApp."""
+"""The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
 GROUP = "gpu-ci:github.runnerGroup"
-"""The key that a stack file needs in addition to one of the Apps for machines to register runners."""
+"""Without this key, no runners are registered, even if the stack file has one of the Apps."""
 
 
 def stack_warnings(
@@ -36,10 +36,10 @@ def stack_warnings(
     Args:
         pools: Name and arguments of the pools.
         clusters: The clusters by name, as models or as maps of the stack file.
-        taken: The names of the clusters that pools use. A name without a cluster is a problem of the pool, and may be
-        meant for a cluster that no pool uses.
-        present: The keys of MANAGER_APP, RUNNER_APP and GROUP that the stack file has, and those with a problem, which
-        already reports them.
+        taken: The names of the clusters that pools use. If one of them does not exist, no unused cluster is reported,
+            because the name may be a misspelling of that cluster. The unknown name is already a problem of its pool.
+        present: Those of the keys MANAGER_APP, RUNNER_APP and GROUP that the stack file has. A key whose value is wrong
+            counts too, because the problem of the value is already reported.
     """
     named, taken = list(pools), list(taken)
     return [
@@ -168,7 +168,9 @@ def _needs_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> 
             text = "its templates are checked, but only the runner manager starts machines there"
             found.append(f"{path}.ladder: {text}; {hint}, or leave ladder out")
         if getattr(args, "price_ceiling_usd", None):
-            found.append(f"{path}.priceCeilingUsd: only the runner manager reads it; {hint}, or leave it out")
+            found.append(
+                f"{path}.priceCeilingUsd: only the runner manager reads this field; {hint}, or remove priceCeilingUsd"
+            )
         if "github" in args.WIRING and args.market == "flex-start":
             text = "a new size of the group gets no flex-start machine, only the runner manager does"
             found.append(f"{path}.market: {text}; {hint}")
@@ -178,7 +180,7 @@ def _needs_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> 
 def _grace_beyond_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
     """Warn about a grace period longer than the notice of a spot node.
 
-    It is not an error, because a node that is drained for another image gives a pod the whole period.
+    A long grace period is no error: if a node is drained for another image, a pod gets the whole period.
     """
     over_notice = {
         name: seconds

@@ -59,7 +59,7 @@ SECRET_EXPOSED = Rule(
     "secret-exposed",
     Severity.DANGER,
     "A secret value becomes plain text, or a resource is no longer encrypted or loses its own key.",
-    "keep it secret; rotate a secret that was in a state or a log in plain text",
+    "keep the value secret; rotate a secret that was in a state or a log in plain text",
     "www.pulumi.com/docs/iac/concepts/secrets/: a plain value is plain text in the state, in diffs and in outputs",
 )
 PUBLIC = Rule(
@@ -72,7 +72,7 @@ PUBLIC = Rule(
 GATE_REMOVED = Rule(
     "gate-removed",
     Severity.DANGER,
-    "A pool stays, but its GPUs are no longer checked before it takes jobs.",
+    "A pool remains, but its GPUs are no longer checked before the pool takes jobs.",
     "keep the check, or explain in the pull request how a broken GPU is found instead",
     "docs/how-it-works/check.md",
 )
@@ -81,20 +81,21 @@ BEYOND_QUOTA = Rule(
     Severity.DANGER,
     "The pools need more than the granted quotas that gpu-ci:quotas in the stack file lists.",
     "request the quota first, or lower max",
-    "gpu-ci quota, which compares the same",
+    "`gpu-ci quota`, which makes the same comparison",
 )
 BEYOND_BUDGET = Rule(
     "beyond-budget",
     Severity.DANGER,
     "The worst month of all pools costs more than the limit (--max-usd-month).",
     "lower max, or raise the limit",
-    "gpu-ci cost, which adds up the same",
+    "`gpu-ci cost`, which computes the same sum",
 )
 GOES_BACK = Rule(
     "goes-back",
     Severity.WARNING,
     "A pinned version changes to an older one: a driver, a runner, a chart, an image or torch.",
-    "explain it in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver has known bugs",
+    "explain the older version in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver "
+    "has known bugs",
     "docs.github.com, Self-hosted runners reference: an update is installed within 30 days",
 )
 LOSES_DATA = Rule(
@@ -129,7 +130,7 @@ KEEPS_JOBS = Rule(
     phrases.KEEPS_JOBS,
     Severity.NOTE,
     "A group of machines that run jobs gets another template, and existing machines keep theirs.",
-    "machines with the new template replace these when their jobs have ended",
+    "nothing: after their jobs, new machines with the new template replace them",
     "docs.cloud.google.com/compute/docs/instance-groups/updating-migs: updatePolicy.type OPPORTUNISTIC",
 )
 RENAME = Rule(

@@ -1,4 +1,4 @@
-"""What an existing file lacks for a new stack: the file with these lines added, which `init` prints as a diff.
+"""Adds to the text of an existing file the lines that a new stack needs. `init` prints the result as a diff.
 
 `init` never changes an existing file, because the user may have edited it.
 """
@@ -63,7 +63,7 @@ def with_entries(text: str, wanted: str) -> str:
 
 
 def _add(own: yaml.Node, other: yaml.Node, text: str, wanted: str, edits: list[tuple[int, str]]) -> None:
-    """Append what `other` has and `own` lacks to `edits`: positions in `text`, each with the text to insert."""
+    """Append to `edits` the entries that `other` has and `own` lacks: a position in `text`, and the text to insert."""
     lacked: list[tuple[yaml.Node, yaml.Node]] = []
     if isinstance(own, yaml.MappingNode) and isinstance(other, yaml.MappingNode):
         known = {key.value: value for key, value in own.value}

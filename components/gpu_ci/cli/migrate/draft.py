@@ -1,4 +1,4 @@
-"""The draft of a stack file: pools, shared settings, and a reason for each value that has no place in it."""
+"""The draft of a stack file: pools, shared settings, and comments on values that are missing or have no field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_DISK_GIB = 30
 class Pool:
     """One pool of the draft.
 
-    `skipped` is the reason why the pool cannot be a pool of gpu-ci. It is then a comment only.
+    `skipped` is the reason why gpu-ci cannot have this pool. The draft then has only a comment about the pool.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Cluster:
 
 @dataclass
 class RunnerGroup:
-    """The runner group of the draft, and the number by which GitHub knows it."""
+    """The runner group of the draft. `id` is its number at GitHub."""
 
     id: str
     name: str
@@ -94,7 +94,7 @@ class Draft:
 
     @property
     def drafted(self) -> list[Pool]:
-        """The pools that are not comments only."""
+        """The pools without a reason to skip them."""
         return [pool for pool in self.pools if not pool.skipped]
 
     def program(self, name: str) -> dict[str, str]:

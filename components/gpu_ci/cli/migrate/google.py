@@ -19,14 +19,14 @@ NODE_POOL = "google_container_node_pool"
 _SUBNETWORK = re.compile(r"projects/[^/]+/regions/(?P<region>[^/]+)/subnetworks/[^/]+$")
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)/")
 _DISK_TYPES = ("pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced")
-# Kubernetes and Terraform set these keys themselves.
+# Without the labels that Google (goog-) and gpu-ci (gpu-ci-) set themselves.
 _LABEL = re.compile(r"(?!goog-|gpu-ci-)[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _LABELS_HIDDEN = "the module keeps the runner labels in a secret, which this command does not read; write runnerLabels"
 
 
 def instance_groups(resources: Sequence[Resource], draft: Draft) -> None:
-    """Add a pool to the draft for each managed instance group, and what their machines share."""
+    """Add a pool to the draft for each managed instance group, and the labels that all their machines have."""
     templates = [each for each in resources if each.type in _TEMPLATES]
     autoscalers = [each for each in resources if each.type in _AUTOSCALERS]
     shared: list[dict[str, str]] = []

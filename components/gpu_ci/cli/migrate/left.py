@@ -36,7 +36,7 @@ _TYPES = {
     "aws_scheduler_*": ("minIdle of the pool", _MODULE),
     "aws_ssm_parameter": ("Secret Manager for keys of Apps; the stack file for settings", _MODULE),
 }
-# The pool covers each resource of these types that it replaces. The state may have others, which stay.
+# Resources of these types are listed only if a pool replaces them (`Pool.covers`). Other software may use the others.
 _COVERED = (
     "google_compute_instance_",
     "google_compute_region_",
@@ -74,7 +74,7 @@ def left(resources: Sequence[Resource], draft: Draft) -> list[Left]:
             rule = _rule(each.type) if each.address in covered else None
         elif each.type == "helm_release":
             rule = _rule(each.type) if chart_of(each) in _CHARTS else None
-        else:  # other software uses these types too
+        else:  # other software uses these types too, so only those of a runner module are listed
             rule = _rule(each.type) if _around(each) in modules else None
         if rule:
             found.setdefault((each.type, rule), []).append(each.address)

@@ -1,4 +1,4 @@
-"""Builds the draft of a stack from a state."""
+"""Builds the draft of a stack file from a Terraform state: its pools, organization, project and runner group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_NAME = 40  # naming.PATTERN
 
 
 def draft_of(state: State, stack: str, organization: str = "", project: str = "") -> Draft:
-    """Return the draft. Organization and project, if given, win over those of the state."""
+    """Return the draft of a stack. A given organization or project replaces that of the state."""
     resources = state.resources
     draft = Draft(stack)
     sets = [found for each in resources if (found := scale_sets.of(each))]
@@ -35,7 +35,7 @@ def draft_of(state: State, stack: str, organization: str = "", project: str = ""
 
 
 def _name(draft: Draft) -> None:
-    """Give each pool a name that a stack file accepts, and each its own."""
+    """Give each pool a name that a stack file accepts and that no other pool has."""
     taken: set[str] = set()
     for pool in draft.pools:
         name = naming.fit(pool.name.replace("_", "-"), _LONGEST_NAME)
@@ -60,7 +60,7 @@ def _group(resources: Sequence[Resource], draft: Draft) -> RunnerGroup | None:
     if len(chosen) != 1:
         if groups:
             listed = ", ".join(sorted(each.text("name") for each in groups))
-            draft.notes.append(f"The state has the runner groups {listed}. A stack has one; none is taken over.")
+            draft.notes.append(f"The state has the runner groups {listed}. A stack has one: write which one.")
         return None
     group = chosen[0]
     names = {
@@ -75,7 +75,7 @@ def _group(resources: Sequence[Resource], draft: Draft) -> RunnerGroup | None:
         found.repositories = []
         found.reason = f"the old group is open to {group.text('visibility') or 'unknown'} repositories; name them"
     if group.values.get("allows_public_repositories") is True:
-        found.notes.append("The old group allows public repositories. The stack's group does not.")
+        found.notes.append("The old group allows public repositories. The stack's group does not allow them.")
     if group.values.get("restricted_to_workflows") is True:
         found.workflows = [str(each) for each in group.values.get("selected_workflows") or ()]
     return found

@@ -24,7 +24,7 @@ class Holds:
     """True if the program has all the data, so that a replacement restores it."""
 
 
-_CONTENT = "what is in it"
+_CONTENT = "all data in it"
 HOLDS: Mapping[str, Holds] = {
     "gcp:compute/disk:Disk": Holds("the disk's content"),
     "gcp:compute/regionDisk:RegionDisk": Holds("the disk's content"),
@@ -34,7 +34,7 @@ HOLDS: Mapping[str, Holds] = {
     "gcp:secretmanager/secret:Secret": Holds("every version of it"),
     "gcp:secretmanager/regionalSecret:RegionalSecret": Holds("every version of it"),
     "gcp:secretmanager/secretVersion:SecretVersion": Holds("its value"),
-    "gcp:kms/cryptoKey:CryptoKey": Holds("what it encrypts, because no version of it stays"),
+    "gcp:kms/cryptoKey:CryptoKey": Holds("the data that the key encrypts, because no version of the key stays"),
     "gcp:sql/databaseInstance:DatabaseInstance": Holds("every database in it"),
     "gcp:sql/database:Database": Holds(_CONTENT),
     "gcp:bigquery/dataset:Dataset": Holds("every table in it", empty_first="deleteContentsOnDestroy"),
@@ -51,7 +51,7 @@ HOLDS: Mapping[str, Holds] = {
     "aws:ecr/repository:Repository": Holds("every image in it", empty_first="forceDelete"),
     "aws:secretsmanager/secret:Secret": Holds("its value"),
     "aws:ssm/parameter:Parameter": Holds("its value", from_program=True),
-    "aws:kms/key:Key": Holds("what it encrypts, once the days of its deletion window are over"),
+    "aws:kms/key:Key": Holds("the data that the key encrypts, after the key's deletion window"),
     "aws:rds/instance:Instance": Holds(_CONTENT),
     "aws:rds/cluster:Cluster": Holds(_CONTENT),
     "aws:dynamodb/table:Table": Holds("its items"),
@@ -59,9 +59,11 @@ HOLDS: Mapping[str, Holds] = {
     "aws:fsx/lustreFileSystem:LustreFileSystem": Holds("its files"),
     "aws:fsx/openZfsFileSystem:OpenZfsFileSystem": Holds("its files"),
     "aws:elasticache/replicationGroup:ReplicationGroup": Holds(_CONTENT),
-    "kubernetes:core/v1:PersistentVolumeClaim": Holds("the volume's content, where its class does not retain it"),
-    "kubernetes:core/v1:PersistentVolume": Holds("the volume's content, where it is not retained"),
-    "kubernetes:core/v1:Namespace": Holds("every object in it, volumes and secrets too"),
+    "kubernetes:core/v1:PersistentVolumeClaim": Holds(
+        "the volume's content, if its storage class does not retain the volume"
+    ),
+    "kubernetes:core/v1:PersistentVolume": Holds("the volume's content, if its reclaim policy is not Retain"),
+    "kubernetes:core/v1:Namespace": Holds("every object in it, including volume claims and secrets"),
     "kubernetes:core/v1:Secret": Holds("its value", from_program=True),
     "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition": Holds("every object of its kind"),
     "github:index/repository:Repository": Holds("its code, issues and releases", kept_if="archiveOnDestroy"),

@@ -93,7 +93,7 @@ JOB_RESOURCES = (
     ),
     JobResource(
         ("kubernetes:core/v1:Namespace",),
-        "everything in it is deleted, also pods that run a job",
+        "every object in the namespace is deleted, including pods that run a job",
         "kubernetes.io/docs/tasks/administer-cluster/namespaces/",
     ),
 )
@@ -101,7 +101,7 @@ BY_TYPE = {type_: entry for entry in JOB_RESOURCES for type_ in entry.types}
 _SCALE_SET = BY_TYPE["kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"]
 _CONTROLLER = JobResource(
     (_HELM,),
-    "no controller starts or deletes runners any more, and its runner scale sets stay",
+    "no controller starts or deletes runners any more, and the runner scale sets stay",
     "docs.github.com, Deploying runner scale sets with Actions Runner Controller",
 )
 CHARTS = {

@@ -22,7 +22,8 @@ SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
         ("gcp:artifactregistry/repository:Repository", {}, "every image and package in it"),
         ("gcp:secretmanager/secret:Secret", {}, "every version of it"),
         ("aws:secretsmanager/secret:Secret", {}, "its value"),
-        ("kubernetes:core/v1:PersistentVolumeClaim", {}, "the volume's content, where its class does not retain it"),
+        ("kubernetes:core/v1:PersistentVolumeClaim", {},
+         "the volume's content, if its storage class does not retain the volume"),
         ("github:index/repository:Repository", {"archiveOnDestroy": False}, "its code, issues and releases"),
         (BUCKET, {"forceDestroy": True}, "every object in it"),
         (BUCKET, {},
@@ -30,7 +31,7 @@ SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
         ("aws:ecr/repository:Repository", {"forceDelete": False},
          "every image in it; without forceDelete the cloud refuses the deletion until the resource is empty"),
         ("aws:rds/instance:Instance", {"deletionProtection": True},
-         "what is in it; because of deletionProtection, the cloud refuses the deletion"),
+         "all data in it; because of deletionProtection, the cloud refuses the deletion"),
     ],
 )  # fmt: skip
 def test_a_resource_with_data_is_reported_if_it_is_deleted_or_replaced(
@@ -87,7 +88,7 @@ MAYBE = "is updated or replaced: the sandbox does not know which of its properti
 
 def test_an_update_that_may_be_a_replacement_is_a_danger_for_what_holds_data() -> None:
     [danger] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
-    text = f"Instance x {MAYBE}; a replacement loses what is in it"
+    text = f"Instance x {MAYBE}; a replacement loses all data in it"
     assert danger == ("loses-data", f"{text}; because of deletionProtection, the cloud refuses the deletion")
     assert [rule for rule, _ in unclear("aws:dynamodb/table:Table")] == ["loses-data"]
 

@@ -33,7 +33,7 @@ JOB = "kubernetes:batch/v1:Job"
          ("idle runners are deleted; busy runners finish their job if the controller and the secret stay; waiting "
           "jobs get no runner until another scale set exists")),
         (RELEASE, {"chart": "gha-runner-scale-set-controller"},
-         "no controller starts or deletes runners any more, and its runner scale sets stay"),
+         "no controller starts or deletes runners any more, and the runner scale sets stay"),
         ("gcp:cloudbuild/workerPool:WorkerPool", {},
          "no source says what happens to running jobs, so assume that they are lost"),
     ],
