@@ -42,7 +42,7 @@ def project(folder: Path) -> Path:
     (workspace / "program" / "__main__.py").write_text(PROGRAM.format(values={"GPU": "t4", "REGION": "us-central1"}))
     git(workspace, "checkout", "-q", "-b", "more-gpus")
     commit(workspace, "more GPUs")
-    Packages(ROOT, ROOT).lend(workspace)
+    Packages(ROOT, ROOT).provide_environment(workspace)
     return workspace
 
 

@@ -67,7 +67,13 @@ def ends_well(made: History) -> None:
     never_ran = {key for key, job in queued.items() if not job.zombie and world.machines_of_job[slug(key)] < 3}
     assert never_ran == set(), "jobs that never ran"
     assert set(queued) <= set(last.decision.reasons) | set(last.decision.assigned)
-    assert all(last.decision.reasons[key].code == "never-picked-up" for key in queued if key in last.decision.reasons)
+    # The machines of a zombie job may have run other jobs. Then the zombie still gets machines, or waits for its pool.
+    codes = {
+        last.decision.reasons[key].code
+        for key, job in queued.items()
+        if key in last.decision.reasons and not job.zombie
+    }
+    assert codes <= {"never-picked-up"}
     for job in world.jobs.values():
         if job.zombie and job.status != "completed":
             world.cancel(job)
