@@ -11,6 +11,7 @@ from typing import Any
 EXTRA_OF = {
     "botocore": "aws",
     "click": "cli",
+    "copier": "new-project",
     "google.auth": "gcp",
     "google_auth_httplib2": "gcp",
     "googleapiclient": "gcp",

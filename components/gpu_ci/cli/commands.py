@@ -20,6 +20,10 @@ class Commands(Lazy):
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "init": ("gpu_ci.cli.init.command", "Write the files of a new repository that deploys pools."),
+        "new-project": (
+            "gpu_ci.cli.new_project.command",
+            "Write a new Python project with tests on CPUs and on the GPUs of a pool.",
+        ),
         "migrate": ("gpu_ci.cli.migrate.command", "Draft a stack file from the Terraform state of other runners."),
         "github-app": (
             "gpu_ci.cli.github_app.command",

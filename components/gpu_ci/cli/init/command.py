@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from gpu_ci.cli.init import choices, existing
-from gpu_ci.cli.init.existing import State
 from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
 from gpu_ci.cli.new_files import create, show, show_next_steps
@@ -66,19 +65,11 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
         return
     if not write:
         show(files)
-    print_table(["file", "result"], [(path, _result(states[path], write)) for path in files])
+    print_table(["file", "result"], [(path, states[path].result(write)) for path in files])
     if changes:
         click.echo("\nThe new stack needs these changes of existing files, which init does not change:\n")
         click.echo("".join(changes.values()), nl=False)
     show_next_steps(steps, write, "--write")
-
-
-def _result(state: State, write: bool) -> str:
-    if state.is_new:
-        return "written" if write else "would be written"
-    if state.diff:
-        return "kept: needs the change below"
-    return "exists, unchanged" if state.is_same else "kept: exists with other content"
 
 
 def _next_steps(folder: Path, chosen: Repository, changed: Sequence[str]) -> Sequence[str]:

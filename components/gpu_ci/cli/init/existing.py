@@ -1,4 +1,4 @@
-"""Compares the files of `init` with those of its folder, before anything is written."""
+"""Compares the files of `init` or `new-project` with those of the folder, before anything is written."""
 
 from __future__ import annotations
 
@@ -16,15 +16,29 @@ from gpu_ci.errors import Problem
 
 @dataclass(frozen=True)
 class State:
-    """A file of `init` and its path in the folder. `diff` is the change that an existing file needs."""
+    """A file and its path in the folder. `diff` is the change that an existing file needs."""
 
     is_new: bool = False
     is_same: bool = False
     diff: str = ""
 
+    def result(self, write: bool) -> str:
+        """Return the result for the user. `write` is True if new files are written."""
+        if self.is_new:
+            return "written" if write else "would be written"
+        if self.diff:
+            return "kept: needs the change below"
+        return "exists, unchanged" if self.is_same else "kept: exists with other content"
 
-def states(folder: Path, files: Mapping[str, str], stack_file: str) -> dict[str, State]:
-    """Return the state of each file. Raise InputError with every reason why the files cannot be written."""
+
+def states(folder: Path, files: Mapping[str, str], stack_file: str = "") -> dict[str, State]:
+    """Return the state of each file. Raise InputError with every reason why the files cannot be written.
+
+    Args:
+        folder: The folder.
+        files: The text of each file, by path in the folder.
+        stack_file: The path of a file that must not exist.
+    """
     found: dict[str, State] = {}
     wrong: dict[str, Problem] = {}  # each reason once, such as a folder for several files
     for path, text in files.items():
@@ -47,7 +61,7 @@ def _state(folder: Path, path: str, text: str, is_stack_file: bool) -> State:
     if place.is_symlink() and not place.exists():
         raise _RefusedError(place, "is a symbolic link to a missing file", hint="remove the link")
     if place.is_dir():
-        raise _RefusedError(place, "is a folder", expected="a file, or nothing", hint="choose another folder for init")
+        raise _RefusedError(place, "is a folder", expected="a file, or nothing", hint="choose another folder")
     if not place.exists():
         _refuse_unwritable(place.parent)
         return State(is_new=True)
@@ -90,7 +104,7 @@ def _refuse_other_language(place: Path, text: str) -> None:
             "is not the project of a Python program",
             got=f"runtime: {name}" if isinstance(name, str) else "no runtime",
             expected="runtime: python",
-            hint="choose another folder for init",
+            hint="choose another folder",
         )
 
 
@@ -101,6 +115,6 @@ def _refuse_unwritable(folder: Path) -> None:
     if not folder.exists():
         raise _RefusedError(folder, "is a symbolic link to a missing folder", hint="remove the link")
     if not folder.is_dir():
-        raise _RefusedError(folder, "is a file", expected="a folder", hint="choose another folder for init")
+        raise _RefusedError(folder, "is a file", expected="a folder", hint="choose another folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _RefusedError(folder, "the folder is not writable", hint=f"ls -ld {folder}")

@@ -1,4 +1,4 @@
-"""One error for all mistakes of a call of `gpu-ci init`."""
+"""One error for all mistakes of a call of `gpu-ci init` or `gpu-ci new-project`."""
 
 from __future__ import annotations
 
