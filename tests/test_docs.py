@@ -34,7 +34,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
 TOP_FILES = r"(?:Pulumi|sandbox|requirements|pyproject|Makefile|README|CONTRIBUTING|CHANGELOG|LICENSE)"
 # The stack file that docs/start/deploy.md has its reader create.
-CREATED_BY_THE_READER = {"Pulumi.ci.yaml"}
+CREATED_BY_THE_READER = {"Pulumi.ci.yaml", "tests/cpu/", "tests/gpu/"}
 A_PATH = re.compile(rf"(?:(?:{'|'.join(FOLDERS)})/[\w./-]*|{TOP_FILES}[\w.-]*\.(?:yaml|lock|toml|md)|Makefile)")
 
 

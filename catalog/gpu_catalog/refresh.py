@@ -20,7 +20,7 @@ GONE = "gone_upstream_since"
 
 
 class RefreshError(Exception):
-    """An error for an answer of a source that must not change the catalog."""
+    """The answer of a source cannot be used, and the catalog is not changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
     python -m tools.docs.readability [--list] [PATH ...]
 
 Prints one row for each area: the number of sentences, the average number of words in a sentence, the share of sentences
-above 25 words, the number of expressions in the list below, and the number of docstrings that begin with a question
-word. With --list, it also prints each long sentence, listed expression and such docstring with its place.
+above 25 words, the number of expressions that are hard to read (HARD_EXPRESSIONS), and the number of docstrings that
+begin with a question word. With --list, it also prints each of these places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 LONG = 25
 """A sentence with more words than this counts as long."""
-LISTED = re.compile(
+HARD_EXPRESSIONS = re.compile(
     r"""\b(whoever|whomever|whatever\ it\ is|somebody(?:'s)?|nobody(?:'s)?|anybody(?:'s)?|stand-ins?|veil(?:s|ed)?
     |beside|is\ told|are\ told|told\ apart|lets\ go\ of|let\ go\ of|brings?\ up|brought\ up|came\ of|becomes?\ of
     |in\ the\ place\ of|that\ is\ none|that\ are\ none|is\ none|are\ none|looked\ through|moot|unfit|unasked|crew
@@ -140,7 +140,7 @@ def main() -> None:
                 lengths[where].append(length)
                 if length > LONG:
                     findings[where].append(Finding(piece.path, piece.line, f"{length} words", sentence))
-                for match in LISTED.finditer(re.sub(r"`[^`]*`", "", sentence)):
+                for match in HARD_EXPRESSIONS.finditer(re.sub(r"`[^`]*`", "", sentence)):
                     findings[where].append(Finding(piece.path, piece.line, match[0], sentence))
     if args.list:
         for each in (each for area_findings in findings.values() for each in area_findings):

@@ -55,7 +55,8 @@ def _number(file: Path) -> int | None:
 def get_driver(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
     """Return when the driver works. Raises AgentExit("no-driver") if it cannot be installed.
 
-    `restarting` receives True while the installer may restart the machine at any time. Such a restart is not an end.
+    `restarting` receives True while the installer may restart the machine at any time. The agent does not report
+    such a restart as the end of the machine.
     """
     source = config.driver.source
     if source == "image":

@@ -1,4 +1,5 @@
-"""RunsOn: a webhook starts a spot machine in any zone of a region, or an on-demand machine without spot capacity.
+"""RunsOn: a webhook starts a spot machine in any zone of a region, or an on-demand
+machine if there is no spot capacity.
 
 RunsOn's control plane is not public. This model follows its documentation. Undocumented behaviour is assumed in favour
 of RunsOn:
@@ -10,8 +11,8 @@ of RunsOn:
   that was lost before its job began is replaced; idle machines end after 10 minutes.
 - A pool of stopped machines: runs-on/runs-on@198953a `adrs/20250727-warm-pools.md`, and the page
   runs-on.com/docs/performance/warm-pools. Machines of pools are on-demand machines. A loop of 30 s creates missing
-  machines and stops warm ones. A machine that is started for a job leaves the pool. Without a stopped machine the job
-  is served as without a pool.
+  machines and stops those that have booted. A machine that is started for a job leaves the pool. Without a stopped
+  machine the job is served as without a pool.
 - Not documented: a rerun requests an on-demand machine. Without capacity in both markets RunsOn repeats the request
   each minute. There is no maximum. If a stopped machine does not start, the job gets the next one.
 """
@@ -79,7 +80,7 @@ class RunsOn(Policy):
         return next((made for place in places if (made := self.world.create(place))), None)
 
     def booted(self, machine: Machine) -> None:
-        # A machine of the pool is warm and waits for its stop.
+        # A machine of the pool has booted for standby, and `_rebalance` stops it.
         if machine not in self._pool:
             super().booted(machine)
 
@@ -97,11 +98,13 @@ class RunsOn(Policy):
             self.world.after(FLEET_ANSWER_SEC, lambda: self._pick(job, [*failed, stopped[0]]))
 
     def _launch(self, job: Job, spot: bool) -> None:
+        """Request a machine for the job, if the job still waits. The answer comes after FLEET_ANSWER_SEC."""
         if job.status == "queued":
             spot = spot and self.world.now >= self._breaker.open_until
             self.world.after(FLEET_ANSWER_SEC, lambda: self._fleet(job, spot))
 
     def _fleet(self, job: Job, spot: bool) -> None:
+        """Create a machine in the first place with capacity. Without capacity, try the other market or wait."""
         places = self.settings.spot if spot else self.settings.standard
         if self._create(places):
             return

@@ -29,6 +29,7 @@ from .smoke_gate import SmokeGate, SmokeGateArgs
 class RunnerPoolArgs(GpuMachineArgs):
     """The arguments of a Compute Engine runner pool: its machines, and the software that runs on them."""
 
+    # The fields that the program sets, not the stack file.
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
 
     max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
@@ -102,7 +103,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     def _price_ceiling(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is None or "ladder" not in info.data or not ladder.own_machine(info.data):
             return value
-        offers = [info.data, *(ladder.choices(rung, info.data) for rung in info.data["ladder"])]
+        offers = [info.data, *(ladder.machine_fields(rung, info.data) for rung in info.data["ladder"])]
         return ladder.price_ceiling(value, offers)
 
     @field_validator("ladder_subnetworks")
@@ -110,7 +111,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "ladder" not in info.data or not ladder.own_machine(info.data):
             return values
-        zones = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
+        zones = [ladder.machine_fields(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
         own_region = region_of(info.data["zones"][0])
         regions = dict.fromkeys(map(region_of, zones))
         if missing := [region for region in regions if region not in (own_region, *values)]:
@@ -153,7 +154,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         """The arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
         offers = [self]
         for rung in self.ladder:
-            changed = ladder.choices(rung, dict(self))
+            changed = ladder.machine_fields(rung, dict(self))
             region = region_of(changed["zones"][0])
             subnetwork = self.subnetwork if region == self.region else self.ladder_subnetworks[region]
             offers.append(self.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
@@ -163,7 +164,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     def template_name(self) -> str:
         """The region and the machine, which identify a template of the pool.
 
-        Rungs of other markets share a template.
+        Rungs that differ only in their market share a template.
         """
         gpus = self.guest_accelerator
         attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""

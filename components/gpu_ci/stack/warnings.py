@@ -145,9 +145,7 @@ def _unused_runner_settings(pools: Iterable[tuple[str, Any]], present: Collectio
     if app or GROUP in present:
         missing, other = (GROUP, app) if app else (MANAGER_APP, GROUP)
         names = ", ".join(name for name, _ in machines)
-        text = (
-            f"is missing, although {other} is set, so machines of these pools register no runners, and stay on: {names}"
-        )
+        text = f"is missing, although {other} is set, so the machines of {names} register no runners, and stay on"
         return [f"{missing}: {text}; hint: {f'give {GROUP} too' if app else WHICH_APP}"]
     # Labels still have an effect: they are in the outputs, for another tool that registers runners.
     return [

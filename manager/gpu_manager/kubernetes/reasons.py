@@ -17,8 +17,8 @@ _CONTROLLER_LOG = "kubectl logs --all-namespaces --selector app.kubernetes.io/pa
 
 
 def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
-    """Return the first cause that keeps the job from a runner. The causes are checked in the order of a job's way: job,
-    scale set, listener, runner and pod.
+    """Return the first cause that keeps the job from a runner. The causes are checked in the order in which a job
+    passes them: job, scale set, listener, runner and pod.
     """
     if job.status == "completed":
         return Explanation(f"it has ended: {job.conclusion}")
@@ -104,7 +104,8 @@ def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
     if _is_running(pod):
         return None
     pod_reason = of_pod(pod, cluster.events)
-    # A listener's pod needs no GPU node. Its phase is more helpful than the node on which it starts.
+    # A listener's pod needs no GPU node. If the pod has no problem, `of_pod` only names the node
+    # on which the pod starts, and the phase says more.
     detail = (
         pod_reason.detail
         if pod_reason.code

@@ -94,7 +94,7 @@ def tflops(n: int, seconds: float) -> float:
 
 
 def same_bits(torch: Any, one: Any, other: Any) -> bool:
-    """Compare the bits of two tensors. A comparison of numbers would not do: NaN equals nothing, and 0 equals -0."""
+    """Compare the bits of two tensors. A comparison of numbers is not enough: NaN equals nothing, and 0 equals -0."""
     return bool(torch.equal(_bits(torch, one), _bits(torch, other)))
 
 

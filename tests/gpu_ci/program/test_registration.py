@@ -265,8 +265,8 @@ def test_an_app_without_a_runner_group_is_reported_once(
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
     assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
         (
-            f"{missing}: is missing, although {there} is set, so machines of these pools register no runners, "
-            f"and stay on: l4, m4; hint: {hint}"
+            f"{missing}: is missing, although {there} is set, so the machines of l4, m4 register no runners, "
+            f"and stay on; hint: {hint}"
         )
     ]
 

@@ -105,7 +105,7 @@ def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
     raise_problems(problems)
 
 
-def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
+def machine_fields(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
     """Return the machine fields of a rung, with the pool's values for omitted fields. Rungs use no reservation."""
     machine_type = rung.machine_type or pool["machine_type"]
     attaches_gpus = catalog.takes_accelerator(machine_type)
@@ -164,7 +164,7 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
         text = f"is missing: the pool's market is {pool['market']}, which is not supported in a ladder"
         yield _RungProblem(invalid(text, safe_hint="such as market: standard"), None, ("market",))
         return
-    chosen = choices(rung, pool)
+    chosen = machine_fields(rung, pool)
     machine = _machine(chosen)
     if machine and rung.region and not chosen["zones"]:
         near = catalog.closest_location(rung.region, machine.regions)
@@ -232,7 +232,7 @@ def _repeated_zones(
     `owners` has, for each machine, market and zone, the pool or the first rung that lists it. This function adds the
     zones of this rung.
     """
-    chosen = choices(rung, pool)
+    chosen = machine_fields(rung, pool)
     machine = machine_of(chosen)
     key = machine.key if machine else ""
     for index, zone in enumerate(chosen["zones"]):

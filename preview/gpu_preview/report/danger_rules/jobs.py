@@ -130,7 +130,7 @@ def job_resource_of(change: Change) -> JobResource | None:
 
 
 def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
-    """Yield findings about an updated resource that stops, replaces or deletes machines, or keeps all of them."""
+    """Yield findings about an update that stops, replaces or deletes machines, or keeps all of them."""
     changed = sorted({pair.keys[0] for pair in change.inputs if _differs(pair.before, pair.after)})
     if disruptive := [name for name in changed if name in job_resource.machine_properties]:
         text = f"{change.name} changes {' and '.join(disruptive)}: {job_resource.on_update}"
@@ -154,7 +154,10 @@ def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
 
 
 def _differs(before: Any, after: Any) -> bool:
-    """Return True if a value changes that is no map or list. A value unknown before the update counts as changed."""
+    """Return True if a value changes. Maps and lists do not count.
+
+    A new value that is known only after the update counts as changed.
+    """
     return not isinstance(after, dict | list) and before != after
 
 

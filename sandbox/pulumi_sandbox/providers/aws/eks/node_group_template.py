@@ -6,7 +6,8 @@ Sources of the rules:
 - botocore's service model of EKS (CreateNodegroupRequest, LaunchTemplateSpecification),
 - for reservations: docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html.
 
-Messages that are not in errors.py are quoted from these documents.
+The message of FORBIDDEN is quoted from these documents. The other messages are our own, unless a comment
+names a source.
 """
 
 from __future__ import annotations
