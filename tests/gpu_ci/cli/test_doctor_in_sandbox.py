@@ -127,6 +127,22 @@ def test_what_sandbox_yaml_breaks_fails_its_own_step(folder: Path, change: Chang
     assert (failed(answer), answer.code) == ({step: got}, 1)
 
 
+def test_a_disabled_secret_manager_fails_the_step_of_the_apis_and_no_secret_is_called_usable(folder: Path) -> None:
+    settings = folder / "sandbox.yaml"
+    disabled = "restrictions: {gcp: {disabledServices: [secretmanager.googleapis.com]}}\n"
+    settings.write_text(settings.read_text() + disabled)
+    answer = doctor()
+    found = {step["name"]: step["status"] for step in answer.json["steps"] if step["status"] != "pass"}
+    assert found == {
+        "google/apis": "fail",
+        "google/secrets": "unknown",
+        "github/app": "unknown",
+        "github/managerApp": "unknown",
+    }
+    assert failed(answer)["google/apis"] == "not enabled: secretmanager.googleapis.com"
+    assert answer.err == "".join(f"{step['name']} ...\n" for step in answer.json["steps"])
+
+
 def test_a_bucket_of_a_stack_without_versions_fails(folder: Path) -> None:
     edit(folder / "sandbox.yaml", (f"\n    - buckets/{BUCKET}", ""))
     workspace = Workspace.find()

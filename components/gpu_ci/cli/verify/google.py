@@ -6,6 +6,7 @@ Finding. It raises NotAskedError if Google does not answer, or refuses the reque
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -91,14 +92,17 @@ class GoogleError(Exception):
 
 def connect() -> Call:
     """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
-    from google_auth_httplib2 import AuthorizedHttp
+    import google_auth_httplib2
     from googleapiclient.http import build_http
 
     try:
         found = credentials.credentials(os.environ, credentials.PLATFORM)
     except credentials.CredentialsError as error:
         raise NotAskedError(str(error), _LOGIN) from None
-    return calls_over(AuthorizedHttp(found, http=build_http()))
+    # google-auth gives each request to the metadata server a time-out. This transport warns of each, on standard error,
+    # that it uses the time-out of the connection instead, which build_http sets.
+    logging.getLogger(google_auth_httplib2.__name__).setLevel(logging.ERROR)
+    return calls_over(google_auth_httplib2.AuthorizedHttp(found, http=build_http()))
 
 
 def calls_over(http: Any) -> Call:
@@ -361,7 +365,7 @@ def images_exist(project: Project) -> Finding:
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
             problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
             fix.append(f"gcloud compute images list --no-standard-images --project {match['project']}  # for `image`")
-    return problems_or_pass(problems, f"all {len(details)} are ready", details, fix=fix)
+    return problems_or_pass(problems, "every image of the pools is ready", details, fix=fix)
 
 
 def networks_reach_internet(project: Project) -> Finding:

@@ -33,12 +33,13 @@ def local_services(cloud: Cloud) -> LocalServices:
             return None
         return str(result["secretData"])
 
-    google = MachineApis(world, value_of)
     file = cloud.context.workspace.settings_file
+    restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")))
+    google = MachineApis(world, value_of, restrictions)
     listed = sandbox_file.existing_patterns(file, "gcp", "buckets/acme-ci-pulumi-state")
     project_apis = ProjectApis(
         world,
-        Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))),
+        restrictions,
         lambda path: any(fnmatchcase(path, one) for one in listed),
     )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
