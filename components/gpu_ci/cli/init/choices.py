@@ -41,6 +41,8 @@ OPTIONS = {
 }
 FOR_EKS = ("cluster", "subnets", "runner_image")
 
+_FILE_OF_STACK = re.compile(r"Pulumi\.(.+)\.ya?ml")
+_PLACEHOLDER = re.compile(r"(?<=[/@])(OWNER|COMMIT)(?=[/@]|$)")
 _POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
 _POOL_FORM = f"NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as {DEFAULT_POOL}"
 _SUBNET = re.compile(r"(?P<zone>[^=]+)=(?P<id>[^=]+)")
@@ -117,6 +119,11 @@ def _read(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Prob
         if not PULUMI_NAME.fullmatch(value):
             expected = "1 to 100 letters, digits, '-', '_' and '.'"
             wrong.append(Problem(option, "is not a name that Pulumi accepts", repr(value), expected))
+    if match := _FILE_OF_STACK.fullmatch(given["stack"]):
+        wrong.append(Problem("--stack", "is a file, not a stack", given["stack"], hint=f"did you mean {match[1]}?"))
+    if placeholder := _PLACEHOLDER.search(given["package"]):
+        hint = "give the owner of your copy of gpu-ci, and the full SHA of a commit"
+        wrong.append(Problem("--package", f"has the placeholder {placeholder[0]}", given["package"], hint=hint))
     aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
     if len(aws_regions) > 1:
         wrong.append(
