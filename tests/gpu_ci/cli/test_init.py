@@ -260,6 +260,35 @@ def test_a_second_stack_adds_its_job_to_the_deployment(ask: Ask, tmp_path: Path)
     }
 
 
+def test_a_second_stack_installs_from_the_address_of_the_first(ask: Ask) -> None:
+    ask("init", "new", *GOOGLE, *PACKAGE, "--write")
+    answer = ask("init", "new", *GOOGLE, "--stack", "prod", "--json").json
+    assert list(answer["changes"]) == [".github/workflows/deploy.yaml"]
+    assert [step for step in answer["next"] if "requirements.txt before" in step or "to add workflows" in step] == []
+
+
+def test_workflows_replace_an_address_of_this_computer_and_name_the_stacks_without_a_job(ask: Ask) -> None:
+    for stack in ("dev", "us"):
+        ask("init", "new", *GOOGLE, "--stack", stack, "--package", "file:///checkout", "--write")
+    answer = ask("init", "new", *GOOGLE, "--stack", "prod", *PACKAGE, "--json").json
+    assert "-gpu-ci[cli,gcp,sandbox] @ file:///checkout\n" in answer["changes"]["requirements.txt"]
+    assert f"+gpu-ci[cli,gcp,sandbox] @ {PACKAGE[1]}\n" in answer["changes"]["requirements.txt"]
+    assert "add a job for dev and us to deploy.yaml, as for prod" in answer["next"]
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("gpu-ci[cli] @ git+https://example.com/acme/gpu-ci@1  # ours", "git+https://example.com/acme/gpu-ci@1"),
+        ('gpu-ci @ file:///x ; python_version >= "3.11"', "file:///x"),
+        ("gpu-ci==0.1.0", ""),
+        ("pulumi", ""),
+    ],
+)
+def test_the_address_of_a_requirement(line: str, address: str) -> None:
+    assert additions.address_of(f"# first\n{line}\n") == address
+
+
 def test_without_an_organization_a_step_says_that_no_job_reaches_the_pools(ask: Ask) -> None:
     steps = {
         "without": ask("init", "new", *GOOGLE, "--json").json["next"],

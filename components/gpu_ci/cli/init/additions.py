@@ -20,17 +20,30 @@ _ALL = frozenset({"aws", "cli", "gcp", "github", "kubernetes"})
 def with_extras(text: str, requirement: str) -> str:
     """Return requirements.txt with the extras of a requirement of gpu-ci. The address or version stays.
 
+    Only an address on this computer is replaced by another address, because no other computer can install from it.
     The requirement is added as it is if no line requires gpu-ci.
     """
+    address = requirement.strip().partition(" @ ")[2]
     needed = _extras(requirement.strip())
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if found := _REQUIREMENT.fullmatch(line):
             own = _extras(line)
-            if missing := needed - own - (_ALL if "all" in own else frozenset()):
-                lines[number] = f"{found['name']}[{','.join(sorted(own | missing))}]{found['rest']}"
+            missing = needed - own - (_ALL if "all" in own else frozenset())
+            rest = found["rest"]
+            if "@ file:" in rest and address and not address.startswith("file:"):
+                rest = f" @ {address}"
+            if missing or rest != found["rest"]:
+                lines[number] = f"{found['name']}[{','.join(sorted(own | missing))}]{rest}"
             return _text(lines)
     return _text([*lines, requirement.strip()])
+
+
+def address_of(text: str) -> str:
+    """Return the address from which requirements.txt installs gpu-ci, or "" if it names none."""
+    found = next(filter(None, map(_REQUIREMENT.fullmatch, text.splitlines())), None)
+    # Without a comment, and without conditions such as `; python_version >= "3.11"`.
+    return re.split(r"\s[#;]", found["rest"].partition("@")[2])[0].strip() if found else ""
 
 
 def _extras(requirement: str) -> set[str]:

@@ -13,6 +13,7 @@ import gpu_catalog
 from gpu_catalog import Machine
 
 from gpu_ci.cli.check import stacks
+from gpu_ci.cli.init import additions
 from gpu_ci.cli.init import repository as files
 from gpu_ci.cli.init.mistakes import mistakes
 from gpu_ci.cli.init.repository import Pool, Repository
@@ -133,7 +134,7 @@ def _read(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Prob
         name=folder.resolve().name,
         stack=given["stack"],
         pools=pools,
-        requirement=files.requirement(pools, organization, given["package"]),
+        requirement=files.requirement(pools, organization, given["package"] or _address_in(folder)),
         project=given["project"],
         region=given["region"],
         organization=organization,
@@ -144,6 +145,15 @@ def _read(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Prob
         runner_image=given["runner_image"],
     )
     return chosen, wrong
+
+
+def _address_in(folder: Path) -> str:
+    """Return the address from which the repository in the folder already installs gpu-ci, or ""."""
+    try:
+        return additions.address_of((folder / "requirements.txt").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        # `existing.states` reports a file that cannot be read.
+        return ""
 
 
 def _pools(given: Sequence[str], region: str, wrong: list[Problem]) -> list[Pool]:

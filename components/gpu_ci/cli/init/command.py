@@ -90,7 +90,7 @@ def _next_steps(folder: Path, chosen: Repository, changed: Sequence[str]) -> Seq
         *_placeholders(chosen),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
-        *_github_steps(chosen),
+        *_github_steps(folder, chosen),
     ]
 
 
@@ -104,7 +104,7 @@ def _placeholders(chosen: Repository) -> Sequence[str]:
     ]
 
 
-def _github_steps(chosen: Repository) -> Sequence[str]:
+def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what the workflows need at GitHub."""
     if not chosen.actions:
         address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
@@ -114,7 +114,13 @@ def _github_steps(chosen: Repository) -> Sequence[str]:
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
     name = chosen.actions.repository
+    others = sorted(file.name.split(".")[1] for file in folder.glob("Pulumi.*.yaml") if file.name != chosen.stack_file)
+    deployment = folder / ".github/workflows/deploy.yaml"
+    deployed = deployment.read_text(encoding="utf-8") if deployment.is_file() else ""
+    missing = [stack for stack in others if f"stack: {stack}\n" not in deployed]
+    add_jobs = f"add a job for {' and '.join(missing)} to deploy.yaml, as for {chosen.stack}"
     return [
+        *([add_jobs] if missing else []),
         f"{environment}   (for deploy.yaml)",
         f"set the variables {variables} of the repository at GitHub   (for deploy.yaml; it needs no secret)",
         f"if {name} is private, allow access under its Settings, Actions, General   (for all workflows)",
