@@ -113,7 +113,10 @@ def _next_steps(draft: Draft) -> list[str]:
         "   (needs GITHUB_TOKEN)"
     )
     forget = f"terraform state rm '{draft.group.address if draft.group else ''}'   (Pulumi owns it now)"
+    group = f"the runner group {draft.group.name} is left out, and " if draft.group else ""
+    no_owner = f"run gpu-ci migrate again with --organization   (without it, {group}no job can reach the pools)"
     return [
+        *([] if draft.organization else [no_owner]),
         f"gpu-ci check {draft.stack_file}",
         *([adopt, forget] if draft.group and draft.imports()["resources"] else []),
         f"pulumi preview --stack {draft.stack}   (no resource may be replaced or deleted)",

@@ -155,7 +155,10 @@ class Draft:
             lines += ["    subnetworks:", *_map(6, self.subnetworks)]
         lines += [f"    labels: {in_yaml(self.labels)}"]
         if not self.organization:
-            return [*lines, "    # github: {owner: ...}: the state names no organization; add --organization."]
+            return [
+                *lines,
+                "    # github: {owner: ...}: the state names no organization. Without it, no job can reach the pools.",
+            ]
         kinds = {pool.kind for pool in self.drafted}
         lines += ["    github:", f"      owner: {in_yaml(self.organization)}"]
         if not self.project:

@@ -321,6 +321,19 @@ def test_equal_names_get_numbers(ask: Ask, tmp_path: Path) -> None:
     assert [each["name"] for each in document["pools"]] == ["arc-gpu", "arc-gpu-2"]
 
 
+def test_without_an_organization_the_next_steps_name_the_group_that_is_left_out(ask: Ask, tmp_path: Path) -> None:
+    def change(resources: dict[str, Any]) -> None:
+        resources["data.github_repository.kernels"]["values"]["full_name"] = ""
+
+    state = changed(tmp_path, "instance-groups", change)
+    step = (
+        "gpu-ci migrate again with --organization   (without it, the runner group gpu is left out, and no job can "
+        "reach the pools)"
+    )
+    assert step in ask("migrate", state).out
+    assert step not in ask("migrate", state, "--organization", "acme").out
+
+
 def test_a_group_open_to_all_repositories_is_not_copied_as_open(ask: Ask, tmp_path: Path) -> None:
     def change(resources: dict[str, Any]) -> None:
         resources["github_actions_runner_group.gpu"]["values"] |= {"visibility": "all"}
