@@ -19,7 +19,7 @@ STEP=start
 # The reasons that this script reports for the end of a machine. The texts are those of agent/gpu_agent/outcomes.py.
 declare -A MEANING=(
   [no-config]="the machine's metadata has no valid configuration"
-  [no-tool]="the image lacks a program the agent needs"
+  [no-tool]="the image lacks a program that the agent needs"
   [check-failed]="the smoke check did not pass"
   [stopped]="a user or program stopped the machine"
   [crashed]="the agent itself failed"
@@ -27,9 +27,9 @@ declare -A MEANING=(
 declare -A NEXT_STEP=(
   [no-config]="run pulumi up again"
   [no-tool]="use an image with the program in the detail"
-  [check-failed]="the summary has the failure and its correction"
+  [check-failed]="the summary has the failure and the fix"
   [stopped]="nothing, if you stopped it"
-  [crashed]="report it, with the serial port output"
+  [crashed]="report the failure, with the serial port output"
 )
 declare -A STOPS_POOL=([no-config]=true [no-tool]=true)
 
