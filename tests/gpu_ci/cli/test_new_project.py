@@ -353,10 +353,10 @@ def test_the_tests_of_a_new_project_pass_on_a_cpu_without_an_edit(ask: Ask, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["git+file://{root}@{commit}", "file://{root}"])
+@pytest.mark.parametrize("address", ["git+{root}@{commit}", "{root}"])
 def test_uv_locks_a_new_project_and_finds_the_lock_current(ask: Ask, tmp_path: Path, address: str) -> None:
     commit = run(ROOT, "git", "rev-parse", "HEAD").strip()
-    package = address.format(root=ROOT, commit=commit)
+    package = address.format(root=ROOT.as_uri(), commit=commit)  # a space becomes %20
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     options = ("--package", package, "--python", version, "--write")
     assert ask("new-project", "gpu-kernels", *options).code == 0
