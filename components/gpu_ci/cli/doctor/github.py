@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import date
 from typing import Any
 
 from gpu_catalog import staleness
@@ -12,7 +11,7 @@ from gpu_catalog import staleness
 from gpu_ci.cli import clock
 from gpu_ci.cli.doctor.deployment import Deployment
 from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
-from gpu_ci.cli.github_app.github_api import NOT_FOUND, OK
+from gpu_ci.cli.github_app.github_api import LATEST_RUNNER, NOT_FOUND, OK, runner_release
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
 from gpu_ci.stack.site import SITE
@@ -42,7 +41,7 @@ def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
     if any(pool.github for pool in deployment.machines.values()) or (github and deployment.machines):
         yield Step(
             "runner version",
-            "gh api /repos/actions/runner/releases/latest",
+            f"gh api {LATEST_RUNNER}",
             f"a runner that GitHub gives jobs: no newer release is {staleness.RUNNERS_LAST_DAYS} days old",
             "docs/operate/upgrade.md",
             runner_is_current,
@@ -133,11 +132,10 @@ def _token(app: int, key: bytes) -> str | None:
 
 
 def runner_is_current(deployment: Deployment) -> Finding:
-    status, answer = deployment.ask_github("/repos/actions/runner/releases/latest")
+    status, answer = deployment.ask_github(LATEST_RUNNER)
     _check(status)
-    latest, published = str(answer.get("tag_name")).removeprefix("v"), str(answer.get("published_at"))[:10]
     try:
-        released = {latest: date.fromisoformat(published)}
+        latest, published = runner_release(answer)
         behind = {
             pool: args.runner.version
             for pool, args in deployment.machines.items()
@@ -146,7 +144,7 @@ def runner_is_current(deployment: Deployment) -> Finding:
         old = [
             f"{pool}: {stale.subject} {stale.text}"
             for pool, version in behind.items()
-            for stale in staleness.runner(version, clock.today(), released)
+            for stale in staleness.runner(version, clock.today(), {latest: published})
         ]
     except ValueError:
         raise NotAskedError("GitHub's answer names no version with a day") from None

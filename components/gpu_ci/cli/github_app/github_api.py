@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +15,8 @@ from gpu_ci.cli.verify.checklist import NotAskedError
 
 OK, NOT_FOUND = 200, 404
 _CREATED = 201
+LATEST_RUNNER = "/repos/actions/runner/releases/latest"
+"""The path of the latest release of GitHub's runner."""
 _TIMEOUT_SEC = 20
 
 
@@ -73,3 +78,15 @@ def get(api_url: str, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
     except (httplib2.HttpLib2Error, OSError) as error:
         raise NotAskedError(f"{api_url} could not be reached: {type(error).__name__}") from None
     return int(response.status), answer if isinstance(answer, dict) else {}
+
+
+def runner_release(answer: Mapping[str, Any]) -> tuple[str, date]:
+    """Return the version and the day of the release in GitHub's answer to LATEST_RUNNER.
+
+    Raises:
+        ValueError: The answer has no version with a day.
+    """
+    version = str(answer.get("tag_name")).removeprefix("v")
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise ValueError(version)
+    return version, date.fromisoformat(str(answer.get("published_at"))[:10])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import date
 from typing import Any
 
 import click
@@ -19,7 +18,6 @@ from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import NotAskedError
 
 _API = "https://api.github.com"
-_LATEST = "/repos/actions/runner/releases/latest"
 
 
 @click.command("outdated")
@@ -60,17 +58,14 @@ def _is_left(found: list[Pin], written: list[Pin]) -> list[bool]:
 def latest_runner() -> Release:
     """Return the latest release of GitHub's runner with the checksums of its archives, from GitHub's API."""
     try:
-        status, answer = github_api.get(_API, _LATEST, os.environ.get("GITHUB_TOKEN", ""))
+        status, answer = github_api.get(_API, github_api.LATEST_RUNNER, os.environ.get("GITHUB_TOKEN", ""))
     except NotAskedError as error:
         raise InputError(f"gpu-ci images outdated: {error}", hint="leave out --online") from None
     if status != github_api.OK:
         hint = "set GITHUB_TOKEN, or leave out --online"
         raise InputError("gpu-ci images outdated: GitHub refused the request", got=f"status {status}", hint=hint)
-    version = str(answer.get("tag_name")).removeprefix("v")
     try:
-        if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-            raise ValueError
-        released = date.fromisoformat(str(answer.get("published_at"))[:10])
+        version, released = github_api.runner_release(answer)
     except ValueError:
         raise InputError(
             "gpu-ci images outdated: GitHub's answer has no version with a date", hint="leave out --online"
@@ -86,7 +81,7 @@ def latest_runner() -> Release:
         digest = digests.get(f"actions-runner-linux-{name}-{version}.tar.gz", "")
         if re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
             sha256[name] = digest.removeprefix("sha256:")
-    return Release(version, sha256, released, f"{_API}{_LATEST} ({clock.today()})")
+    return Release(version, sha256, released, f"{_API}{github_api.LATEST_RUNNER} ({clock.today()})")
 
 
 def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
