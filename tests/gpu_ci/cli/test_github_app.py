@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -29,6 +29,7 @@ from gpu_ci.cli.verify.checklist import NotAskedError
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.json_server import json_server
 from tests.gpu_ci.cli.verify.google_apis import compare
 
 STACK = """\
@@ -99,31 +100,18 @@ class GitHub:
     owner: str = "acme"
     address: str = ""
 
+    def answer(self, path: str, _: bytes) -> tuple[int, Any]:
+        code = path.removeprefix("/api/v3/app-manifests/").removesuffix("/conversions")
+        if number := self.codes.pop(code, 0):  # a code is used once
+            return 201, {"id": number, "slug": f"app-{number}", "owner": {"login": self.owner}, "pem": self.pem}
+        return 404, {"message": "Not Found"}
+
 
 @pytest.fixture
 def github(pem: str) -> Iterator[GitHub]:
     fake = GitHub(pem)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            code = self.path.removeprefix("/api/v3/app-manifests/").removesuffix("/conversions")
-            number = fake.codes.pop(code, 0)  # a code is used once
-            answer = {"id": number, "slug": f"app-{number}", "owner": {"login": fake.owner}, "pem": fake.pem}
-            body = json.dumps(answer if number else {"message": "Not Found"}).encode()
-            self.send_response(201 if number else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    fake.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield fake
-    server.shutdown()
-    server.server_close()
+    with json_server(fake.answer) as fake.address:
+        yield fake
 
 
 @dataclass

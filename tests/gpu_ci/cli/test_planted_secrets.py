@@ -16,7 +16,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -28,6 +27,7 @@ from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
 from tests.conftest import ROOT
+from tests.gpu_ci.cli.json_server import json_server
 from tests.gpu_ci.cli.migrate.test_migrate import STATES
 from tests.gpu_ci.cli.test_github_app import Browser
 
@@ -149,25 +149,8 @@ def planted() -> Planted:
 @pytest.fixture
 def fakes(planted: Planted) -> Iterator[Fakes]:
     found = Fakes(planted)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            status, answer = found.answer(self.path, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with json_server(found.answer) as found.address:
+        yield found
 
 
 @dataclass
