@@ -12,8 +12,7 @@ import click
 from gpu_ci.cli.init import choices, existing
 from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
-from gpu_ci.cli.new_files import create, show, show_next_steps
-from gpu_ci.cli.output import print_json, print_table
+from gpu_ci.cli.new_files import offer
 
 
 @click.command("init")
@@ -54,36 +53,18 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     chosen = choices.repository(folder, answers)
     files = dict(chosen.files())
     states = existing.states(folder, files, chosen.stack_file)
-    if write:
-        for path, text in files.items():
-            if states[path].is_new:
-                create(folder / path, text)
-    changes = {path: state.diff for path, state in states.items() if state.diff}
-    steps = _next_steps(folder, chosen, list(changes))
-    if as_json:
-        print_json({"written": write, "files": files, "changes": changes, "next": steps})
-        return
-    if not write:
-        show(files)
-    print_table(["file", "result"], [(path, states[path].result(write)) for path in files])
-    if changes:
-        click.echo("\nThe new stack needs these changes of existing files, which init does not change:\n")
-        click.echo("".join(changes.values()), nl=False)
-    show_next_steps(steps, write, "--write")
+    title = "The new stack needs these changes of existing files, which init does not change"
+    offer(folder, files, states, lambda: _next_steps(folder, chosen), title=title, write=write, as_json=as_json)
 
 
-def _next_steps(folder: Path, chosen: Repository, changed: Sequence[str]) -> Sequence[str]:
+def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what is left to do, in order."""
-    enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
-    change = [f"change {' and '.join(changed)} as printed above"] if changed else []
     apps = " and ".join(app.key for app in chosen.apps)
     no_jobs = (
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
     return [
-        *enter,
-        *change,
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
         f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)" if apps else no_jobs,

@@ -14,9 +14,8 @@ import click
 from gpu_ci import extras
 from gpu_ci.cli.init import existing
 from gpu_ci.cli.init.mistakes import mistakes
-from gpu_ci.cli.new_files import create, show, show_next_steps
+from gpu_ci.cli.new_files import offer
 from gpu_ci.cli.new_project import template
-from gpu_ci.cli.output import print_json, print_table
 
 
 @click.command("new-project")
@@ -59,34 +58,16 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     answers["version"] = importlib.metadata.version("gpu-ci")
     files = template.render(answers, prompt=sys.stdin.isatty() and not as_json)
     states = existing.states(folder, files)
-    if write:
-        for path, text in files.items():
-            if states[path].is_new:
-                create(folder / path, text)
-    changes = {path: state.diff for path, state in states.items() if state.diff}
-    steps = _next_steps(folder, answers, list(changes))
-    if as_json:
-        print_json({"written": write, "files": files, "changes": changes, "next": steps})
-        return
-    if not write:
-        show(files)
-    print_table(["file", "result"], [(path, states[path].result(write)) for path in files])
-    if changes:
-        click.echo("\nThe project needs these changes of existing files, which new-project does not change:\n")
-        click.echo("".join(changes.values()), nl=False)
-    show_next_steps(steps, write, "--write")
+    title = "The project needs these changes of existing files, which new-project does not change"
+    offer(folder, files, states, lambda: _next_steps(folder, answers), title=title, write=write, as_json=as_json)
 
 
-def _next_steps(folder: Path, answers: Mapping[str, Any], changed: Sequence[str]) -> Sequence[str]:
+def _next_steps(folder: Path, answers: Mapping[str, Any]) -> Sequence[str]:
     """Return what is left to do, in order."""
-    enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
-    change = [f"change {' and '.join(changed)} as printed above"] if changed else []
     local = answers["package"].startswith("file:")
     address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
     replaced = f"replace {answers['package']} in pyproject.toml with {address}   (GitHub cannot read this folder)"
     return [
-        *enter,
-        *change,
         *([] if (folder / ".git").exists() else ["git init --initial-branch main"]),
         "uv lock   (writes uv.lock, which the workflows and images need)",
         "uv run pytest   (downloads 3 GB for torch; without a GPU, the GPU tests are skipped)",
