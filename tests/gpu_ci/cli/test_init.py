@@ -268,12 +268,12 @@ def test_a_second_stack_installs_from_the_address_of_the_first(ask: Ask) -> None
 
 
 def test_workflows_replace_an_address_of_this_computer_and_name_the_stacks_without_a_job(ask: Ask) -> None:
-    for stack in ("dev", "us"):
+    for stack in ("dev", "us.west"):
         ask("init", "new", *GOOGLE, "--stack", stack, "--package", "file:///checkout", "--write")
     answer = ask("init", "new", *GOOGLE, "--stack", "prod", *PACKAGE, "--json").json
     assert "-gpu-ci[cli,gcp,sandbox] @ file:///checkout\n" in answer["changes"]["requirements.txt"]
     assert f"+gpu-ci[cli,gcp,sandbox] @ {PACKAGE[1]}\n" in answer["changes"]["requirements.txt"]
-    assert "add a job for dev and us to deploy.yaml, as for prod" in answer["next"]
+    assert "add a job for dev and us.west to deploy.yaml, as for prod" in answer["next"]
 
 
 @pytest.mark.parametrize(

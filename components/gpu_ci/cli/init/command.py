@@ -13,6 +13,7 @@ from gpu_ci.cli.init import choices, existing
 from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
 from gpu_ci.cli.new_files import offer
+from gpu_ci.errors import in_yaml
 
 
 @click.command("init")
@@ -95,10 +96,11 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
     name = chosen.actions.repository
-    others = sorted(file.name.split(".")[1] for file in folder.glob("Pulumi.*.yaml") if file.name != chosen.stack_file)
+    files = [file for file in folder.glob("Pulumi.*.yaml") if file.name != chosen.stack_file]
+    others = sorted(file.stem.removeprefix("Pulumi.") for file in files)
     deployment = folder / ".github/workflows/deploy.yaml"
     deployed = deployment.read_text(encoding="utf-8") if deployment.is_file() else ""
-    missing = [stack for stack in others if f"stack: {stack}\n" not in deployed]
+    missing = [stack for stack in others if f"stack: {in_yaml(stack)}\n" not in deployed]
     add_jobs = f"add a job for {' and '.join(missing)} to deploy.yaml, as for {chosen.stack}"
     return [
         *([add_jobs] if missing else []),
