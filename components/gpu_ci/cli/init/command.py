@@ -12,7 +12,6 @@ import click
 from gpu_ci.cli.init import choices, existing
 from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
-from gpu_ci.cli.new_files import offer
 from gpu_ci.errors import in_yaml
 
 
@@ -55,7 +54,9 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     files = dict(chosen.files())
     states = existing.states(folder, files, chosen.stack_file)
     title = "The new stack needs these changes of existing files, which init does not change"
-    offer(folder, files, states, lambda: _next_steps(folder, chosen), title=title, write=write, as_json=as_json)
+    existing.offer(
+        folder, files, states, lambda: _next_steps(folder, chosen), title=title, write=write, as_json=as_json
+    )
 
 
 def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:

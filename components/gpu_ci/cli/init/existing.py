@@ -1,16 +1,19 @@
-"""Compares the files of `init` or `new-project` with those of the folder, before anything is written."""
+"""Compares the files of `init` or `new-project` with those of the folder, then writes and reports them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import yaml
 
 from gpu_ci.cli.init import additions
 from gpu_ci.cli.init.mistakes import mistakes
+from gpu_ci.cli.new_files import create, show, show_next_steps
+from gpu_ci.cli.output import print_json, print_table
 from gpu_ci.errors import Problem
 
 
@@ -49,6 +52,47 @@ def states(folder: Path, files: Mapping[str, str], stack_file: str = "") -> dict
     if wrong:
         raise mistakes({place: [problem] for place, problem in wrong.items()})
     return found
+
+
+def offer(
+    folder: Path,
+    files: Mapping[str, str],
+    states: Mapping[str, State],
+    steps: Callable[[], Sequence[str]],
+    *,
+    title: str,
+    write: bool,
+    as_json: bool,
+) -> None:
+    """Write the new files if `write` is True. Print them, the changes that existing files need, and the next steps.
+
+    Args:
+        folder: The folder of the files.
+        files: The text of each file, by path in the folder.
+        states: The state of each file before anything is written.
+        steps: Returns what the user has to do in the folder. It is called after the files were written.
+        title: The line above the changes that existing files need.
+        write: True to write the files.
+        as_json: True to print everything as JSON.
+    """
+    if write:
+        for path, text in files.items():
+            if states[path].is_new:
+                create(folder / path, text)
+    changes = {path: state.diff for path, state in states.items() if state.diff}
+    enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
+    change = [f"change {' and '.join(changes)} as printed above"] if changes else []
+    everything = [*enter, *change, *steps()]
+    if as_json:
+        print_json({"written": write, "files": files, "changes": changes, "next": everything})
+        return
+    if not write:
+        show(files)
+    print_table(["file", "result"], [(path, states[path].result(write)) for path in files])
+    if changes:
+        click.echo(f"\n{title}:\n")
+        click.echo("".join(changes.values()), nl=False)
+    show_next_steps(everything, write, "--write")
 
 
 class _RefusedError(Exception):

@@ -14,7 +14,6 @@ import click
 from gpu_ci import extras
 from gpu_ci.cli.init import existing
 from gpu_ci.cli.init.mistakes import mistakes
-from gpu_ci.cli.new_files import offer
 from gpu_ci.cli.new_project import template
 
 
@@ -59,7 +58,9 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     files = template.render(answers, prompt=sys.stdin.isatty() and not as_json)
     states = existing.states(folder, files)
     title = "The project needs these changes of existing files, which new-project does not change"
-    offer(folder, files, states, lambda: _next_steps(folder, answers), title=title, write=write, as_json=as_json)
+    existing.offer(
+        folder, files, states, lambda: _next_steps(folder, answers), title=title, write=write, as_json=as_json
+    )
 
 
 def _next_steps(folder: Path, answers: Mapping[str, Any]) -> Sequence[str]:
