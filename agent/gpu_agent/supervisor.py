@@ -161,17 +161,17 @@ class Supervisor:
         while True:
             wait_sec = None if self._until is None else max(self._until - self._clock.now(), 0)
             ready, _, _ = select.select([incoming, signal_in], [], [], wait_sec)
+            if not ready:
+                self._kill_hanging(agent)
+                break
+            data = os.read(incoming, 65_536) if incoming in ready else None
+            # The messages come first, because the report of a stop names the step that the agent had reached.
+            for message in lines.messages(data or b""):
+                self._handle_message(message)
             if signal_in in ready:
                 os.read(signal_in, 64)
                 self._stop()
-            if incoming in ready:
-                data = os.read(incoming, 65_536)
-                if not data:
-                    break
-                for message in lines.messages(data):
-                    self._handle_message(message)
-            elif not ready:
-                self._kill_hanging(agent)
+            if data == b"":
                 break
         return self._end_of(self._exit_code(agent))
 

@@ -286,6 +286,26 @@ def test_an_agent_gets_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_
     assert "late" not in [note[0] for note in run.notes()]
 
 
+def test_a_stop_while_the_supervisor_is_busy_names_the_step_that_the_agent_had_reached(tmp_path: Path) -> None:
+    """The step begins while the supervisor writes a guest attribute, which takes until the agent has the signal. So the
+    supervisor finds the step and the signal at the same time.
+    """
+    work = """
+    channel.verdict(Verdict("pass", 0, "fine"))
+    while not (folder / "busy").exists(): time.sleep(0.01)
+    channel.step("waiting", 60)
+    try:
+        here("there")
+    finally:
+        (folder / "heard").touch()
+    """
+    busy = """(folder / "busy").touch()
+        while not (folder / "heard").exists(): time.sleep(0.01)"""
+    run = Run(tmp_path, work, publish=busy)
+    run.signal("there")
+    assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
+
+
 def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> None:
     script = (ROOT / "components/gpu_ci/gcp/machine/boot.sh").read_text()
     [unit_sec] = re.findall(r"--property=TimeoutStopSec=(\d+)", script)
