@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +29,24 @@ FLAGS = (
     "-tags", "osusergo grpcnotrace",
     "-ldflags", f"-s -w -X {SDK}/go/common/version.Version=v{VERSION}",
 )  # fmt: skip
+
+# The content is the same for every Python environment that shares the engine folder. With the path of an interpreter in
+# it, each of two environments would rewrite the launcher of the other one, and an isolated process sees the folder
+# read-only. -P keeps the project's own modules from shadowing the host's.
+LAUNCHER = r"""#!/bin/sh
+# Starts pulumi_sandbox's language host.
+if ! [ -x "${{PULUMI_SANDBOX_PYTHON:-}}" ]; then
+  cat >&2 <<END
+{name}: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox
+  got: ${{PULUMI_SANDBOX_PYTHON:-(not set)}}
+  expected: the value that \`pulumi-sandbox env\` prints
+  hint: eval "\$(pulumi-sandbox env)"
+END
+  exit 1
+fi
+PULUMI_SANDBOX_EXECUTOR=${{0%/*}}/pulumi-language-python-exec \
+  exec "$PULUMI_SANDBOX_PYTHON" -P -m pulumi_sandbox.language_host {option}"$@"
+"""
 
 # Scripts of the SDK's Go module. The official distribution ships them in the CLI's folder.
 SDK_SCRIPTS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
@@ -85,7 +101,7 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
                 f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug"
             )
         copy_sdk_scripts(go, modules, home)
-        write_launcher(home)
+        write_launchers(home)
         draft.replace(home / "pulumi")
     finally:
         draft.unlink(missing_ok=True)
@@ -180,14 +196,7 @@ def copy_sdk_scripts(go: str, modules: Path, home: Path) -> None:
         ) from error
 
 
-def write_launcher(home: Path) -> None:
-    """Write the scripts that start our language hosts. They are rewritten when the interpreter has moved."""
+def write_launchers(home: Path) -> None:
+    """Write the scripts that start our language hosts, if they are missing or of another version of pulumi-sandbox."""
     for name, option in ((HOST, ""), (NODEJS_HOST, "--nodejs ")):
-        text = (
-            "#!/bin/sh\n"
-            "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"
-            f'python=${{PULUMI_SANDBOX_PYTHON:-}}\n[ -x "$python" ] || python={shlex.quote(sys.executable)}\n'
-            "PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec "
-            f'exec "$python" -P -m pulumi_sandbox.language_host {option}"$@"\n'
-        )
-        write_whole(home / name, text, 0o755)
+        write_whole(home / name, LAUNCHER.format(name=name, option=option), 0o755)

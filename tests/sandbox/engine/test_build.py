@@ -12,7 +12,7 @@ import pytest
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.build import report_progress
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError
+from pulumi_sandbox.engine.model import HOST, NODEJS_HOST, VERSION, Engine, EngineError, SourceError
 from pulumi_sandbox.progress import Progress
 
 from tests.sandbox.language_host.hosts import script
@@ -109,14 +109,50 @@ def test_without_go_the_build_says_so() -> None:
     assert caught.value.reason == "there is no `go` on PATH"
 
 
-def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path) -> None:
     home = tmp_path / "it's a folder"
     python = script(home / "my python", 'echo "$PULUMI_SANDBOX_EXECUTOR|$*"')
-    monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.delenv("PULUMI_SANDBOX_PYTHON", raising=False)
-    engine_build.write_launcher(home)
-    answer = subprocess.run([home / HOST, "127.0.0.1:1"], capture_output=True, text=True, check=True)
-    assert answer.stdout == f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n"
+    engine_build.write_launchers(home)
+    environment = {**os.environ, "PULUMI_SANDBOX_PYTHON": str(python)}
+    answers = {
+        name: subprocess.run([home / name, "127.0.0.1:1"], capture_output=True, text=True, check=True, env=environment)
+        for name in (HOST, NODEJS_HOST)
+    }
+    assert {name: answer.stdout for name, answer in answers.items()} == {
+        HOST: f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n",
+        NODEJS_HOST: f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host --nodejs 127.0.0.1:1\n",
+    }
+
+
+@pytest.mark.parametrize(("python", "got"), [("", "(not set)"), ("/no/such/python", "/no/such/python")])
+def test_the_launcher_without_its_interpreter_prints_how_to_set_it(tmp_path: Path, python: str, got: str) -> None:
+    engine_build.write_launchers(tmp_path)
+    environment = {**os.environ, "PULUMI_SANDBOX_PYTHON": python}
+    answer = subprocess.run([tmp_path / HOST], capture_output=True, text=True, check=False, env=environment, timeout=9)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.splitlines() == [
+        "pulumi-language-python: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox",
+        f"  got: {got}",
+        "  expected: the value that `pulumi-sandbox env` prints",
+        '  hint: eval "$(pulumi-sandbox env)"',
+    ]
+
+
+def test_another_python_environment_rewrites_no_launcher(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preview that runs at the same time checks the launchers too, and cannot write: it sees the folder read-only."""
+    go_that(tmp_path, CLI)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
+
+    def launchers() -> list[tuple[int, int]]:
+        locate.ensure(lambda _: None)
+        files = [(own_folder / name).stat() for name in (HOST, NODEJS_HOST)]
+        return [(file.st_ino, file.st_mtime_ns) for file in files]
+
+    first = launchers()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "another" / "bin" / "python"))
+    assert launchers() == first
 
 
 def test_the_pinned_version_is_the_one_in_go_mod() -> None:
