@@ -73,7 +73,7 @@ class Gcp(Cloud):
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._guests: VmProcesses | None = None
+        self._machines: VirtualMachines | None = None
         self._server: ComputeServer | None = None
         self._services: LocalServices | None = None
 
@@ -115,15 +115,15 @@ class Gcp(Cloud):
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
                     f"{_listen_failure(workspace, error, shared)}"
                 ) from None
-            self._guests, self._services = guests, services
+            self._machines, self._services = machines, services
             return services
 
     def stop(self) -> None:
         with self._lock:
             if self._server:
                 self._server.close()
-            if self._guests:
-                self._guests.close()
+            if self._machines:
+                self._machines.close()
 
     @cached_property
     def existing(self) -> ExistingResources:

@@ -78,6 +78,15 @@ class VirtualMachines:
     restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
     """The query rates of the VMs by path; each process counts only the queries that it answers."""
+    _preemption_watchers: set[threading.Thread] = field(default_factory=set)
+    _closing: threading.Event = field(default_factory=threading.Event)
+
+    def close(self) -> None:
+        """Stop the checks for preemptions, which read the world, and switch off the VMs of this process."""
+        self._closing.set()
+        for watcher in tuple(self._preemption_watchers):
+            watcher.join()
+        self.guests.close()
 
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
@@ -184,16 +193,19 @@ class VirtualMachines:
 
         self.update_outputs(path, set_running)
         if is_spot(outputs_at_boot):
-            threading.Thread(target=self._watch_for_preemption, args=(path,), name="spot", daemon=True).start()
+            watcher = threading.Thread(target=self._watch_for_preemption, args=(path,), name="spot", daemon=True)
+            self._preemption_watchers.add(watcher)
+            watcher.start()
 
     def _watch_for_preemption(self, path: str) -> None:
         """Preempt the Spot VM once a preemption is planted for it."""
         place = {"zone": part(path, "zones"), "id": path}
-        while self.guests.runs(path):
+        while self.guests.runs(path) and not self._closing.is_set():
             if self.world.take_fault("preempt", INSTANCE, last(path), **place):
                 self._preempt(path)
-                return
-            time.sleep(PREEMPTION_CHECK_SEC)
+                break
+            self._closing.wait(PREEMPTION_CHECK_SEC)
+        self._preemption_watchers.discard(threading.current_thread())
 
     def _preempt(self, path: str) -> None:
         """Set the notice in the metadata, add the operation, and then send the ACPI soft off."""

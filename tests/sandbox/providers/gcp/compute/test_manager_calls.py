@@ -6,7 +6,9 @@ import re
 import threading
 from typing import Any
 
+import pytest
 from pulumi_sandbox.providers.gcp import discovery
+from pulumi_sandbox.providers.gcp.compute import vm_store
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.machines.metadata import Machine
 from pulumi_sandbox.world.faults import Fault
@@ -140,6 +142,17 @@ def test_a_planted_preemption_takes_a_spot_machine_and_no_other(api: Api) -> Non
     assert operation["targetId"] == api.instance("taken")["id"]
     assert undocumented("Operation", operation) == []
     assert api.instance("kept")["status"] == "RUNNING"
+
+
+def test_the_check_for_preemptions_has_ended_when_the_provider_has_stopped(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider closes the world next, which the check reads. Here the check waits when the stop begins."""
+    monkeypatch.setattr(vm_store, "PREEMPTION_CHECK_SEC", 3600.0)
+    api.insert(api.google.template(**script("sleep 60")).id, scheduling=SPOT)
+    assert [thread.name for thread in threading.enumerate()].count("spot") == 1
+    api.google.cloud.stop()
+    assert [thread.name for thread in threading.enumerate()].count("spot") == 0
 
 
 def test_a_preempted_machine_whose_template_says_delete_is_gone(api: Api) -> None:
