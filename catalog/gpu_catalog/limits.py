@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -190,10 +191,21 @@ def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any
     expected = "the limit that was granted, 0 or more"
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
         got = repr(limit) if isinstance(limit, str) else _got(limit)
-        return Mistake(path, "must be a number", got, expected)
+        return Mistake(path, "must be a number", got, expected, _number_hint(path[-1], metric, limit))
     if isinstance(limit, int) and limit > sys.float_info.max:  # too large for a float
         return Mistake(path, "is too large", "more than 1e+308", expected)
     return None
+
+
+def _number_hint(key: str, metric: str, limit: Any) -> str:
+    """Return a hint with the number of a text such as '4' or '500GB'. For another value, return an example."""
+    is_size = metric.endswith("_GB")
+    found = re.fullmatch(r"([0-9]+) *([A-Za-z]*)", limit) if isinstance(limit, str) else None
+    if found and not found[2]:
+        return f"write it without quotes: {key}: {found[1]}"
+    if found and is_size and found[2].lower() in ("gb", "gib"):
+        return f"write it without a unit: {key}: {found[1]}"
+    return f"such as {key}: {500 if is_size else 4}"
 
 
 def _got(value: Any) -> str:

@@ -94,7 +94,9 @@ class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
         self.problems = tuple(problems)
 
 
-def invalid(text: str, *, hint: str = "", expected: str = "", safe_hint: str = "") -> PydanticCustomError:
+def invalid(
+    text: str, *, hint: str = "", expected: str = "", safe_hint: str = "", harmless: bool = False
+) -> PydanticCustomError:
     """Return the error that a validator raises. The text must not contain the value, which may be a secret.
 
     Args:
@@ -102,8 +104,9 @@ def invalid(text: str, *, hint: str = "", expected: str = "", safe_hint: str = "
         hint: What to do. The text may contain the value, so the hint is not shown if the value may be a secret.
         expected: What a valid value looks like.
         safe_hint: What to do, without the value. This hint is always shown.
+        harmless: True if this value is shown although other values of the field may be secrets.
     """
-    context = {"text": text, "hint": hint, "expected": expected, "safe_hint": safe_hint}
+    context = {"text": text, "hint": hint, "expected": expected, "safe_hint": safe_hint, "harmless": harmless}
     return PydanticCustomError("gpu_ci", "{text}", context)
 
 

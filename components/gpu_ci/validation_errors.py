@@ -40,7 +40,8 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
-_DID_YOU_MEAN = "did you mean "
+_SUGGESTED = re.compile(r"did you mean (?P<key>.+)|remove it: use (?P<instead>\w+)\b.*")
+"""The hint of `errors.unknown_key` that names the right key."""
 _ONE_LETTER = 0.85
 """The similarity of a word with one wrong letter (difflib's ratio). That of enabled and disabled is 0.8."""
 # Other names of the markets, at Google, AWS and Kubernetes.
@@ -89,7 +90,7 @@ def explain(
 
 
 def without_misspelt(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if an unknown key next to it has that key, or a parent, as its suggestion."""
+    """Drop the problem of a missing key if a wrong key next to it has that key, or a parent, as its suggestion."""
     suggested = suggested_paths(problems)
     return [
         each
@@ -100,11 +101,11 @@ def without_misspelt(problems: list[Problem]) -> list[Problem]:
 
 
 def suggested_paths(problems: Iterable[Problem]) -> set[str]:
-    """Return the paths of the keys that the hints for unknown keys suggest."""
+    """Return the paths of the keys that the hints for wrong keys suggest."""
     return {
-        f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_DID_YOU_MEAN)}".lstrip(".")
+        f"{each.path.rpartition('.')[0]}.{found['key'] or found['instead']}".lstrip(".")
         for each in problems
-        if each.text == "unknown key" and each.hint.startswith(_DID_YOU_MEAN)
+        if each.text in ("unknown key", "cannot be set") and (found := _SUGGESTED.fullmatch(each.hint))
     }
 
 
@@ -123,6 +124,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     if tag and kind in _NOT_A_MAP:
         return _choice_not_a_map(path, value, description, (tag, keys), show)
     own = context if kind == "gpu_ci" else {}
+    show = show or bool(own.get("harmless"))
     suggestion = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
     text = _AT_LEAST_ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(

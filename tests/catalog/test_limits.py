@@ -94,12 +94,28 @@ def test_a_machine_that_cannot_be_used_is_a_problem(values: Any, mistake: Mistak
 
 
 @pytest.mark.parametrize(
-    ("limit", "got"), [("4", "'4'"), (True, "True"), (-1, "-1"), (None, "nothing"), ([4], "a list")]
+    ("metric", "limit", "got", "hint"),
+    [
+        ("NVIDIA_L4_GPUS", "4", "'4'", "write it without quotes: NVIDIA_L4_GPUS: 4"),
+        ("NVIDIA_L4_GPUS", True, "True", "such as NVIDIA_L4_GPUS: 4"),
+        ("NVIDIA_L4_GPUS", -1, "-1", "such as NVIDIA_L4_GPUS: 4"),
+        ("NVIDIA_L4_GPUS", None, "nothing", "such as NVIDIA_L4_GPUS: 4"),
+        ("NVIDIA_L4_GPUS", [4], "a list", "such as NVIDIA_L4_GPUS: 4"),
+        ("NVIDIA_L4_GPUS", "4GB", "'4GB'", "such as NVIDIA_L4_GPUS: 4"),
+        ("SSD_TOTAL_GB", "500GB", "'500GB'", "write it without a unit: SSD_TOTAL_GB: 500"),
+        ("SSD_TOTAL_GB", "500 GiB", "'500 GiB'", "write it without a unit: SSD_TOTAL_GB: 500"),
+        ("SSD_TOTAL_GB", "1TB", "'1TB'", "such as SSD_TOTAL_GB: 500"),
+    ],
 )
-def test_a_limit_is_a_number(limit: Any, got: str) -> None:
-    assert mistake_of({"us-central1": {"NVIDIA_L4_GPUS": limit}}) == Mistake(
-        ("us-central1", "NVIDIA_L4_GPUS"), "must be a number", got, "the limit that was granted, 0 or more"
+def test_a_limit_is_a_number(metric: str, limit: Any, got: str, hint: str) -> None:
+    assert mistake_of({"us-central1": {metric: limit}}) == Mistake(
+        ("us-central1", metric), "must be a number", got, "the limit that was granted, 0 or more", hint
     )
+
+
+def test_the_hint_for_a_limit_of_a_gpu_family_names_the_family() -> None:
+    mistake = mistake_of({"us-central1": {"GPUS_PER_GPU_FAMILY": {"NVIDIA_H100": "8"}}})
+    assert (mistake.path[-1], mistake.hint) == ("NVIDIA_H100", "write it without quotes: NVIDIA_H100: 8")
 
 
 def test_a_limit_that_no_float_holds_is_too_large() -> None:

@@ -236,14 +236,16 @@ class _StrictLoader(yaml.SafeLoader):
             if node.flow_style and scalar and ":" in key.value and (value.tag, value.value) == (_NULL, ""):
                 # The key contains the value, which may be a secret.
                 raise yaml.constructor.ConstructorError(None, None, yaml_errors.SPACE_MISSING, key.start_mark)
+            if scalar and key.tag == _NULL:  # the engine would make the text <nil> of it
+                raise yaml.constructor.ConstructorError(None, None, yaml_errors.NULL_KEY, key.start_mark)
             if scalar and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     text = f"the key {key.value} is a duplicate of line {seen[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
                 seen[key.value] = key.start_mark.line + 1
-        # The engine passes the configuration to a program as JSON. There, all keys are text.
+        # The engine passes the configuration to a program as JSON. There, all keys are text: the key True is "true".
         return {
-            key if isinstance(key, str) else str(key): value
+            key if isinstance(key, str) else str(key).lower(): value
             for key, value in super().construct_mapping(node, deep).items()
         }
 

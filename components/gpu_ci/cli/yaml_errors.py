@@ -18,6 +18,7 @@ _KEY_OF_STACK = re.compile(r"[\w-]+:[A-Za-z]+(\.[\w.]+)?")
 _NO_SPACE = re.compile(r"""(- )?[^\s'"\[{]*[^\s'"\[{:]:[^\s:/]""")
 
 SPACE_MISSING = "a space is missing after a colon"
+NULL_KEY = "a key is null, not text"
 _SPACE = "write key: value, with a space after the colon"
 _COLON = "write key: value, or key: with the entries below it"
 _INDENTATION = "indent all keys of one map alike, and the keys below them deeper"
@@ -68,6 +69,7 @@ def _hint(problem: str, context: str, start: yaml.Mark | None) -> str:
     hints = {
         "'\\t'": "indent with spaces: YAML does not allow a tab there",
         SPACE_MISSING: _SPACE,
+        NULL_KEY: "write the name, or put null in quotes",
         "cannot start any token": _QUOTES,
         "undefined alias": f"{_QUOTES}: * begins a reference in YAML",
         "unhashable key": f"{_QUOTES}: two braces begin a map in YAML",

@@ -48,6 +48,7 @@ def _has_digest(value: Any) -> Any:
             "has no digest, and its tag can point to another, unchecked image later",
             safe_hint="docker buildx imagetools inspect <image> prints the digest; add it after the tag: "
             ":2.336.0@sha256:…",
+            harmless=True,  # the form of an image's name has no place for a password
         )
     return value
 

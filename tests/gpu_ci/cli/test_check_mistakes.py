@@ -41,6 +41,15 @@ MISTAKES: dict[str, tuple[tuple[str, str], list[tuple[str, str]]]] = {
         ("g2-standard-8", f"{N1}{{type: p4}}"),
         [("pools.l4.guestAccelerator.type", "did you mean nvidia-tesla-p4")],
     ),
+    "a torch version as a number": (
+        ("max: 4", "max: 4\n      torch: 2.9"),
+        [("pools.l4.torch", 'such as torch: "2.14.0+cu126"')],
+    ),
+    "the maximum of a node group, on a cluster": (
+        ("    l4:\n", ("    a: {kind: eks-runners, clusterName: ci, instanceTypes: [g5.2xlarge], maxSize: 1, "
+                      f"market: spot, runner: {{image: ghcr.io/acme/r@sha256:{'ab' * 32}}}}}\n    l4:\n")),
+        [("pools.a.maxSize", "remove it: use max instead")],
+    ),
     "the market as a key": (("market: spot", "spot: true"), [("pools.l4.spot", "remove it: use market: spot instead")]),
     "a region and zones": (
         ("max: 4", "max: 4\n      region: us-central1"),

@@ -388,6 +388,14 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
 }
 
 
+def test_an_image_with_a_tag_instead_of_a_digest_is_shown(ask: Ask) -> None:
+    answer = ask("init", "new", *replaced(IMAGE, "ghcr.io/acme/runner:latest"))
+    assert answer.err.splitlines()[:2] == [
+        "gpu-ci init: --runner-image: has no digest, and its tag can point to another, unchecked image later",
+        "  got: 'ghcr.io/acme/runner:latest'",
+    ]
+
+
 def problems_of(error: str) -> list[str]:
     """The first line of each problem of init's options."""
     return [line.removeprefix("gpu-ci init: ") for line in error.splitlines() if line.startswith("gpu-ci init: ")]

@@ -271,6 +271,13 @@ BROKEN = {
         (("max: 4", "max: 4\n      max: 5"),),
         "Pulumi.dev.yaml:10:7: is not valid YAML: the key max is a duplicate of line 9\n",
     ),
+    "a key that is null": (
+        (("    l4:", "    null:"),),
+        (
+            "Pulumi.dev.yaml:4:5: is not valid YAML: a key is null, not text\n"
+            "  hint: write the name, or put null in quotes\n"
+        ),
+    ),
     "a control character": (
         (("max: 4", "max: \x07"),),
         "Pulumi.dev.yaml:9: is not valid YAML: special characters are not allowed\n",

@@ -143,7 +143,24 @@ def test_a_zone_that_two_rungs_ask_for_the_same_machine_is_refused() -> None:
     assert (found.path, found.text, found.hint) == (
         "ladder[1].region",
         "ladder[0] already lists us-east1-b for spot g2-standard-8",
-        "list only the other zones of the region",
+        "write zones: [us-east1-c, us-east1-d] instead of region",
+    )
+
+
+def test_a_region_that_two_rungs_name_is_one_problem() -> None:
+    [found] = problems({"region": "us-east1"}, {"region": "us-east1"})
+    assert (found.path, found.text, found.hint) == (
+        "ladder[1].region",
+        "ladder[0] already lists us-east1-b, us-east1-c, us-east1-d for spot g2-standard-8",
+        "remove ladder[1]",
+    )
+
+
+def test_a_region_whose_zones_the_pool_and_an_earlier_rung_list_is_one_problem() -> None:
+    [found] = problems({"zones": ["us-central1-b"]}, {"region": "us-central1"}, zones=["us-central1-a"])
+    assert (found.path, found.text) == (
+        "ladder[1].region",
+        "the pool already lists us-central1-a and ladder[0] already lists us-central1-b for spot g2-standard-8",
     )
 
 

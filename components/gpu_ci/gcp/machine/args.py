@@ -174,6 +174,7 @@ class GpuMachineArgs(Args):
         default=None,
         validate_default=True,
         pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
+        examples=["2.14.0+cu126"],
         description="the torch version that the check installs if the image has none, such as 2.14.0+cu126; by "
         f"default {versions.TORCH}",
     )

@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from ...args import Args
-from ...errors import at_path, invalid, raise_problems
+from ...errors import at_path, in_yaml, invalid, raise_problems
 from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
 from ..machine.rules import machine_of
@@ -227,20 +227,29 @@ def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> I
 def _repeated_zones(
     rung: LadderRung, number: int, pool: Mapping[str, Any], owners: dict[tuple[str, str, str], str]
 ) -> Iterator[_RungProblem]:
-    """Yield a problem for each zone that the pool or an earlier rung already lists for the same machine and market.
+    """Yield the problems of zones that the pool or an earlier rung already lists for the same machine and market.
 
-    `owners` has, for each machine, market and zone, the pool or the first rung that lists it. This function adds the
-    zones of this rung.
+    A rung with a region has one problem, and a rung with zones has one for each zone. `owners` has, for each machine,
+    market and zone, the pool or the first rung that lists it. This function adds the zones of this rung.
     """
     chosen = machine_fields(rung, pool)
     machine = machine_of(chosen)
     key = machine.key if machine else ""
+    offer = f"{chosen['market']} {chosen['machine_type']}"
+    repeated: dict[str, str] = {}
     for index, zone in enumerate(chosen["zones"]):
-        offer = (key, chosen["market"], zone)
-        if offer in owners:
-            path: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
-            text = f"{owners[offer]} already lists {zone} for {chosen['market']} {chosen['machine_type']}"
-            hint = "remove it" if rung.zones else "list only the other zones of the region"
-            yield _RungProblem(invalid(text, safe_hint=hint), zone, path)
-        else:
-            owners[offer] = f"ladder[{number}]"
+        owner = owners.setdefault((key, chosen["market"], zone), f"ladder[{number}]")
+        if owner == f"ladder[{number}]":
+            continue
+        repeated[zone] = owner
+        if rung.zones:
+            error = invalid(f"{owner} already lists {zone} for {offer}", safe_hint="remove it")
+            yield _RungProblem(error, zone, ("zones", index))
+    if repeated and not rung.zones:
+        lists = [
+            f"{owner} already lists {', '.join(zone for zone, each in repeated.items() if each == owner)}"
+            for owner in dict.fromkeys(repeated.values())
+        ]
+        others = [zone for zone in chosen["zones"] if zone not in repeated]
+        hint = f"write zones: {in_yaml(others)} instead of region" if others else f"remove ladder[{number}]"
+        yield _RungProblem(invalid(f"{' and '.join(lists)} for {offer}", safe_hint=hint), rung.region, ("region",))
