@@ -637,6 +637,53 @@ def test_what_is_broken_on_a_cluster_names_the_command(
     assert answer.code == 1
 
 
+NO_CREDENTIALS = 'Unable to locate credentials. You can configure credentials by running "aws login".'
+NO_CLUSTER = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
+CONNECT = "aws eks update-kubeconfig --name ci --region us-east-1"
+OF_AWS = ("identity", "cluster", "network plugin", "quotas", "roles", "subnets", "node groups")
+
+
+@pytest.mark.parametrize(
+    ("profile", "aws", "kubectl", "of_aws", "of_kubectl"),
+    [
+        ("", NO_CREDENTIALS, NO_CLUSTER,
+         "aws sso login  # or set AWS_PROFILE to a profile of the cluster's account", CONNECT),
+        ("ops", "The SSO session associated with this profile has expired or is otherwise invalid.", NO_CLUSTER,
+         "aws sso login --profile ops", f"{CONNECT} --profile ops"),
+        ("", "An error occurred (AccessDenied) when calling the operation: not authorized", "Forbidden", None, None),
+        ("", None, None, "# install the AWS CLI: docs.aws.amazon.com/cli",
+         "# install kubectl: kubernetes.io/docs/tasks/tools"),
+    ],
+)  # fmt: skip
+def test_without_access_to_a_cluster_each_step_names_the_command(
+    environment: Environment,
+    monkeypatch: pytest.MonkeyPatch,
+    profile: str,
+    aws: str | None,
+    kubectl: str | None,
+    of_aws: str | None,
+    of_kubectl: str | None,
+) -> None:
+    on_eks(environment)
+    if profile:
+        environment.text = environment.text.replace("region: us-east-1", f"profile: {profile}, region: us-east-1")
+
+    def failing(command: list[str], **_: Any) -> programs.Output:
+        error = {"aws": aws, "kubectl": kubectl}[command[0]]
+        if error is None:
+            raise programs.NotInstalledError(f"{command[0]} is not installed")
+        return programs.Output(255, "", f"\n{error}\n")
+
+    monkeypatch.setattr(programs, "run", failing)
+    monkeypatch.setattr(eks, "run", failing)
+    answer = environment.doctor("--json", "--only", "eks")
+    assert statuses(answer) == {f"eks/{name}": "unknown" for name in EKS_STEPS}
+    by_step = {name: of_aws if name in OF_AWS else of_kubectl for name in EKS_STEPS}
+    assert {name: fixes(answer, f"eks/{name}") for name in EKS_STEPS} == {
+        name: [fix] if fix else [] for name, fix in by_step.items()
+    }
+
+
 def test_a_context_of_kubectl_is_for_the_cluster_that_it_names(environment: Environment) -> None:
     on_eks(environment)
     environment.doctor("--only", "eks", "--context", "ci=admin")

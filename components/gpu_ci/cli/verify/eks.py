@@ -7,8 +7,10 @@ raises NotAskedError if the program fails. Only `aws` and `kubectl` commands tha
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,7 +21,7 @@ from gpu_catalog import limits, quota
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.programs import run, run_json
+from gpu_ci.cli.verify.programs import NotInstalledError, run, run_json
 from gpu_ci.kubernetes import gpu_nodes
 from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
@@ -41,6 +43,13 @@ _IRSA = "eks.amazonaws.com/role-arn"
 _SETTLED_SEC = 60
 # The operands (components) of NVIDIA's GPU Operator that nodes of pools must not get, because they have this software.
 _DUPLICATE_OPERANDS = ("driver", "container-toolkit", "device-plugin")
+# Messages of the AWS CLI about missing or expired credentials (botocore/exceptions.py, and the error codes of AWS STS).
+_NO_CREDENTIALS = re.compile(
+    r"Unable to locate credentials|Partial credentials|config profile .* could not be found|SSO|retrieving token"
+    r"|\((ExpiredToken|ExpiredTokenException|InvalidClientTokenId|UnrecognizedClientException)\)"
+)
+# Messages of kubectl without a connection to a cluster.
+_NO_CONNECTION = re.compile(r"connection to the server|Unable to connect|context .* does not exist|must be logged in")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
 
@@ -63,8 +72,22 @@ class Cluster:
     """The namespace of the stack's own device plugin."""
 
     def aws(self, service: str, *arguments: str) -> Any:
-        command, environment = self.aws_command(service, *arguments)
-        return run_json(command, environment)
+        with self.fixes_of_aws():
+            command, environment = self.aws_command(service, *arguments)
+            return run_json(command, environment)
+
+    @contextmanager
+    def fixes_of_aws(self) -> Iterator[None]:
+        """Add the command that fixes missing credentials to the error of the block."""
+        try:
+            yield
+        except NotInstalledError as error:
+            raise NotAskedError(str(error), ("# install the AWS CLI: docs.aws.amazon.com/cli",)) from None
+        except NotAskedError as error:
+            login = " ".join(["aws sso login", *self._profile_option])
+            other = "" if self.profile else "  # or set AWS_PROFILE to a profile of the cluster's account"
+            fix = (f"{login}{other}",) if _NO_CREDENTIALS.search(str(error)) else error.fix
+            raise NotAskedError(str(error), fix) from None
 
     def aws_command(self, service: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
         """Return a command of the AWS CLI, and its environment variables.
@@ -96,7 +119,14 @@ class Cluster:
 
     def kubectl(self, *arguments: str) -> list[dict[str, Any]]:
         context = ["--context", self.context] if self.context else []
-        items: list[dict[str, Any]] = run_json(["kubectl", *context, "get", *arguments, "--output", "json"])["items"]
+        try:
+            answer = run_json(["kubectl", *context, "get", *arguments, "--output", "json"])
+        except NotInstalledError as error:
+            raise NotAskedError(str(error), ("# install kubectl: kubernetes.io/docs/tasks/tools",)) from None
+        except NotAskedError as error:
+            connect = f"aws eks update-kubeconfig --name {self.name} {self.place}"
+            raise NotAskedError(str(error), (connect,) if _NO_CONNECTION.search(str(error)) else ()) from None
+        items: list[dict[str, Any]] = answer["items"]
         return items
 
 
@@ -352,10 +382,11 @@ def _configuration(addon: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role_exists(cluster: Cluster, name: str) -> bool:
-    command, environment = cluster.aws_command("iam", "get-role", "--role-name", name)
-    output = run(command, environment=environment)
-    if output.code and "NoSuchEntity" not in output.err:
-        raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
+    with cluster.fixes_of_aws():
+        command, environment = cluster.aws_command("iam", "get-role", "--role-name", name)
+        output = run(command, environment=environment)
+        if output.code and "NoSuchEntity" not in output.err:
+            raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
     return not output.code
 
 

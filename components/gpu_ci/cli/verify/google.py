@@ -372,15 +372,17 @@ def networks_reach_internet(project: Project) -> Finding:
     problems: list[str] = []
     fix: list[str] = []
     details: list[Any] = []
-    for region in project.regions:
-        if region not in project.subnetworks:
-            details.append(f"{region}: the stack creates the network")
-            continue
+    existing = [region for region in project.regions if region in project.subnetworks]
+    created = [region for region in project.regions if region not in project.subnetworks]
+    details += [f"{region}: the stack creates the network" for region in created]
+    for region in existing:
         match = _SUBNETWORK.search(project.subnetworks[region])
         if match is None:
             raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
         problems += _subnetwork_problems(project, match, details, fix)
-    return problems_or_pass(problems, f"all {len(project.regions)} regions reach the internet", details, fix=fix)
+    good = [f"{', '.join(existing)} can reach the internet"] if existing else []
+    good += [f"not asked for {', '.join(created)}, where the stack creates the network"] if created else []
+    return problems_or_pass(problems, "; ".join(good), details, fix=fix)
 
 
 def secrets_exist(project: Project) -> Finding:

@@ -170,6 +170,28 @@ def test_secure_boot_that_a_policy_requires_fails_for_images_without_it(
     assert ("projects/acme-ci/global/images/gpu-1 boots without secure boot" in answer.out) is (status == "fail")
 
 
+@pytest.mark.parametrize(
+    ("site", "ladder", "got"),
+    [
+        ("subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}", "",
+         "us-central1 can reach the internet"),
+        ("networks: {us-central1: {ipRange: 10.10.0.0/20}}", "",
+         "not asked for us-central1, where the stack creates the network"),
+        (("subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}\n"
+         "    networks: {us-east1: {ipRange: 10.10.0.0/20}}"), "      ladder: [{zones: [us-east1-b]}]\n",
+         "us-central1 can reach the internet; not asked for us-east1, where the stack creates the network"),
+    ],
+)  # fmt: skip
+def test_a_network_that_the_stack_creates_is_named_as_not_asked(
+    ask: Ask, stack: Callable[..., str], monkeypatch: pytest.MonkeyPatch, site: str, ladder: str, got: str
+) -> None:
+    cloud = Google()
+    monkeypatch.setattr(google, "connect", lambda: google.calls_over(cloud))
+    own = SITE.replace("subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}", site)
+    answer = ask("verify", "google", stack(text=STACK.replace("config:\n", own) + ladder), "--json")
+    assert {each["name"]: each["got"] for each in answer.json["steps"]}["networks"] == got
+
+
 def test_the_places_of_a_ladder_are_asked_for_too(
     ask: Ask, stack: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
