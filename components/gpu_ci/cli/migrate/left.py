@@ -37,6 +37,7 @@ _TYPES = {
     "aws_ssm_parameter": ("Secret Manager for keys of Apps; the stack file for settings", _MODULE),
 }
 # Resources of these types are listed only if a pool replaces them (`Pool.covers`). Other software may use the others.
+# Node groups are listed in any case: the controller and the listeners of pools on EKS run on nodes without GPUs.
 _COVERED = (
     "google_compute_instance_",
     "google_compute_region_",
@@ -46,7 +47,9 @@ _COVERED = (
 )
 _CHARTS = ("gha-runner-scale-set", "gha-runner-scale-set-controller")
 _NETWORK = ("google_compute_network", "google_compute_router", "google_compute_router_nat", "google_compute_subnetwork")
+_NODE_GROUPS = ("aws_eks_node_group", "google_container_node_pool")
 _KEPT = ("kept: the draft uses it", "never; terraform destroy would delete it")
+_NOT_DRAFTED = ("kept: the draft has no pool for it", "no pod runs on its nodes")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def left(resources: Sequence[Resource], draft: Draft) -> list[Left]:
             rule = _KEPT if _around(each) in networks else None
         elif each.type.startswith(_COVERED):
             rule = _rule(each.type) if each.address in covered else None
+            if rule is None and each.type in _NODE_GROUPS:
+                rule = _NOT_DRAFTED
         elif each.type == "helm_release":
             rule = _rule(each.type) if chart_of(each) in _CHARTS else None
         else:  # other software uses these types too, so only those of a runner module are listed
