@@ -9,19 +9,20 @@ from typing import Any
 import click
 
 from gpu_ci.cli.output import Failure, print_error, print_json
-from gpu_ci.cli.stack_files import StackFile, files_of, read
+from gpu_ci.cli.stack_files import files_of, read
 
 Answer = tuple[Any, ...]
-"""A stack file and the results of the command for it."""
+"""A file and the results of the command for it."""
 
 
 def for_each_file(
     names: tuple[str, ...],
-    compute: Callable[[StackFile], Answer],
+    compute: Callable[[Any], Answer],
     show: Callable[..., None],
     document: Callable[..., Any],
     as_json: bool,
     is_bad: Callable[[Answer], bool] = lambda _: False,
+    read_file: Callable[[Path], Any] = read,
 ) -> None:
     """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
 
@@ -35,8 +36,9 @@ def for_each_file(
         document: A function that returns a result for the JSON output.
         as_json: True to print JSON.
         is_bad: A function that returns True if the exit code must be 1 for a result.
+        read_file: A function that reads a file, for a command that also accepts files of another kind.
     """
-    answers = [(path, _answer(path, compute)) for path in files_of(names)]
+    answers = [(path, _answer(path, compute, read_file)) for path in files_of(names)]
     if as_json:
         print_json([_document(path, each, document) for path, each in answers])
     codes = [0]
@@ -54,9 +56,9 @@ def for_each_file(
         click.get_current_context().exit(code)
 
 
-def _answer(path: Path, compute: Callable[[StackFile], Answer]) -> Answer | Failure:
+def _answer(path: Path, compute: Callable[[Any], Answer], read_file: Callable[[Path], Any]) -> Answer | Failure:
     try:
-        return compute(read(path))
+        return compute(read_file(path))
     except Failure as failure:
         return failure
 

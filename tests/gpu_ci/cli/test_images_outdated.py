@@ -162,3 +162,64 @@ def test_write_refuses_values_with_which_check_finds_a_new_problem(
     answer = ask("images", "outdated", stack(text=text), "--write")
     assert (answer.code, (tmp_path / "Pulumi.dev.yaml").read_text()) == (2, text)
     assert "not changed" in answer.err
+
+
+def test_the_images_of_build_steps_are_pins_and_those_that_a_step_builds_are_not(ask: Ask, stack: Write) -> None:
+    build = """\
+config:
+  gpu-ci:pools:
+    builds:
+      kind: cloud-build
+      triggers:
+        main:
+          build:
+            kind: steps
+            steps:
+              - {kind: docker, image: kernels}
+              - {kind: run, image: "ghcr.io/actions/actions-runner:2.331.0"}
+              - {kind: run, image: "python:3.13-slim"}
+        file: {build: {kind: file, filename: cloudbuild.yaml}}
+        wrong: [{build: 1}]
+"""
+    answer = ask("images", "outdated", stack(text=build), "--json")
+    assert answer.code == 1
+    assert states(answer.json) == {
+        "triggers.main.build.steps[1].image": "outdated",
+        "triggers.main.build.steps[2].image": "unknown",
+    }
+
+
+DOCKERFILE = """\
+# syntax=docker/dockerfile:1
+ARG BASE=python:3.13-slim
+arg RUNNER="ghcr.io/actions/actions-runner:2.331.0"
+FROM --platform=linux/amd64 ${BASE} AS build
+FROM build
+FROM scratch AS files
+FROM $RUNNER as runner
+COPY --from=build /x /x
+FROM $MISSING
+"""
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "runner.Dockerfile", "Dockerfile.gpu", "Containerfile"])
+def test_the_base_images_of_a_dockerfile_are_pins(ask: Ask, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(DOCKERFILE)
+    answer = ask("images", "outdated", name, "--json", "--write")
+    assert answer.code == 1
+    assert [(pin["pool"], pin["what"], pin["in_use"], pin["state"]) for pin in answer.json[0]["pins"]] == [
+        ("build", "FROM", "python:3.13-slim", "unknown"),
+        ("runner", "FROM", "ghcr.io/actions/actions-runner:2.331.0", "outdated"),
+        ("4", "FROM", "$MISSING", "unknown"),
+    ]
+    assert (tmp_path / name).read_text() == DOCKERFILE
+
+
+def test_a_dockerfile_that_cannot_be_read_does_not_stop_the_others(ask: Ask, stack: Write, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_bytes(b"FROM \xff\n")
+    answer = ask("images", "outdated", "Dockerfile", "no/Dockerfile", stack(), "--json")
+    assert (answer.code, [each["file"] for each in answer.json]) == (
+        2,
+        ["Dockerfile", "no/Dockerfile", "Pulumi.dev.yaml"],
+    )
+    assert [len(each.get("pins", [])) for each in answer.json] == [0, 0, 3]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu_ci.cli import clock, options
+from gpu_ci.cli import clock, options, stack_files
 from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.github_app import github_api
+from gpu_ci.cli.images import dockerfile
+from gpu_ci.cli.images.dockerfile import Dockerfile
 from gpu_ci.cli.images.edit import write as write_edits
-from gpu_ci.cli.images.pins import OUTDATED, PACKAGED, SUPPORTED, Pin, Release, pins
+from gpu_ci.cli.images.pins import OUTDATED, PACKAGED, SUPPORTED, Pin, Release, base_images, pins
 from gpu_ci.cli.output import InputError, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import NotAskedError
@@ -28,7 +31,8 @@ _API = "https://api.github.com"
 def command(files: tuple[str, ...], online: bool, write: bool, as_json: bool) -> None:
     """List the runner, boot image, driver branch, torch, AMI type and container images of each pool, with their state.
 
-    Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. The facts are those of the catalog,
+    FILE is a stack file, or a Dockerfile, whose base images are listed. Without an argument, the command reads every
+    Pulumi.<stack>.yaml in this folder. The facts are those of the catalog,
     each with its source and date. Without --online, no request is sent.
 
     States: outdated (no longer supported), soon (within 90 days; runners: 10 days), behind (gpu-ci pins a newer
@@ -40,15 +44,24 @@ def command(files: tuple[str, ...], online: bool, write: bool, as_json: bool) ->
     Examples:
       gpu-ci images outdated
       gpu-ci images outdated Pulumi.prod.yaml --json
+      gpu-ci images outdated images/runner/Dockerfile
       gpu-ci images outdated --online --write
     """
     newest = latest_runner() if online else PACKAGED
 
-    def compute(file: StackFile) -> tuple[StackFile, list[Pin], list[Pin]]:
+    def compute(file: StackFile | Dockerfile) -> tuple[StackFile | Dockerfile, list[Pin], list[Pin]]:
+        if isinstance(file, Dockerfile):
+            return file, base_images(file, clock.today(), newest), []
         found = pins(file, clock.today(), newest)
         return file, found, write_edits(file.path, found) if write else []
 
-    for_each_file(files, compute, show, document, as_json, lambda answer: any(_is_left(answer[1], answer[2])))
+    for_each_file(
+        files, compute, show, document, as_json, lambda answer: any(_is_left(answer[1], answer[2])), read_file=_read
+    )
+
+
+def _read(path: Path) -> StackFile | Dockerfile:
+    return dockerfile.read(path) if dockerfile.is_dockerfile(path) else stack_files.read(path)
 
 
 def _is_left(found: list[Pin], written: list[Pin]) -> list[bool]:
@@ -84,14 +97,14 @@ def latest_runner() -> Release:
     return Release(version, sha256, released, f"{_API}{github_api.LATEST_RUNNER} ({clock.today()})")
 
 
-def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
+def show(file: StackFile | Dockerfile, found: list[Pin], written: list[Pin]) -> None:
     """Print a table of the pins, then a line for each pin that is not supported."""
     click.echo(f"{file.name}\n")
     if not found:
-        click.echo("no pool with a runner")
+        click.echo("no pinned software")
         return
     rows = [(pin.pool, pin.what, pin.in_use + (" (default)" if pin.is_default else ""), pin.state) for pin in found]
-    print_table(["pool", "pin", "in use", "state"], rows)
+    print_table(["stage" if isinstance(file, Dockerfile) else "pool", "pin", "in use", "state"], rows)
     click.echo("")
     for pin in found:
         if pin.state != SUPPORTED:
@@ -102,7 +115,7 @@ def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
             click.echo(f"{file.name}: {pin.pool}.{'.'.join(path)} is now {value}")
 
 
-def document(file: StackFile, found: list[Pin], written: list[Pin]) -> dict[str, Any]:
+def document(file: StackFile | Dockerfile, found: list[Pin], written: list[Pin]) -> dict[str, Any]:
     return {"file": file.name, "pins": [_row(pin, pin in written) for pin in found]}
 
 

@@ -1,4 +1,4 @@
-"""Finds the pinned software of a stack file's pools, and compares it with what its vendors support.
+"""Finds the pinned software of a stack file's pools or of a Dockerfile, and compares it with what its vendors support.
 
 The pools are read without validation, because validation refuses the oldest runners.
 """
@@ -16,6 +16,7 @@ from gpu_catalog.driver_rules import PREFERRED_BRANCH
 from gpu_catalog.errors import UnknownName
 
 from gpu_ci import versions
+from gpu_ci.cli.images.dockerfile import Dockerfile
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.pools import POOLS
 
@@ -49,6 +50,7 @@ class Pin:
     """One pinned version of a pool, with its state."""
 
     pool: str
+    """The name of the pool, or the stage of a Dockerfile."""
     what: str
     in_use: str
     state: str
@@ -72,7 +74,14 @@ def pins(file: StackFile, today: date, newest: Release = PACKAGED) -> list[Pin]:
             found += _machine(str(name), pool, today, newest)
         elif pool.get("kind") == "eks-runners":
             found += _nodes(str(name), pool, today, newest)
+        elif pool.get("kind") == "cloud-build":
+            found += _builds(str(name), pool, today, newest)
     return found
+
+
+def base_images(file: Dockerfile, today: date, newest: Release = PACKAGED) -> list[Pin]:
+    """Return the pins of a Dockerfile: its base images."""
+    return [_container(stage, "FROM", image, today, newest) for stage, image in file.base_images()]
 
 
 def _machine(name: str, pool: Mapping[str, Any], today: date, newest: Release) -> Iterator[Pin]:
@@ -112,6 +121,18 @@ def _nodes(name: str, pool: Mapping[str, Any], today: date, newest: Release) -> 
     ]
     edits: dict[tuple[str, ...], str] = {("amiType",): better[0]} if len(better) == 1 else {}
     yield _pin(name, "amiType", ami_type, stale, edits)
+
+
+def _builds(name: str, pool: Mapping[str, Any], today: date, newest: Release) -> Iterator[Pin]:
+    """Yield the pins of a build pool: the images in which the steps of its triggers run."""
+    triggers = pool.get("triggers")
+    for trigger, value in triggers.items() if isinstance(triggers, Mapping) else ():
+        build = value.get("build") if isinstance(value, Mapping) else None
+        steps = build.get("steps") if isinstance(build, Mapping) else None
+        for index, step in enumerate(steps if isinstance(steps, list) else ()):
+            # The image of a step of the kind `docker` is the result of the build.
+            if isinstance(step, Mapping) and step.get("kind") == "run" and (image := _text(step, "image")):
+                yield _container(name, f"triggers.{trigger}.build.steps[{index}].image", image, today, newest)
 
 
 def _runner(name: str, pool: Mapping[str, Any], today: date, newest: Release) -> Pin:
