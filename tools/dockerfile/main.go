@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"sync"
 
 	"github.com/containerd/platforms"
 	"github.com/moby/buildkit/client/llb"
@@ -50,12 +51,18 @@ type Problem struct {
 }
 
 // emptyBases answers for the registry: every image exists for every platform, has no files, and runs as root.
-type emptyBases struct{ asked map[string]bool }
+// The frontend resolves the bases of several stages at the same time.
+type emptyBases struct {
+	mutex sync.Mutex
+	asked map[string]bool
+}
 
-func (bases emptyBases) ResolveImageConfig(
+func (bases *emptyBases) ResolveImageConfig(
 	_ context.Context, reference string, options sourceresolver.Opt,
 ) (string, digest.Digest, []byte, error) {
+	bases.mutex.Lock()
 	bases.asked[reference] = true
+	bases.mutex.Unlock()
 	image := ocispecs.Image{RootFS: ocispecs.RootFS{Type: "layers"}}
 	if wanted := options.ImageOpt; wanted != nil && wanted.Platform != nil {
 		image.Platform = *wanted.Platform
@@ -123,7 +130,7 @@ func convert(ctx context.Context, build Build, target string, text []byte) (Resu
 	if err != nil {
 		return result, err
 	}
-	bases := emptyBases{asked: map[string]bool{}}
+	bases := &emptyBases{asked: map[string]bool{}}
 	capabilities := pb.Caps.CapSet(pb.Caps.All())
 	converted, err := dockerfile2llb.Dockerfile2LLB(ctx, text, dockerfile2llb.ConvertOpt{
 		Config: dockerui.Config{
