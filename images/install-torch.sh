@@ -11,6 +11,10 @@ if [ "${TORCH:+given}" != "${CUDA:+given}" ]; then
 fi
 source=$(dirname "$(dirname "$0")")
 
+# With this variable, bytecode has the hash of its source. Without it, it has the time of its source, which each build
+# changes. The value does not matter here: it is the first second of 1980, the oldest time in a ZIP file.
+export SOURCE_DATE_EPOCH=315532800
+
 python3 -m venv /opt/uv
 /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check \
   --require-hashes -r "$source/locks/uv.lock"

@@ -33,7 +33,7 @@ from tools.docs import (
     snippets,
     specs,
 )
-from tools.images import matrix
+from tools.images import matrix, sizes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
@@ -73,6 +73,7 @@ def pages() -> dict[str, str]:
         "reference/gpu-floors.md": "\n".join(floors.page()),
         "reference/image-matrix.md": "\n".join(matrix.page()),
         "../images/matrix.json": matrix.as_json(),
+        "reference/image-sizes.md": "\n".join(sizes.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }

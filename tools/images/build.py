@@ -1,9 +1,9 @@
 """Builds container images without a registry, runs them, and reads their layers (`make test-images`).
 
-    sudo .venv/bin/python -m tools.images.build [dev|runtime|runner ...] [--runner FOLDER]
+    sudo .venv/bin/python -m tools.images.build [dev|runtime|runner|manager ...] [--runner FOLDER] [--compare [--small]]
 
 The base is made of Debian packages with mmdebstrap, because the default bases are in registries. So the real bases are
-not tested. The packages of torch come from PyPI: 3 GB. Needs root, buildah, mmdebstrap and 25 GB of disk.
+not tested. The packages of torch come from PyPI: 3 GB. Needs root, buildah, mmdebstrap and 33 GiB of disk.
 """
 
 from __future__ import annotations
@@ -11,24 +11,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tools.images import layers
+from tools.images import compare, layers, matrix, sizes
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED_GIB = 25
+NEEDED_GIB = 33
+SMALL_GIB = 3
 RELEASE = "trixie"
 """The Debian release of the default base of dev and runtime, python:3.13-slim-trixie."""
 IMAGES = ("dev", "runtime", "runner")
 DEFAULT = ("runtime", "runner")
 """The images to build without arguments. dev has the packages of runner on the base of runtime."""
+MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+NATIVE = {machine: name for name, machine in MACHINES.items()}.get(platform.machine(), "linux/amd64")
+EMULATORS = Path("/proc/sys/fs/binfmt_misc")
+EPOCH = 315532800
+"""The time that images/install-torch.sh sets, too."""
 TOOLS = ("buildah", "mmdebstrap")
+LARGE = re.compile(r"(torch|triton|nvidia-|cuda-)")
+"""The packages of the lock that --small leaves out."""
 # What pip and uv need to reach PyPI from this machine. They are files of the base, which is removed after the test. The
 # check of the layers would find them in the image.
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -65,17 +77,35 @@ def main(arguments: list[str]) -> int:
         "images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; default: {' and '.join(DEFAULT)}"
     )
     parser.add_argument(
+        "--platform", choices=list(matrix.PLATFORMS), default=NATIVE, help=f"another one is emulated; default: {NATIVE}"
+    )
+    parser.add_argument("--compare", action="store_true", help="build each image twice, and print what differs")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="without torch and CUDA, and so without gpu-smoke: to compare builds in minutes",
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="with --compare: list every path that differs here")
+    parser.add_argument(
+        "--write-sizes", action="store_true", help=f"write the sizes into {sizes.FILE.relative_to(ROOT)}"
+    )
+    parser.add_argument(
         "--runner", type=Path, metavar="FOLDER", help="GitHub's unpacked runner, whose run.sh the runner image starts"
     )
     options = parser.parse_args(arguments)
     names = options.images or list(DEFAULT)
+    if options.report and not options.compare:
+        parser.error("--report needs --compare")
+    if options.small and options.write_sizes:
+        parser.error("--write-sizes needs the whole image, without --small")
     try:
-        require(names, options.runner)
+        require(names, options.runner, SMALL_GIB if options.small else NEEDED_GIB, options.platform)
         with tempfile.TemporaryDirectory(prefix="gpu-ci-images-") as folder:
-            builder = Builder(Path(folder))
+            builder = Builder(Path(folder), options.platform)
             try:
+                found = list(wheels())
                 builder.make_base()
-                found = [line for name in names for line in builder.test(name, options.runner)]
+                found += [line for name in names for line in builder.test(name, options)]
             finally:
                 builder.close()
     except BuildError as error:
@@ -86,7 +116,7 @@ def main(arguments: list[str]) -> int:
     return 1 if found else 0
 
 
-def require(names: list[str], runner: Path | None) -> None:
+def require(names: list[str], runner: Path | None, needed_gib: int, built_for: str) -> None:
     """Raise BuildError if this machine cannot build the images."""
     if unknown := [name for name in names if name not in IMAGES]:
         raise BuildError(f"unknown image\n  got: {', '.join(unknown)}\n  expected: {', '.join(IMAGES)}")
@@ -95,26 +125,48 @@ def require(names: list[str], runner: Path | None) -> None:
             f"--runner is not GitHub's runner\n  got: {runner}, without a file run.sh\n"
             "  expected: the folder into which actions-runner-linux-<arch>-<version>.tar.gz was unpacked"
         )
-    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+    needed = TOOLS if built_for == NATIVE else (*TOOLS, "arch-test")
+    if missing := [tool for tool in needed if shutil.which(tool) is None]:
         raise BuildError(
             f"{' and '.join(missing)} cannot be found on PATH\n"
             f"  hint: on Debian and Ubuntu, apt-get install --no-install-recommends {' '.join(missing)}"
         )
     if os.geteuid():
         raise BuildError("the build needs root, for chroot and overlay mounts\n  hint: sudo make test-images")
-    free = shutil.disk_usage(tempfile.gettempdir()).free >> 30
-    if free < NEEDED_GIB:
+    if built_for != NATIVE and not any(EMULATORS.glob(f"qemu-{MACHINES[built_for]}*")):
         raise BuildError(
-            f"too little disk in {tempfile.gettempdir()}\n  got: {free} GiB free\n  expected: {NEEDED_GIB} GiB\n"
+            f"this machine cannot run programs of {built_for}\n  got: no emulator in {EMULATORS}\n"
+            "  hint: on Debian and Ubuntu, apt-get install qemu-user-static; or build on such a machine"
+        )
+    free = shutil.disk_usage(tempfile.gettempdir()).free >> 30
+    if free < needed_gib:
+        raise BuildError(
+            f"too little disk in {tempfile.gettempdir()}\n  got: {free} GiB free\n  expected: {needed_gib} GiB\n"
             "  hint: set TMPDIR to a folder of a larger disk"
         )
+
+
+def wheels() -> Iterator[str]:
+    """Yield the locks with a package that has no wheel for a platform and a Python of the images."""
+    uv = str(ROOT / ".tools/bin/uv")
+    for built_for, machine in MACHINES.items():
+        for python in sorted({f"{major}.{minor}" for major, minor in matrix.PYTHONS.values()}):
+            for lock in ("locks/torch.lock", "locks/uv.lock"):
+                command = [uv, "pip", "install", "--dry-run", "--quiet", "--require-hashes", "--only-binary", ":all:"]
+                # The glibc of Ubuntu 24.04, which is older than that of Debian trixie.
+                command += ["--python-platform", f"{machine}-manylinux_2_39", "--python-version", python]
+                command += ["--target", str(Path(tempfile.gettempdir()) / "none"), "--requirements", str(ROOT / lock)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    yield f"{lock}: no wheels for {built_for} and Python {python}: {done.stderr.strip()}"
 
 
 class Builder:
     """buildah with a store of its own, in a temporary folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, built_for: str = NATIVE) -> None:
         self.folder = folder
+        self.platform = built_for
         self.buildah = ["buildah", "--root", str(folder / "store"), "--runroot", str(folder / "run")]
 
     def make_base(self) -> None:
@@ -123,7 +175,9 @@ class Builder:
         (self.folder / "uv.toml").write_text(UV_SETTINGS)
         hooks = ['mkdir -p "$1/etc/uv"', f"upload {self.folder}/uv.toml /etc/uv/uv.toml"]
         hooks += [f"upload {file} {file}" for file in (CERTIFICATES, PIP_SETTINGS) if file.is_file()]
-        command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3,python3-venv,ca-certificates"]
+        # The base then does not have the day of the build, which the comparison finds in files that a command changes.
+        command = ["env", f"SOURCE_DATE_EPOCH={EPOCH}", "mmdebstrap", "--quiet", "--variant=minbase"]
+        command += ["--include=python3,python3-venv,ca-certificates", f"--architectures={self.platform.split('/')[1]}"]
         command += [f"--customize-hook={hook}" for hook in hooks]
         run([*command, RELEASE, str(self.folder / "base.tar")])
         self.build_text("base", BASE)
@@ -137,35 +191,73 @@ class Builder:
     def build(self, name: str, file: Path, context: Path, *arguments: str) -> None:
         # chroot isolation needs no container runtime. A layer per command, as docker build writes it.
         command = [*self.buildah, "build", "--quiet", "--isolation", "chroot", "--format", "oci", "--layers"]
-        run([*command, *arguments, "--file", str(file), "--tag", name, str(context)])
+        run([*command, *arguments, "--platform", self.platform, "--file", str(file), "--tag", name, str(context)])
 
-    def test(self, name: str, runner: Path | None) -> Iterator[str]:
+    def test(self, name: str, options: argparse.Namespace) -> Iterator[str]:
         """Build an image and run it. Print its sizes, and yield what is wrong with it."""
         base = "localhost/base"
         if name == "runner":
             (self.folder / "runner").mkdir()
-            if runner:
-                shutil.copytree(runner, self.folder / "runner", symlinks=True, dirs_exist_ok=True)
+            if options.runner:
+                shutil.copytree(options.runner, self.folder / "runner", symlinks=True, dirs_exist_ok=True)
             self.build_text("runner-base", RUNNER_BASE)
             base = "localhost/runner-base"
+        context = self.small_context() if options.small else ROOT
+        self.build_image(name, base, context)
+        yield from self.run_image(name, bool(options.runner), has_torch=not options.small)
+        first: compare.Build | None = None
+        with self.layers(name, base) as (own, config):
+            if not options.small:
+                size = sizes.measure(name, own, config)
+                print(f"{name}: {size}", flush=True)
+                if options.write_sizes:
+                    sizes.write(name, size)
+            yield from (f"{name}: {line}" for line in layers.problems(own, config))
+            if options.compare:
+                first = compare.read(own, config)
+        if first is None:
+            return
+        self.build_image(name, base, context)
+        with self.layers(name, base, compress=False) as (own, config):
+            second = compare.read(own, config)
+        print(f"{name}: two builds have {compare.summary(first, second)}", flush=True)
+        if options.report:
+            with options.report.open("a") as report:
+                report.writelines(f"{name}: {each}\n" for each in compare.differences(first, second))
+        yield from (f"{name}: {line}" for line in compare.problems(first, second))
+
+    def build_image(self, name: str, base: str, context: Path) -> None:
         file = ROOT / f"images/{name}/Dockerfile"
-        log(f"building {name}: torch and its packages are downloaded, unless buildah has them in its cache")
+        log(f"building {name}: packages are downloaded, unless buildah has them in its cache")
         began = time.monotonic()
         ignored = ("--ignorefile", f"{file}.dockerignore", "--build-arg", f"BASE={base}")
-        self.build(f"test-{name}", file, ROOT, *ignored)
-        log(f"built {name} in {time.monotonic() - began:.0f} s; running it")
-        yield from self.run_image(name, bool(runner))
-        yield from self.read_layers(name, base)
+        self.build(f"test-{name}", file, context, "--no-cache", *ignored)
+        log(f"built {name} in {time.monotonic() - began:.0f} s")
 
-    def run_image(self, name: str, has_runner: bool) -> Iterator[str]:
+    def small_context(self) -> Path:
+        """Return a folder like the checkout, whose lock has the small packages that torch needs, but not torch."""
+        folder = self.folder / "context"
+        if not folder.is_dir():
+            for path in ("images/install-torch.sh", "locks/uv.lock"):
+                (folder / path).parent.mkdir(parents=True)
+                shutil.copy(ROOT / path, folder / path)
+            shutil.copytree(
+                ROOT / "smoke/gpu_smoke", folder / "smoke/gpu_smoke", ignore=shutil.ignore_patterns("__pycache__")
+            )
+            lock = re.split(r"^(?=[a-z])", (ROOT / "locks/torch.lock").read_text(), flags=re.MULTILINE)
+            (folder / "locks/torch.lock").write_text("".join(each for each in lock if not LARGE.match(each)))
+        return folder
+
+    def run_image(self, name: str, has_runner: bool, *, has_torch: bool) -> Iterator[str]:
         """Run the smoke check and the entry point of an image as its user, without root."""
         user = self.inside(name, "id -u").stdout.strip()
         if user != "1001":
             yield f"{name}: the user has uid {user}, not 1001"
-        check = self.inside(name, "gpu-smoke --device cpu")
-        log(f"{name}: {check.stderr.strip().splitlines()[-1] if check.stderr.strip() else 'gpu-smoke printed nothing'}")
+        check = self.inside(name, f"gpu-smoke {'--device cpu' if has_torch else '--help'}")
+        if has_torch:
+            log(f"{name}: {(check.stderr.strip() or 'gpu-smoke printed nothing').splitlines()[-1]}")
         if check.returncode:
-            yield f"{name}: gpu-smoke --device cpu exits with {check.returncode}: {check.stdout}{check.stderr}"
+            yield f"{name}: gpu-smoke exits with {check.returncode}: {check.stdout}{check.stderr}"
         if name in ("dev", "runner"):
             tools = self.inside(
                 name, "g++ --version && cmake --version && ninja --version && ccache --version && uv -V"
@@ -173,7 +265,7 @@ class Builder:
             if tools.returncode:
                 yield f"{name}: a compiler or uv does not start: {tools.stderr.strip()}"
             written = self.inside(
-                name, "uv pip install --python /opt/torch --dry-run torch && touch /opt/torch/written"
+                name, "uv pip install --python /opt/torch --dry-run numpy && touch /opt/torch/written"
             )
             if written.returncode:
                 yield f"{name}: the user cannot install into /opt/torch: {written.stderr.strip()}"
@@ -199,23 +291,20 @@ class Builder:
         finally:
             run([*self.buildah, "rm", container])
 
-    def read_layers(self, name: str, base: str) -> Iterator[str]:
-        """Print the sizes of an image's own layers, and yield the files that they must not have."""
-        log(f"compressing the layers of {name}, as for a registry")
+    @contextmanager
+    def layers(self, name: str, base: str, *, compress: bool = True) -> Iterator[tuple[list[Path], dict[str, Any]]]:
+        """Yield the layers of an image that are not its base's, and its configuration. Then remove the image."""
+        log(f"{'compressing' if compress else 'reading'} the layers of {name}")
         layout = self.folder / "layout"
-        run([*self.buildah, "push", "--quiet", f"localhost/test-{name}", f"oci:{layout}"])
-        below = json.loads(run([*self.buildah, "inspect", "--type", "image", base]))["OCIv1"]["rootfs"]["diff_ids"]
-        found, config = layers.read(layout)
-        own = found[len(below) :]
-        size = layers.size(own)
-        print(f"{name}: {len(own)} layers on the base; {size.transfer / 1e9:.2f} GB to transfer, "
-              f"{size.disk / 1e9:.2f} GB on disk, {size.files} files", flush=True)  # fmt: skip
-        for line in layers.problems(own, config):
-            yield f"{name}: {line}"
-        shutil.rmtree(layout)
-        # The next image needs the disk space.
+        how = [] if compress else ["--disable-compression"]
+        run([*self.buildah, "push", "--quiet", *how, f"localhost/test-{name}", f"oci:{layout}"])
+        # The next build needs the disk space.
         run([*self.buildah, "rmi", f"localhost/test-{name}"])
         run([*self.buildah, "rmi", "--prune"])
+        below = json.loads(run([*self.buildah, "inspect", "--type", "image", base]))["OCIv1"]["rootfs"]["diff_ids"]
+        found, config = layers.read(layout)
+        yield found[len(below) :], config
+        shutil.rmtree(layout)
 
     def close(self) -> None:
         """Remove the containers and images, because the mounts of a store keep its folder from being removed."""

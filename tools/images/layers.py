@@ -16,14 +16,21 @@ from typing import Any
 _READ_BYTES = 1 << 20
 """Larger files are not searched for secrets."""
 
-_PACKAGED = re.compile(r"usr/(?!local/).*")
-"""Files of the distribution's packages are public. Some have passwords and keys as examples, and so are not checked."""
+_PACKAGE_LIST = re.compile(r"var/lib/dpkg/info/[^/]+\.list")
+"""The files of an installed package, which are not checked: some have passwords and keys as public examples."""
 
 PATHS = {
-    "a list of apt packages": re.compile(r"var/lib/apt/lists/.*[^/]|var/cache/apt/[^/]+\.bin"),
-    "a downloaded package": re.compile(r".*\.(deb|whl)"),
+    "an index of a package manager": re.compile(
+        r"var/lib/apt/lists/.*[^/]|var/cache/apt/[^/]+\.bin|var/cache/(dnf|yum|apk)/.*|etc/apk/cache/.*"
+    ),
+    "a downloaded package": re.compile(r".*\.(deb|rpm|apk|whl|conda)"),
     "a cache": re.compile(
-        r"(root|home/[^/]+)/\.cache/.*[^/]|var/cache/(ldconfig|debconf)/.*-old|var/cache/ldconfig/aux-cache"
+        r"(root|home/[^/]+)/\.(cache|ccache|npm|conda/pkgs)/.*[^/]|var/cache/debconf/.*-old|var/cache/ldconfig/aux-cache"
+    ),
+    "a log": re.compile(r"var/log/.*"),
+    "a temporary file": re.compile(r"(var/)?tmp/.*"),
+    "an identity of one machine": re.compile(
+        r"etc/machine-id|var/lib/dbus/machine-id|var/lib/systemd/random-seed|etc/ssh/ssh_host_[^/]*_key"
     ),
     "a setting or a login of this machine": re.compile(
         r"(.*/)?(\.netrc|\.pypirc|\.npmrc|\.git-credentials|\.docker/config\.json|pip\.conf|uv\.toml)"
@@ -50,15 +57,18 @@ def read(layout: Path) -> tuple[list[Path], dict[str, Any]]:
 
 def problems(layers: Iterable[Path], config: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each file, and for each entry of the configuration, that an image must not have."""
+    packaged: set[str] = set()
+    found = []
     for number, layer in enumerate(layers, 1):
         for name, content in _files(layer):
-            if _PACKAGED.fullmatch(name):
-                continue
-            for what, pattern in PATHS.items():
-                if pattern.fullmatch(name):
-                    yield f"layer {number}: /{name} is {what}"
-            for what in _secrets(content):
-                yield f"layer {number}: /{name} has {what}"
+            if _PACKAGE_LIST.fullmatch(name):
+                packaged.update(content.decode().splitlines())
+            kinds = [f"is {what}" for what, pattern in PATHS.items() if pattern.fullmatch(name)]
+            kinds += [f"has {what}" for what in _secrets(content)]
+            found += [(number, f"/{name}", kind) for kind in kinds]
+    for number, path, kind in found:
+        if path not in packaged:
+            yield f"layer {number}: {path} {kind}"
     for what in _secrets(json.dumps(config).encode()):
         yield f"configuration: has {what}"
     for entry in config.get("config", {}).get("Env", []):
