@@ -8,6 +8,7 @@ from tests.sandbox.providers.kubernetes.conftest import JOB, changed, job
 from tests.sandbox.providers.kubernetes.rules.test_object_rules import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.rules.test_other_rules import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.rules.test_own_words import CLAIM_SAYS, CLAIM_TYPE, MODE_SAYS, claim
+from tests.sandbox.providers.kubernetes.rules.test_stateful_sets import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.rules.test_types import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.workloads.test_job_rules import *  # noqa: F403
 

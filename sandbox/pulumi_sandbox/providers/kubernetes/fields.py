@@ -81,7 +81,11 @@ def too_long(most: int) -> str:
 def dns_label(value: str) -> Iterator[str]:
     if len(value.encode()) > LABEL_MOST:
         yield too_long(LABEL_MOST)
-    if not re.fullmatch(DNS_LABEL, value):
+    if re.fullmatch(DNS_LABEL, value):
+        return
+    if re.fullmatch(DNS_SUBDOMAIN, value):
+        yield "must not contain dots"
+    else:
         yield _pattern(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character",

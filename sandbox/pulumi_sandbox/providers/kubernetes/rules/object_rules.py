@@ -21,7 +21,8 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     too_long,
     unsupported,
 )
-from pulumi_sandbox.providers.kubernetes.rules import pod_rules
+from pulumi_sandbox.providers.kubernetes.rules import pod_rules, stateful_sets
+from pulumi_sandbox.providers.kubernetes.rules.claims import claim
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, pairs
 from pulumi_sandbox.providers.kubernetes.rules.policies import network_policy, role_binding
 from pulumi_sandbox.providers.kubernetes.rules.resources import quota_name
@@ -51,7 +52,7 @@ def _metadata(kind: str, given: Any) -> Iterator[Problem]:
     name = inner(given, "name")
     # A role's name is a path segment (ValidatePathSegmentName), which may contain a colon.
     if isinstance(name, str) and name and not kind.endswith(("Role", "RoleBinding")):
-        rule = dns_label if kind in ("Namespace", "Service") else dns_subdomain
+        rule = dns_label if kind in ("Namespace", "Service", "StatefulSet") else dns_subdomain
         yield from (invalid("metadata.name", name, message) for message in rule(name))
     namespace = inner(given, "namespace")
     if isinstance(namespace, str) and namespace:
@@ -69,29 +70,40 @@ def _check_counts(spec: Any, *names: str) -> Iterator[Problem]:
 
 
 def _workload(kind: str) -> Rule:
-    """Return the rule for a Deployment, DaemonSet, StatefulSet or ReplicaSet.
-
-    The selector must match the labels of the pod template, and pods must always restart.
-    """
+    """Return the rule for a Deployment, DaemonSet or ReplicaSet."""
 
     def check(given: Mapping[str, Any]) -> Iterator[Problem]:
         spec = given.get("spec")
         if isinstance(spec, Unknown):
             return
         yield from _check_counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
-        selector_input, template = inner(spec, "selector"), inner(spec, "template")
-        selector_problems = list(selector("spec.selector", selector_input))
-        yield from selector_problems
-        if isinstance(selector_input, Mapping) and is_empty(selector_input):
-            yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
-        elif selector_input is not None and not selector_problems:
-            yield from _check_selection(selector_input, template)
-        policy = inner(template, "spec", "restartPolicy")
-        if isinstance(policy, str) and policy != "Always":
-            yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
-        yield from pod_rules.template("spec.template", template)
+        yield from _check_pods(kind, spec, inner(spec, "template"))
 
     return check
+
+
+def _stateful_set(given: Mapping[str, Any]) -> Iterator[Problem]:
+    spec = given.get("spec")
+    if isinstance(spec, Unknown):
+        return
+    yield from stateful_sets.stateful_set(spec)
+    yield from _check_counts(spec, "replicas", "minReadySeconds")
+    yield from _check_pods("statefulset", spec, stateful_sets.pod_template(spec))
+
+
+def _check_pods(kind: str, spec: Any, template: Any) -> Iterator[Problem]:
+    """Check the pods of a workload. The selector must match the template's labels, and pods must always restart."""
+    selector_input = inner(spec, "selector")
+    selector_problems = list(selector("spec.selector", selector_input))
+    yield from selector_problems
+    if isinstance(selector_input, Mapping) and is_empty(selector_input):
+        yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
+    elif selector_input is not None and not selector_problems:
+        yield from _check_selection(selector_input, template)
+    policy = inner(template, "spec", "restartPolicy")
+    if isinstance(policy, str) and policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+    yield from pod_rules.template("spec.template", template)
 
 
 def _check_selection(selector_input: Any, template: Any) -> Iterator[Problem]:
@@ -205,9 +217,10 @@ RULES: dict[tuple[str, str], Rule] = {
     ("apps", "Deployment"): _workload("deployment"),
     # The API's message for a ReplicaSet names a Deployment.
     ("apps", "ReplicaSet"): _workload("deployment"),
-    ("apps", "StatefulSet"): _workload("statefulset"),
+    ("apps", "StatefulSet"): _stateful_set,
     ("batch", "Job"): _job,
     ("core", "ConfigMap"): _config_map,
+    ("core", "PersistentVolumeClaim"): claim,
     ("core", "Pod"): _pod,
     ("core", "ResourceQuota"): _quota,
     ("core", "Secret"): _secret,
