@@ -13,11 +13,15 @@ from tests.sandbox_runner import SandboxRunner
 pytestmark = pytest.mark.engine
 
 MADE = {
+    "aws:acm/certificate:Certificate": 1,
     "aws:ec2/subnet:Subnet": 2,
     "aws:ec2/vpc:Vpc": 1,
     "aws:iam/role:Role": 1,
+    "aws:route53/record:Record": 1,
+    "aws:route53/zone:Zone": 1,
     "gcp:compute/network:Network": 1,
     "gcp:compute/subnetwork:Subnetwork": 1,
+    "gcp:sql/databaseInstance:DatabaseInstance": 1,
     "gcp:storage/bucket:Bucket": 1,
     "github:index/actionsSecret:ActionsSecret": 1,
     "github:index/repository:Repository": 1,
@@ -50,6 +54,8 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes
     assert outputs["subnets"] == ["eu-central-1a", "eu-central-1b"]
     assert outputs["replicas"] == 3
     assert outputs["token"] == "[secret]"
+    assert outputs["database"].startswith("/cloudsql/emulated-by-sandbox-connection-name-")
+    assert outputs["nameServer"].startswith("emulated-by-sandbox-name-servers-")
     assert "not-a-real-token" not in up.output
     files = [path for path in unrelated.folder.rglob("*") if path.is_file()]
     assert len(files) > 10
@@ -75,7 +81,7 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes
     changed = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview", "--diff", "--config-file", str(more))
     assert "replicas: 3 => 5" in changed.output
     assert "~ 1 updated" in changed.output
-    assert "11 unchanged" in changed.output
+    assert "15 unchanged" in changed.output
 
     unrelated.run("destroy", "--stack", "dev", "--yes")
     assert unrelated.world() == []

@@ -6,8 +6,8 @@ the emulated cloud state. For each call of the engine they call these hooks, in 
 
     Check    shapes (the SDK's own) -> autoname -> rules
     Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first
-    Create   refusals -> faults -> identity -> computed -> row written -> created -> await_ready
-    Update   refusals -> faults -> computed -> row written -> updated -> await_ready
+    Create   refusals -> faults -> identity -> computed, emulates -> row written -> created -> await_ready
+    Update   refusals -> faults -> computed, emulates -> row written -> updated -> await_ready
     Delete   await_deletable -> delete_blockers -> remains -> row deleted -> deleted
     Read     locate, observed, write_only, not_ready
     Invoke   invoke
@@ -31,6 +31,7 @@ from pulumi_sandbox.world.store import Fault, Record
 if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
+    from pulumi_sandbox.providers.placeholders import Placeholders
     from pulumi_sandbox.providers.readiness import NotReady
     from pulumi_sandbox.providers.sdk.replace import DocumentedReplacements
     from pulumi_sandbox.providers.sdk.shapes import Shapes
@@ -162,6 +163,10 @@ class Cloud:
         """
         return {}
 
+    def emulates(self, token: str) -> bool:
+        """Return True if `computed` returns all outputs of a type. Other types get placeholders (placeholders.py)."""
+        return True
+
     def created(self, res: Resource) -> None:
         """Called after the row was written, for side effects on other rows."""
 
@@ -213,6 +218,13 @@ class Cloud:
         from pulumi_sandbox.providers.sdk.shapes import Shapes
 
         return Shapes.for_package(self.package, self.context.workspace.cache)
+
+    @cached_property
+    def placeholders(self) -> Placeholders:
+        from pulumi_sandbox.providers.placeholders import Placeholders
+        from pulumi_sandbox.providers.sdk.outputs import OutputReader
+
+        return Placeholders(self.shapes, OutputReader(self.package))
 
     @cached_property
     def _sdk_replacing(self) -> DocumentedReplacements:

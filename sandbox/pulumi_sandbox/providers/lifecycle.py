@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pulumi_sandbox.providers import placeholders
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, without_ignored
 from pulumi_sandbox.providers.readiness import NotReady
@@ -76,8 +77,17 @@ class Lifecycle:
             res.inputs.setdefault(DEFAULTS, [])
         cloud.autoname(res)
         # Rules run only if the shape is right. On a value of the wrong type they would only repeat its problem.
-        problems = checked.problems or list(cloud.rules(res))
+        problems = checked.problems or self._broken_rules(res)
         return mark_secrets(Decoded(res.inputs, res.secrets), shape.secret_inputs), problems
+
+    def _broken_rules(self, res: Resource) -> list[Problem]:
+        """Return the problems that the rules find. A placeholder of another resource's output breaks no rule."""
+        inputs = res.inputs
+        try:
+            res.inputs = placeholders.hide(inputs)
+            return list(self.cloud.rules(res))
+        finally:
+            res.inputs = inputs
 
     def diff(self, res: Resource, old: Decoded, ignored: Sequence[str]) -> tuple[list[Change], bool]:
         """Return the changes, and whether a replacement must delete the old resource first."""
@@ -112,14 +122,12 @@ class Lifecycle:
             return self._with_secrets(
                 res, {**outputs, **without_bridge_keys(res.inputs), **self.cloud.preview_outputs(res)}
             )
-        self._raise_first(self.cloud.refusals(res))
+        self._refuse(res)
         self._apply_faults(res)
         world = self.context.world
         with world.transaction():
             res.id = self.cloud.identity(res)
-            new_outputs = self._with_secrets(
-                res, merge_outputs(without_bridge_keys(res.inputs), self.cloud.computed(res))
-            )
+            new_outputs = self._with_secrets(res, self._all_outputs(res, without_bridge_keys(res.inputs)))
             res.outputs = new_outputs.values
             if self.cloud.overwrites(res.token):
                 world.delete(res.token, res.id, "overwritten")
@@ -138,7 +146,7 @@ class Lifecycle:
         merged_inputs |= without_bridge_keys(res.inputs)
         if res.preview:
             return self._with_secrets(res, {**merged_inputs, **self.cloud.preview_outputs(res)}, old)
-        self._raise_first(self.cloud.refusals(res))
+        self._refuse(res)
         self._apply_faults(res)
         with world.transaction():
             record = world.get(res.token, res.id)
@@ -148,7 +156,7 @@ class Lifecycle:
                     f"  hint: run `pulumi-sandbox refresh --stack {res.stack}` to remove it from the state"
                 )
             res.outputs = old.values
-            new_outputs = self._with_secrets(res, merge_outputs(merged_inputs, self.cloud.computed(res)), old)
+            new_outputs = self._with_secrets(res, self._all_outputs(res, merged_inputs), old)
             res.outputs = new_outputs.values
             new_record = self._record(res, new_outputs)
             world.update(res.token, res.id, inputs=new_record.inputs, outputs=new_record.outputs)
@@ -211,6 +219,13 @@ class Lifecycle:
             raise error.with_resource(res.id, all_outputs)
         return all_outputs
 
+    def _all_outputs(self, res: Resource, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the outputs with those that the cloud computes, and with placeholders for missing ones."""
+        all_outputs = merge_outputs(outputs, self.cloud.computed(res))
+        if self.cloud.emulates(res.token):
+            return all_outputs
+        return all_outputs | self.cloud.placeholders.missing(res.token, res.urn, all_outputs)
+
     def _record(self, res: Resource, outputs: Decoded) -> Record:
         key = self.context.world.key
         inputs = hash_secrets(res.inputs, res.secrets, key)
@@ -222,6 +237,10 @@ class Lifecycle:
         # A secret output stays secret, unless an input of the same name exists and is not secret.
         secret_names |= {str(path[0]) for path in (old.secrets if old else NO_SECRETS) if path[0] not in res.inputs}
         return Decoded(outputs, secret_paths(outputs, res.inputs, res.secrets, secret_names))
+
+    def _refuse(self, res: Resource) -> None:
+        """Raise the first refusal, except those of a placeholder: it refers to no resource of the sandbox."""
+        self._raise_first(one for one in self.cloud.refusals(res) if placeholders.MARK not in one)
 
     def _raise_first(self, reasons: Iterable[str]) -> None:
         for reason in reasons:

@@ -30,6 +30,22 @@ subnets = [
     for index, zone in enumerate(zones.names[:2])
 ]
 
+# The sandbox knows only the shapes of these four types, and the program uses outputs that a cloud always returns.
+zone = aws.route53.Zone("web", name="example.org")
+certificate = aws.acm.Certificate("web", domain_name="web.example.org", validation_method="DNS")
+proof = certificate.domain_validation_options[0]
+record = aws.route53.Record(
+    "web",
+    zone_id=zone.zone_id,
+    name=proof.resource_record_name,
+    type=proof.resource_record_type,
+    records=[proof.resource_record_value],
+    ttl=60,
+)
+database = gcp.sql.DatabaseInstance(
+    "web", database_version="POSTGRES_16", settings={"tier": "db-f1-micro"}, deletion_protection=False
+)
+
 namespace = kubernetes.core.v1.Namespace("web", metadata={"name": "web"})
 labels = {"app": "web"}
 deployment = kubernetes.apps.v1.Deployment(
@@ -55,6 +71,8 @@ token = github.ActionsSecret(
 
 print(f"building for {size} replicas")
 pulumi.export("account", aws.get_caller_identity().account_id)
+pulumi.export("database", database.connection_name.apply(lambda name: f"/cloudsql/{name}"))
+pulumi.export("nameServer", zone.name_servers[0].apply(lambda name: name.removesuffix(".")))
 pulumi.export("network", network.self_link)
 pulumi.export("roleArn", role.arn)
 pulumi.export("subnets", [subnet.availability_zone for subnet in subnets])

@@ -229,6 +229,9 @@ class Aws(Cloud):
                 outputs_of_type |= {"associationId": res.id, "associationArn": f"arn:aws:eks:{arn_start}/{res.id}"}
         return {name: value for name, value in outputs_of_type.items() if name in outputs}
 
+    def emulates(self, token: str) -> bool:
+        return token in types.TARGETS
+
     def _arn(self, res: Resource) -> str:
         form = ARNS.get(res.token)
         if form:

@@ -299,11 +299,25 @@ class Gcp(Cloud):
         site = self.site(res)
         if res.token not in types.TARGETS:
             plain_outputs, shape = {**outputs.plain(res, site), **kms.outputs(res)}, self.shapes.shape(res.token)
+            plain_outputs |= self._default_place(res, site)
             return {name: value for name, value in plain_outputs.items() if name in shape.outputs}
         outputs_of_type = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):
             outputs_of_type["name"] = last(res.id)
         return outputs_of_type
+
+    def _default_place(self, res: Resource, site: Site) -> dict[str, str]:
+        """Return the region and the zone of the provider's configuration, for a type that is always in one."""
+        _, region, zone = site.place(res.inputs)
+        never_empty = self.placeholders.never_empty(res.token)
+        return {
+            name: value
+            for name, value in (("region", region), ("zone", zone))
+            if value and name in never_empty and name not in res.inputs
+        }
+
+    def emulates(self, token: str) -> bool:
+        return token in types.TARGETS
 
     def locate(self, token: str, import_id: str) -> Record | None:
         """Find a resource by any id that upstream imports: a path, a self link, or part of a path.

@@ -181,6 +181,9 @@ class Github(Cloud):
         outputs_of_type |= plans.ignored_settings(res.token, res.inputs, self.plan)
         return {name: value for name, value in outputs_of_type.items() if name in outputs and value is not None}
 
+    def emulates(self, token: str) -> bool:
+        return token in types.EMULATED
+
     def deleted(self, res: Resource) -> None:
         if res.token in (types.REPOSITORY, types.ENVIRONMENT):
             name = text_of(res.outputs, "name") or res.id

@@ -22,6 +22,8 @@ VARIABLES = (VARIABLE, ENVIRONMENT_VARIABLE, ORGANIZATION_VARIABLE)
 BELONGINGS = (
     SECRET, ENVIRONMENT_SECRET, DEPENDABOT_SECRET, VARIABLE, ENVIRONMENT_VARIABLE, RULESET, ENVIRONMENT,
 )  # fmt: skip
+# The types with all outputs of the real provider.
+EMULATED = frozenset({*BELONGINGS, *SECRETS, *VARIABLES, RUNNER_GROUP, REPOSITORY})
 # The four inputs for the value of a secret. Exactly one is allowed.
 VALUES = ("encryptedValue", "plaintextValue", "value", "valueEncrypted")
 
