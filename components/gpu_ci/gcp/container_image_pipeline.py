@@ -112,6 +112,9 @@ class ContainerImagePipelineArgs(Args):
         description="digests that pools of other stacks name, each sha256:<64 hexadecimal digits>; their images are "
         "never deleted",
     )
+    skip: list[Annotated[str, Field(pattern=rf"^{image_names.DIGEST}$")]] = Field(
+        default=[], description="digests that gpu-ci images promote never writes, such as one that was rolled back"
+    )
     machine_type: Literal["E2_MEDIUM", "E2_HIGHCPU_8", "E2_HIGHCPU_32"] = Field(
         default="E2_HIGHCPU_8", description="the machine type of builds, a value of Cloud Build's API"
     )

@@ -81,14 +81,16 @@ def check(value: Any, more_extras: Collection[str] = ()) -> tuple[list[PipelineS
     return specs, problems
 
 
-def pinned(pools: Iterable[tuple[str, Mapping[str, Any]]], fields: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """Return the texts of these fields of pools, by the path in the stack file. The values of pools may be invalid."""
-    found: dict[str, str] = {}
+def pinned(
+    pools: Iterable[tuple[str, Any]], fields: Collection[tuple[str, ...]]
+) -> dict[tuple[str, tuple[str, ...]], str]:
+    """Return the texts of these fields, by pool and keys below the pool. The values of pools may be invalid."""
+    found: dict[tuple[str, tuple[str, ...]], str] = {}
     for name, pool in pools:
         for keys in fields:
             value: Any = pool
             for key in keys:
                 value = value.get(key) if isinstance(value, Mapping) else None
             if isinstance(value, str):
-                found[".".join((join("gpu-ci:pools", name), *keys))] = value
+                found[str(name), keys] = value
     return found

@@ -62,6 +62,8 @@ _PERMISSIONS_PER_REQUEST = 100
 # The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
 # start with this address. It contains the version of the API.
 ENDPOINTS = {
+    "artifactregistry": "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT",
+    "cloudbuild": "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT",
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
     "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
