@@ -24,6 +24,7 @@ from .resource_names import Project
 _DAY_SEC = 86400
 # buildx pushes an index, the image, and one attestation with SBOM and provenance. Each is a version of its own.
 _VERSIONS_OF_BUILD = 3
+_DIGESTS = ["sha256:4bcfbc3e1b210f36ac1a8c4f5ec9c1bb1b5a9e4b1a6f2a9d3c0e7f8a6b5c4d3e"]
 
 
 class ImageSource(Args):
@@ -109,11 +110,14 @@ class ContainerImagePipelineArgs(Args):
         default=[],
         # A conditional policy is stored in the repository, so the number is limited to keep it small.
         max_length=100,
+        examples=[_DIGESTS],
         description="digests that pools of other stacks name, each sha256:<64 hexadecimal digits>; their images are "
         "never deleted",
     )
     skip: list[Annotated[str, Field(pattern=rf"^{image_names.DIGEST}$")]] = Field(
-        default=[], description="digests that gpu-ci images promote never writes, such as one that was rolled back"
+        default=[],
+        examples=[_DIGESTS],
+        description="digests that gpu-ci images promote never writes, such as one that was rolled back",
     )
     machine_type: Literal["E2_MEDIUM", "E2_HIGHCPU_8", "E2_HIGHCPU_32"] = Field(
         default="E2_HIGHCPU_8", description="the machine type of builds, a value of Cloud Build's API"

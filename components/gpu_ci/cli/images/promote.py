@@ -66,8 +66,9 @@ def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     """
     read_files = [read(path) for path in files_of(files)]
     chosen = _chosen([each for file in read_files for each in pipelines(file)], names)
-    if wanted and len({each.name for each in chosen}) != 1:
-        raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint="promote NAME --to …")
+    if wanted and not len(names) == len(chosen) == 1:
+        hint = "gpu-ci images promote NAME --file FILE --to …"
+        raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint=hint)
     changes: list[Change] = []
     texts: list[str] = []
     for pipeline in chosen:

@@ -125,8 +125,7 @@ class ImageBuild(Args):
     # The path components of distribution/reference. Artifact Registry accepts any number of them.
     image: str = Field(
         pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*$",
-        description="the image's name in the registry, such as kernels; its tags are the commit and the git tag, if "
-        "any",
+        description="the image's name in the registry, such as kernels",
     )
     dockerfile: Text = Field(
         default="Dockerfile", description="the path of the Dockerfile from the root of the repository"
@@ -143,7 +142,7 @@ class ImageBuild(Args):
 class DockerStep(ImageBuild):
     """Builds an image from a Dockerfile and pushes it to the pool's registry.
 
-    The image of a pull request is not pushed.
+    The tags of the image are the commit and the git tag, if any. The image of a pull request is not pushed.
     """
 
     kind: Literal["docker"] = Field(description="build an image")
