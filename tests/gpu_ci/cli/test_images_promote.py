@@ -33,6 +33,7 @@ config:
       zones: [us-central1-a, us-central1-b]
       market: spot
       max: 4
+      image: projects/cos-cloud/global/images/family/cos-stable
       driver:
         source: cos
         checkImage: "{IMAGE}@{UNKNOWN}"  # keep
