@@ -104,8 +104,15 @@ def test_a_pipeline_from_the_first_build_to_a_rollback(runner: SandboxRunner) ->
 
     # A pool pins the first image, so the next update keeps its digest. Only a preview: no VM of the sandbox runs a
     # container.
-    pool = {"kind": "gce-runners", "machineType": "g2-standard-8", "zones": ["us-central1-a", "us-central1-b"],
-            "market": "spot", "max": 1, "image": "projects/cos-cloud/global/images/family/cos-stable", "driver": {"source": "cos", "checkImage": f"{IMAGE}@{first}"}}  # fmt: skip
+    pool = {
+        "kind": "gce-runners",
+        "machineType": "g2-standard-8",
+        "zones": ["us-central1-a", "us-central1-b"],
+        "market": "spot",
+        "max": 1,
+        "image": "projects/cos-cloud/global/images/family/cos-stable",
+        "driver": {"source": "cos", "checkImage": f"{IMAGE}@{first}"},
+    }
     site = {"networks": {"us-central1": {"ipRange": "10.10.0.0/20"}}}
     write(runner, {"gpu-ci:site": site, "gpu-ci:images": {"runner": PIPELINE}, "gpu-ci:pools": {"cos": pool}})
     steps = runner.json("preview", "--stack", "staging", "--json")["steps"]
