@@ -2,6 +2,7 @@
 
 The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
 value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
+The kinds of image pipelines are the values of `IMAGE_KIND`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class ComponentInfo:
     kind: str
     module: str
     name: str
+    image_kind: str = ""
 
     @property
     def cloud(self) -> str:
@@ -48,6 +50,16 @@ def component_for(kind: str) -> type[Component]:
     return {each.kind: each for each in catalog() if each.kind}[kind].load()
 
 
+def image_kind_names() -> tuple[str, ...]:
+    """Return every `kind` that an image pipeline of a stack file can have."""
+    return tuple(sorted(each.image_kind for each in catalog() if each.image_kind))
+
+
+def image_component_for(kind: str) -> type[Component]:
+    """Return the component of a kind of image pipeline. Raise KeyError for an unknown kind."""
+    return {each.image_kind: each for each in catalog() if each.image_kind}[kind].load()
+
+
 def args_for(kind: str) -> type[Args]:
     """Return the arguments of a kind. Raise KeyError for an unknown kind."""
     return component_for(kind).ARGS
@@ -68,7 +80,11 @@ def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
     """Return every resource class in a folder and its subfolders, sorted by its type token."""
     components = [
         ComponentInfo(
-            constants["TYPE"], constants.get("KIND", ""), _module(file.relative_to(folder), package), node.name
+            constants["TYPE"],
+            constants.get("KIND", ""),
+            _module(file.relative_to(folder), package),
+            node.name,
+            constants.get("IMAGE_KIND", ""),
         )
         for file in folder.rglob("*.py")
         if "gpu-ci:" in (text := file.read_text(encoding="utf-8"))

@@ -36,6 +36,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {"selfLink": TEMPLATE},
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
     "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
+    "gcp:cloudbuild/trigger:Trigger": {"triggerId": "8d1ab0d2-0000-4000-8000-000000000000"},
     "gcp:compute/router:Router": {"name": "pool-router-1"},
     "gcp:iam/workloadIdentityPool:WorkloadIdentityPool": {
         "name": "projects/123456789012/locations/global/workloadIdentityPools/gh-pool-stack"

@@ -89,6 +89,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:aws:GithubIdentity",
         "gpu-ci:aws:GpuNodeGroup",
         "gpu-ci:gcp:BuildPool",
+        "gpu-ci:gcp:ContainerImagePipeline",
         "gpu-ci:gcp:GithubIdentity",
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:RunnerManager",

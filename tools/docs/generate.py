@@ -13,10 +13,13 @@ from gpu_ci.component import Component
 from gpu_ci.errors import in_yaml
 from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import catalog as kinds_catalog
+from gpu_ci.kinds import image_component_for, image_kind_names
 from gpu_ci.program.keys import Keys
 from gpu_ci.schema import schema
 from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.images import IMAGES
+from gpu_ci.stack.pools import POOLS
 from gpu_ci.stack.schema import as_json, stack_schema
 from gpu_ci.stack.site import SITE
 
@@ -39,13 +42,14 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
 # The labels with which the docstring of a component can begin a line.
 LABELS = ("Creates: ", "Costs: ", "Does not: ", "Replaces on change of: ")
-POOL_NAMES = {"cloud-build": "builds"}
+POOL_NAMES = {"cloud-build": "builds", "container": "runner", "host": "gpu-host", "ami": "eks-gpu"}
 # The key of the stack file from which the program sets a field.
 SET_FROM = {
     "project": PROJECT,
     "subnetwork": f"{SITE}.subnetworks",
     "labels": f"{SITE}.labels",
     "tags": f"{SITE}.labels",
+    "pinned": POOLS,
     "githubConfigUrl": f"{SITE}.github",
     "github": f"{SITE}.github",
     "subnets": CLUSTERS,
@@ -58,6 +62,7 @@ def pages() -> dict[str, str]:
     """Return the text of every generated file, by its path below docs/."""
     return {
         "reference/pools.md": "\n".join(pools_page()),
+        "reference/image-pipelines.md": "\n".join(image_pipelines_page()),
         "reference/aws-components.md": "\n".join(components_page("aws", "AWS")),
         "reference/gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
         "reference/github-components.md": "\n".join(components_page("github", "GitHub")),
@@ -97,7 +102,25 @@ def pools_page() -> Iterator[str]:
     yield from gpu_section()
 
 
-def kind_section(kind: str, component: type[Component], package_schema: dict[str, Any]) -> Iterator[str]:
+def image_pipelines_page() -> Iterator[str]:
+    components, package_schema = {kind: image_component_for(kind) for kind in image_kind_names()}, schema()
+    yield "# Image pipelines: kinds and fields"
+    yield ""
+    yield "Generated from the components by `make docs`; a test fails if this page is not current."
+    yield "How to use it: [image pipelines](../guides/image-pipelines.md)."
+    yield ""
+    yield "| kind | what you get |"
+    yield "|---|---|"
+    for kind, component in components.items():
+        yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
+    for kind, component in components.items():
+        yield ""
+        yield from kind_section(kind, component, package_schema, IMAGES)
+
+
+def kind_section(
+    kind: str, component: type[Component], package_schema: dict[str, Any], key: str = POOLS
+) -> Iterator[str]:
     resource = package_schema["resources"][component.TYPE]
     set_by_program = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
     yield f"## {kind}"
@@ -106,7 +129,7 @@ def kind_section(kind: str, component: type[Component], package_schema: dict[str
         yield from described(paragraph)
         yield ""
     yield "```yaml"
-    example = {"config": {"gpu-ci:pools": {POOL_NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
+    example = {"config": {key: {POOL_NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
     yield yaml.safe_dump(example, sort_keys=False, default_flow_style=None, width=100).rstrip()
     yield "```"
     yield ""
@@ -132,7 +155,7 @@ def kind_section(kind: str, component: type[Component], package_schema: dict[str
     yield ""
     yield "[Use components in your own program](../guides/other-programs.md) has the first steps."
     yield ""
-    (info,) = [each for each in kinds_catalog() if each.kind == kind]
+    (info,) = [each for each in kinds_catalog() if each.token == component.TYPE]
     yield from snippets.section(info, resource, package_schema)
 
 
@@ -145,7 +168,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
     yield f"How to use them: [{title}](../guides/{GUIDES[cloud]}), and"
     yield "[use components in your own program](../guides/other-programs.md)."
     for each in kinds_catalog():
-        if each.kind or each.token.split(":")[1] != cloud:
+        if each.kind or each.image_kind or each.token.split(":")[1] != cloud:
             continue
         resource = package_schema["resources"][each.token]
         yield ""

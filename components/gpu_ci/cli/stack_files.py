@@ -16,14 +16,15 @@ import yaml
 from gpu_ci.cli import yaml_errors
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import checks, clusters, pools, quotas, requirements
+from gpu_ci.stack import checks, clusters, images, pools, quotas, requirements
+from gpu_ci.stack.images import PipelineSpec
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
 _POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
 _PROJECT = "gcp:project"
-_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_POOL_KEYS)
+_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", images.IMAGES, *_POOL_KEYS)
 """The keys that this module reads. Other keys need modules that load Pulumi's packages, which takes long."""
 
 
@@ -79,6 +80,11 @@ class StackFile:
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
         return choices, requirements.add_incompatible(found, choices, site, github)
+
+    @property
+    def pipelines(self) -> list[PipelineSpec]:
+        """The image pipelines of a known kind."""
+        return [] if _has_secret(self.value(images.IMAGES)) else images.check(self.value(images.IMAGES))[0]
 
     @property
     def clusters(self) -> list[Problem]:

@@ -64,6 +64,13 @@ def _deploy() -> None:
         registration.with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered
     )
 
+    # One component for each image pipeline. No pool depends on a pipeline: a pool names a finished image.
+    if stack_settings.pipelines:
+        from . import images
+
+        pipelines = (networks.with_subnetwork(each, made_networks) for each in stack_settings.pipelines)
+        pulumi.export("images", images.build(pipelines))
+
     # The outputs for users and programs (`pulumi stack output pools`).
     pulumi.export("pools", pools.facts(built))
     pulumi.export("smokeTargets", pools.smoke_targets(built))

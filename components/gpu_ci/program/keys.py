@@ -1,4 +1,7 @@
-"""The keys of a stack file that the program reads, except pools and quotas. The schema for editors uses them."""
+"""The keys of a stack file that the program reads, except pools, image pipelines and quotas.
+
+The schema for editors uses them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
 
 
 class Keys(Provider):
-    """The settings of a stack file, except pools and quotas."""
+    """The settings of a stack file, except pools, image pipelines and quotas."""
 
     KEYS: ClassVar[dict[str, str]] = {
         "project": PROJECT,

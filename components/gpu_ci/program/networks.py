@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .pool import Pool
 from .settings import Settings
 
 if TYPE_CHECKING:
     from gpu_ci.gcp.runner_network import RunnerNetwork
+
+
+P = TypeVar("P", bound=Pool)
 
 
 def build(settings: Settings) -> dict[str, RunnerNetwork]:
@@ -27,8 +30,8 @@ def build(settings: Settings) -> dict[str, RunnerNetwork]:
     }
 
 
-def with_subnetwork(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
-    """Return the pool with the created subnetworks of its region and of the regions of its ladder."""
+def with_subnetwork(pool: P, networks: Mapping[str, RunnerNetwork]) -> P:
+    """Return the pool or pipeline with the created subnetworks of its region and of the regions of its ladder."""
     args: Any = pool.args
     made = networks.get(getattr(args, "region", ""))
     changed: dict[str, Any] = {}

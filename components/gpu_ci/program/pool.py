@@ -1,4 +1,4 @@
-"""The class Pool: a pool of a stack file, with all arguments for its component."""
+"""The classes Pool and Pipeline: entries of a stack file, each with all arguments for its component."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ class Pool:
     component: type[Component]
     args: Args
     options: pulumi.ResourceOptions | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline(Pool):
+    """One image pipeline. Like a pool, it is a component of a kind, with arguments that the networks complete."""

@@ -12,16 +12,17 @@ import pulumi
 from pulumi.runtime import config as runtime_config
 
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import checks, clusters, provider_secrets
+from gpu_ci.stack import checks, clusters, images, provider_secrets
 from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.images import PipelineSpec
 from gpu_ci.stack.lines import LineOf, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
 
 from . import registration
-from .pool import Pool
+from .pool import Pipeline, Pool
 from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a valid stack file. The pools are sorted by name."""
+    """The settings of a valid stack file. The pools and the pipelines are sorted by name."""
 
     project: str
     site: Site
@@ -41,6 +42,7 @@ class Settings:
     github: Github | None = None
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     manager: ManagerChoices | None = None
+    pipelines: tuple[Pipeline, ...] = ()
     keys: tuple[str, ...] = ()
     """All keys of the stack file, including those of providers."""
 
@@ -70,7 +72,8 @@ def load() -> Settings:
     wired = tuple(_wired(spec, shared_wiring, site) for spec in checked.pools)
     described = clusters.described(values[CLUSTERS])
     manager = _manager(values[MANAGER])
-    return Settings(values[PROJECT], site, wired, checked.quotas, github, described, manager, tuple(present))
+    pipelines = tuple(_pipeline(spec, checked.pools, shared_wiring, site) for spec in checked.pipelines)
+    return Settings(values[PROJECT], site, wired, checked.quotas, github, described, manager, pipelines, tuple(present))
 
 
 def load_or_exit() -> Settings:
@@ -91,6 +94,16 @@ def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool
     placeholders = spec.wiring() if "namespace" in model.WIRING else {}
     args = model(**spec.choices, **{**placeholders, **site.wiring(shared_wiring, spec.region, model.WIRING)})
     return Pool(spec.name, spec.kind, spec.component, args)
+
+
+def _pipeline(spec: PipelineSpec, pools: Sequence[PoolSpec], shared_wiring: Mapping[str, Any], site: Site) -> Pipeline:
+    component: Any = spec.component
+    model = component.ARGS
+    wiring = site.wiring(shared_wiring, spec.region, model.WIRING)
+    if "pinned" in model.WIRING:
+        pins = images.pinned([(pool.name, pool.choices) for pool in pools], component.PINS)
+        wiring["pinned"] = sorted(set(pins.values()))
+    return Pipeline(spec.name, spec.kind, component, model(**spec.choices, **wiring))
 
 
 def _github(value: Any) -> Github | None:

@@ -49,7 +49,13 @@ def warnings(settings: Settings, today: date) -> list[str]:
 
 def prerequisites_of_builds(settings: Settings) -> list[str]:
     """Return the prerequisites of Cloud Build that a preview cannot check."""
-    return prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools)
+    pipelines: list[tuple[str, Any]] = [(each.name, each.args) for each in settings.pipelines]
+    return [
+        *prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools),
+        *prerequisites.image_pipelines(
+            (name, args.region, args.source) for name, args in pipelines if hasattr(args, "source")
+        ),
+    ]
 
 
 def _registration_keys(settings: Settings) -> list[str]:

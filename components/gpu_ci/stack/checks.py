@@ -13,15 +13,16 @@ from .. import extras
 from ..errors import Problem, nearest
 from ..github import plans
 from ..validation_errors import without_misspelt
-from . import clusters, pools, quotas, requirements
+from . import clusters, images, pools, quotas, requirements
 from .clusters import CLUSTERS
 from .hints import section, section_problems
+from .images import IMAGES, PipelineSpec
 from .pools import POOLS, PoolSpec
 from .quotas import QUOTAS, Quotas
 from .site import GITHUB, MANAGER, SITE, GithubOwner, Provider, Site
 
 PROJECT = "gcp:project"
-KEYS = (PROJECT, SITE, GITHUB, MANAGER, CLUSTERS, QUOTAS, POOLS)
+KEYS = (PROJECT, SITE, GITHUB, MANAGER, CLUSTERS, IMAGES, QUOTAS, POOLS)
 """The keys of a stack file that the program reads. The other keys configure providers."""
 
 _NAMESPACE = "gpu-ci"
@@ -32,11 +33,12 @@ _SLIP = 0.8
 
 @dataclass(frozen=True)
 class Checked:
-    """The pools and quotas of a stack file, and every problem of the file."""
+    """The pools, quotas and image pipelines of a stack file, and every problem of the file."""
 
     pools: list[PoolSpec]
     quotas: Quotas
     problems: list[Problem]
+    pipelines: list[PipelineSpec]
 
 
 def check(
@@ -58,7 +60,8 @@ def check(
     problems = _project_problems(project) if project_needed and PROJECT not in unread else []
     problems += section(Site, SITE, site)
     # The hint of one missing package names all of them, so that one installation is enough.
-    needed = pools.needed_extras(values[POOLS]) | ({"github"} if github is not None else set())
+    needed = pools.needed_extras(values[POOLS]) | images.needed_extras(values[IMAGES])
+    needed |= {"github"} if github is not None else set()
     problems += _with_package(GITHUB, needed, lambda: _github_problems(github, site, unread))
     problems += _with_package(MANAGER, needed, lambda: _manager_problems(values[MANAGER]))
     choices: list[PoolSpec] = []
@@ -69,6 +72,8 @@ def check(
             problems += requirements.missing_subnetworks(choices, site, problems + found)
         problems += found
     problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
+    pipelines, found = images.check(values[IMAGES], needed)
+    problems += found
     if complete:
         has_manager = values[MANAGER] is not None
         problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
@@ -79,7 +84,7 @@ def check(
     granted, found = quotas.check(
         values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)
     )
-    return Checked(choices, granted, problems + found)
+    return Checked(choices, granted, problems + found, pipelines)
 
 
 def _with_package(path: str, needed: Collection[str], find: Callable[[], Sequence[Problem]]) -> Sequence[Problem]:

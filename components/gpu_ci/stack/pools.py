@@ -5,26 +5,24 @@ The choices of a pool are the fields that the user wrote for it. Its wiring is t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_catalog import region_of
-from gpu_common.secret_patterns import redact
 
-from .. import extras, naming
+from .. import extras
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown_key
-from ..kinds import args_for, catalog, component_for, kind_names
-from ..validation_errors import join, without_misspelt
+from ..errors import ArgsError, Problem, in_yaml
+from ..kinds import catalog, component_for, kind_names
+from ..validation_errors import join
 from . import clusters
-from .hints import examples_of, shape, with_hint
+from .entries import Family, choice_problems, kind_of, name_problems
+from .hints import shape
 
 POOLS = "gpu-ci:pools"
-# The kind in examples, because it is the most common kind.
-_EXAMPLE_KIND = "gce-runners"
+FAMILY = Family("pool", "l4", "gce-runners", "docs/reference/pools.md", kind_names, component_for)
 _SHAPE = "pools by name, each with a kind and the fields of that kind"
 
 
@@ -118,7 +116,7 @@ def check(
         more_extras: The extras that other keys of the stack need, for the hint of a missing package.
     """
     known = clusters.known_wiring(described)
-    example = f"l4: {{kind: {_EXAMPLE_KIND}, …}}"
+    example = f"l4: {{kind: {FAMILY.example_kind}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
@@ -131,8 +129,8 @@ def check(
     needed = needed_extras(pools).union(more_extras)
     for name, value in sorted(pools.items()):
         path = join(POOLS, name)
-        problems += [problem.under(path) for problem in _name_problems(name)]
-        kind_of_pool = _kind(path, value, problems, needed)
+        problems += [problem.under(path) for problem in name_problems(FAMILY, name)]
+        kind_of_pool = kind_of(FAMILY, path, value, problems, needed)
         if kind_of_pool is None:
             continue
         given = {key: each for key, each in value.items() if key != kind_of_pool.key}
@@ -142,108 +140,17 @@ def check(
         known_wiring |= {key: each for key, each in (registration or {}).items() if key in model.WIRING}
         spec = PoolSpec(name, kind_of_pool.component.KIND, given, kind_of_pool.component, known_wiring)
         problems += clusters.unknown(path, given, known) if readable else []
-        wrong = [problem for problem in _choice_problems(spec) if kind_of_pool.sure or problem.got != "nothing"]
+        found = choice_problems(spec.component, given, known_wiring)
+        wrong = [problem for problem in found if kind_of_pool.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]
         problems += _shared_labels(spec, owners)
         choices.append(spec)
     return choices, problems
 
 
-def _name_problems(name: str) -> list[Problem]:
-    """Report an invalid name. The name of a pool becomes part of the names of its resources."""
-    try:
-        naming.check("pool", name)
-    except ArgsError as error:
-        # The suggestion omits the hash that `fit` adds. A name that looks like a secret is not shown.
-        better = naming.fit(name, 40)[:-7] if redact(name) == name else "l4"
-        [problem] = error.problems
-        return [
-            Problem("", "the name has a form that is not accepted", problem.got, problem.expected, f"such as {better}")
-        ]
-    return []
-
-
 def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
     """Return the boot images of the pools, each once."""
     return list(dict.fromkeys(str(image) for _, args in pools if (image := getattr(args, "image", ""))))
-
-
-@dataclass(frozen=True)
-class KindOfPool:
-    """The component of a pool, or the most likely component if the kind is missing or unknown."""
-
-    component: type[Component]
-    key: str = "kind"
-    """The key with the kind. It may be misspelt."""
-    sure: bool = True
-    """False if the kind was guessed from the other fields."""
-
-
-def _kind(path: str, value: Any, problems: list[Problem], needed: Collection[str]) -> KindOfPool | None:
-    """Return the kind of a pool. If the kind is unknown, add a problem to `problems`, and return the most similar kind.
-
-    With the most similar kind, the other fields of the pool can be checked, too. `needed` has the extras that the
-    stack needs.
-    """
-    kinds = kind_names()
-    if not isinstance(value, Mapping):
-        hint = f"such as {{kind: {_EXAMPLE_KIND}, …}}; to remove the pool, delete its name, too"
-        if isinstance(value, str) and re.match(r"\w+:\S", value):
-            hint = "write key: value, with a space after the colon"
-        problems.append(Problem(path, "must be a map", shape(value), "a kind and the fields of that kind", hint))
-        return None
-    kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
-    if kind in kinds:
-        if not (missing := _missing_package(kind)):
-            return KindOfPool(component_for(kind))
-        expected = "a kind whose packages are installed"
-        problems.append(Problem(f"{path}.kind", f"needs {missing}", repr(kind), expected, extras.hint(missing, needed)))
-        return None
-    key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
-    near = nearest(str(value.get(key)), kinds)
-    likely = near or _likeliest(value)
-    if kind is None:
-        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {likely or _EXAMPLE_KIND}"
-        problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
-    else:
-        other = f"kinds and their fields are in docs/reference/pools.md, such as kind: {likely or _EXAMPLE_KIND}"
-        hint = f"did you mean {near}" if near else other
-        got = repr(kind) if isinstance(kind, str) else shape(kind)
-        problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
-    return KindOfPool(component_for(likely), key, sure=bool(near)) if likely else None
-
-
-def _missing_package(kind: str) -> str:
-    """Return the module that a kind needs but is not installed. Return an empty text if all modules are installed."""
-    try:
-        component_for(kind)
-    except ModuleNotFoundError as error:
-        if not extras.hint(error.name or ""):
-            raise
-        return error.name or ""
-    return ""
-
-
-def _likeliest(value: Mapping[str, Any]) -> str:
-    """Return the kind that has most of these keys as fields. Return "" if several kinds have the same number."""
-    installed = [kind for kind in kind_names() if not _missing_package(kind)]
-    fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in installed}
-    best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
-    return best[0] if len(best) == 1 else ""
-
-
-def _choice_problems(spec: PoolSpec) -> list[Problem]:
-    """Return the problems that the model of the kind finds, each with a hint."""
-    args, example = spec.component.ARGS, spec.component.EXAMPLE
-    known = args.choice_names()
-    wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
-    # The model also accepts snake_case names. A stack file accepts camelCase only.
-    unknown = [key for key in spec.choices if key not in known and key not in wiring]
-    problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
-    rest = {key: value for key, value in spec.choices.items() if key not in unknown}
-    examples = examples_of(args, example)
-    problems += [with_hint(problem, examples) for problem in args.choice_problems(rest, spec.known_wiring)]
-    return without_misspelt(problems)
 
 
 def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..args import Args
 from ..validation_errors import join
+from .images import IMAGES
 from .pools import POOLS
 
 # The regions of Cloud Build for projects that Google restricts to some regions (cloud.google.com/build/docs/locations).
@@ -56,6 +57,27 @@ def build_pools(pools: Iterable[tuple[str, Args]]) -> list[str]:
     return [text for name, args in pools if hasattr(args, "triggers") for text in _build_pool(name, args)]
 
 
+def image_pipelines(sources: Iterable[tuple[str, str, Any]]) -> list[str]:
+    """Return the prerequisite of pipelines that is not checked here: the connected repository.
+
+    Args:
+        sources: Name, region and source of each pipeline that Cloud Build triggers.
+    """
+    return [
+        f"{join(IMAGES, name)}.source: {_connect(source.repository, region)}"
+        for name, region, source in sources
+        if not source.repository_resource
+    ]
+
+
+def _connect(repositories: str, region: str) -> str:
+    return (
+        f"{repositories} must be connected to Cloud Build as 1st gen in {region}; hint: Cloud Build, Repositories, 1st "
+        "gen, Connect repository, as an owner of the organization on GitHub; or name a 2nd-gen repository in "
+        "repositoryResource"
+    )
+
+
 def _build_pool(name: str, args: Any) -> Iterable[str]:
     path = join(POOLS, name)
     elsewhere = (
@@ -69,8 +91,4 @@ def _build_pool(name: str, args: Any) -> Iterable[str]:
     )
     triggers = args.triggers.values()
     if repositories := sorted({trigger.repository for trigger in triggers if not trigger.repository_resource}):
-        yield (
-            f"{path}.triggers: {', '.join(repositories)} must be connected to Cloud Build as 1st gen in {args.region}; "
-            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub; "
-            "or name a 2nd-gen repository in repositoryResource"
-        )
+        yield f"{path}.triggers: {_connect(', '.join(repositories), args.region)}"

@@ -13,8 +13,9 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
 from ..args import Args
-from ..kinds import component_for, kind_names
+from ..kinds import component_for, image_component_for, image_kind_names, kind_names
 from ..naming import PATTERN
+from .images import IMAGES
 from .pools import POOLS
 from .quotas import QUOTAS
 
@@ -35,14 +36,20 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
         keys: The key of each field of `site` in a stack file.
     """
     kinds = {kind: component_for(kind) for kind in kind_names()}
-    models: list[type[Args]] = [*(each.ARGS for each in kinds.values()), *([site] if site else [])]
+    pipelines = {kind: image_component_for(kind) for kind in image_kind_names()}
+    components = [*kinds.items(), *pipelines.items()]
+    models: list[type[Args]] = [*(each.ARGS for _, each in components), *([site] if site else [])]
     found, document = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     defs = {name: _tidy(each) for name, each in document["$defs"].items()}
     names = {model: found[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
-    for kind, component in kinds.items():
+    for kind, component in components:
         name, text = names[component.ARGS], inspect.cleandoc(component.__doc__ or "")
         defs[name] = _pool(kind, component.ARGS, text, defs[name])
-    config = {POOLS: _pools({kind: names[each.ARGS] for kind, each in kinds.items()}), QUOTAS: _quotas()}
+    config = {
+        POOLS: _entries("pool", {kind: names[each.ARGS] for kind, each in kinds.items()}) | {"minProperties": 1},
+        IMAGES: _entries("image pipeline", {kind: names[each.ARGS] for kind, each in pipelines.items()}),
+        QUOTAS: _quotas(),
+    }
     extra: Json = {}
     if site:
         own = defs.pop(names[site])
@@ -81,16 +88,15 @@ def _pool(kind: str, model: type[Args], text: str, schema: Json) -> Json:
     }
 
 
-def _pools(names: Mapping[str, str]) -> Json:
-    """Return the schema of the pools. The kind of a pool selects its model, so that errors refer to that model."""
+def _entries(noun: str, names: Mapping[str, str]) -> Json:
+    """Return the schema of pools or pipelines. The kind selects the model, so that errors refer to that model."""
     return {
         "type": "object",
-        "description": "pools by name, each with a kind and the fields of that kind",
-        "minProperties": 1,
+        "description": f"{noun}s by name, each with a kind and the fields of that kind",
         "propertyNames": {"pattern": f"^{PATTERN}$"},
         "additionalProperties": {
             "type": "object",
-            "properties": {"kind": {"enum": list(names), "description": "the kind of the pool"}},
+            "properties": {"kind": {"enum": list(names), "description": f"the kind of the {noun}"}},
             "required": ["kind"],
             "allOf": [
                 {

@@ -17,6 +17,7 @@ KINDS = {
     "unregistered": "GitHub registers no runner scale set: its App, installation or runner group is wrong",
     "rate-limit": "for --seconds, GitHub answers that the installation has no requests of this hour left",
     "secondary-limit": "GitHub answers with its secondary rate limit and a wait of --seconds",
+    "check": "the check in the image of a Cloud Build build fails, so the image is no candidate",
     "image": "the image of a Job's next pod cannot be pulled",
 }
 

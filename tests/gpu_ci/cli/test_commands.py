@@ -42,7 +42,8 @@ def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
         "init", "new-project", "migrate", "github-app", "github-app create", "github-app store",
         "catalog", "catalog list", "catalog show", "catalog refresh",
-        "recommend", "check", "cost", "quota", "images", "images outdated", "preview",
+        "recommend", "check", "cost", "quota", "images", "images outdated",
+        "images candidates", "images promote", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
         "doctor", "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema",
         "completion",

@@ -20,6 +20,7 @@ from gpu_ci.cli.stack_files import read
 from gpu_ci.cli.verify import deployer, eks, google, programs
 from gpu_ci.cli.verify.checklist import NotAskedError
 from gpu_ci.cli.verify.programs import Output
+from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_common import google_permissions
 
 from tests.conftest import ROOT
@@ -703,6 +704,7 @@ ONLY_BUILDS = {
     "gpu-ci:site": {},
     "gpu-ci:pools": {"builds": {"kind": "cloud-build", "region": "us-central1", "machineType": "e2-standard-2"}},
 }
+WITH_IMAGES = {**ONLY_BUILDS, "gpu-ci:images": {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE}}}
 MANAGED = {
     **stack_config("Pulumi.staging.yaml"),
     "gpu-ci:manager": {"region": "us-central1", "image": f"ghcr.io/acme/manager@sha256:{'1' * 64}", "metrics": True},
@@ -711,8 +713,8 @@ MANAGED = {
 
 @pytest.mark.parametrize(
     "config",
-    [stack_config("Pulumi.staging.yaml"), stack_config("Pulumi.prod.yaml"), ONLY_BUILDS, MANAGED],
-    ids=["staging", "prod", "builds alone", "manager on Cloud Run"],
+    [stack_config("Pulumi.staging.yaml"), stack_config("Pulumi.prod.yaml"), ONLY_BUILDS, WITH_IMAGES, MANAGED],
+    ids=["staging", "prod", "builds alone", "image pipeline", "manager on Cloud Run"],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(
     config: dict[str, Any], tmp_path: Path

@@ -10,6 +10,7 @@ from typing import Any
 from gpu_ci.cli.verify import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
+from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
 from gpu_ci.gcp.runner_manager import RunnerManager
@@ -56,7 +57,7 @@ ROLES = {
     "gcp:storage/bucketObject:BucketObject": {"storage.admin"},
     GATE: {INSTANCES, ACT_AS},
 }
-COVERED = {RunnerPool, GpuInstanceTemplate, RunnerNetwork, BuildPool, RunnerManager}
+COVERED = {RunnerPool, GpuInstanceTemplate, RunnerNetwork, BuildPool, ContainerImagePipeline, RunnerManager}
 
 
 def whole_pool() -> Component:

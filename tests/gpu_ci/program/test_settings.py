@@ -251,7 +251,8 @@ def test_a_key_nobody_reads_is_reported() -> None:
     assert told(config(**{"gpu-ci:sight": {}})) == (
         "Pulumi.staging.yaml: gpu-ci:sight: unknown key\n"
         "  got: 'gpu-ci:sight'\n"
-        "  expected: one of gpu-ci:site, gpu-ci:github, gpu-ci:manager, gpu-ci:clusters, gpu-ci:quotas, gpu-ci:pools\n"
+        "  expected: one of gpu-ci:site, gpu-ci:github, gpu-ci:manager, gpu-ci:clusters, gpu-ci:images, gpu-ci:quotas, "
+        "gpu-ci:pools\n"
         "  hint: did you mean gpu-ci:site"
     )
 

@@ -86,7 +86,8 @@ def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
     if wrong:
         click.echo(report_of(file, wrong))
     else:
-        click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}, no problem found")
+        pipelines = f", {_count(len(file.pipelines), 'image pipeline')}" if file.pipelines else ""
+        click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}{pipelines}, no problem found")
         types = {name: getattr(args, "instance_types", ()) for name, args in file.pools}
         rows: list[tuple[str, ...]] = [
             (each.pool, _machine(each, types[each.pool]), each.market, each.region, str(each.max_machines))

@@ -38,6 +38,16 @@ BUILDS = (
     _ACCOUNT,
     _PROJECT_MEMBER,
 )
+IMAGE_PIPELINES = {
+    "container": (
+        "gcp:artifactregistry/repository:Repository",
+        "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+        "gcp:cloudbuild/trigger:Trigger",
+        _ACCOUNT,
+        _PROJECT_MEMBER,
+    ),
+}
+"""The types of each kind of image pipeline on Google Cloud."""
 TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
 MANAGER_SERVICE = (
     "gcp:cloudrunv2/workerPool:WorkerPool",
@@ -84,6 +94,8 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield NETWORKS
     if builds:
         yield BUILDS
+    for pipeline in file.pipelines:
+        yield IMAGE_PIPELINES.get(pipeline.kind, ())
     if any(args.triggers for args in builds):
         yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):

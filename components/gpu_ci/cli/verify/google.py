@@ -36,7 +36,7 @@ APIS = (
 )
 """The services that a stack with gce-runners calls."""
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
-"""The services that a stack also calls if it has pools of kind cloud-build."""
+"""The services that a stack also calls if it has pools of kind cloud-build, or image pipelines of kind container."""
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -62,6 +62,8 @@ _PERMISSIONS_PER_REQUEST = 100
 # The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
 # start with this address. It contains the version of the API.
 ENDPOINTS = {
+    "artifactregistry": "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT",
+    "cloudbuild": "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT",
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
     "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
@@ -174,8 +176,9 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
-    has_build_pool = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
-    apis = (*APIS, *(BUILD_APIS if has_build_pool else ()))
+    builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
+    builds = builds or any(each.kind == "container" for each in file.pipelines)
+    apis = (*APIS, *(BUILD_APIS if builds else ()))
     return Project(
         file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
     )

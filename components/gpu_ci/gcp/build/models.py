@@ -1,4 +1,4 @@
-"""The nested arguments of BuildPool: its network, registry, triggers and build steps."""
+"""The nested arguments of BuildPool, which image pipelines share: network, registry, triggers and build steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from ..resource_names import NetworkAttachment, NumberedNetwork
 from . import rules
 
 Text = Annotated[str, Field(min_length=1)]
+# The format of the owner is from GitHub's sign-up page, and the format of the repository name from GitHub's API.
+RepositoryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?/[A-Za-z0-9._-]{1,100}$")]
+# Discovery document cloudbuild v2, Repository.name.
+RepositoryResource = Annotated[
+    str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/connections/[^/]+/repositories/[^/]+$")
+]
+_RESOURCE_EXAMPLE = "projects/acme-ci/locations/us-central1/connections/github/repositories/acme-kernels"
 
 
 class PeeredNetwork(Args):
@@ -112,18 +119,13 @@ class PullRequestEvent(Args):
         return rules.ref(value)
 
 
-class DockerStep(Args):
-    """Builds an image from a Dockerfile and pushes it to the pool's registry.
+class ImageBuild(Args):
+    """An image that is built from a Dockerfile of the repository."""
 
-    The image of a pull request is not pushed.
-    """
-
-    kind: Literal["docker"] = Field(description="build an image")
     # The path components of distribution/reference. Artifact Registry accepts any number of them.
     image: str = Field(
         pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*$",
-        description="the image's name in the registry, such as kernels; its tags are the commit and the git tag, if "
-        "any",
+        description="the image's name in the registry, such as kernels",
     )
     dockerfile: Text = Field(
         default="Dockerfile", description="the path of the Dockerfile from the root of the repository"
@@ -135,6 +137,15 @@ class DockerStep(Args):
         default=True,
         description="whether to cache layers in the registry, as a separate image, for the next build",
     )
+
+
+class DockerStep(ImageBuild):
+    """Builds an image from a Dockerfile and pushes it to the pool's registry.
+
+    The tags of the image are the commit and the git tag, if any. The image of a pull request is not pushed.
+    """
+
+    kind: Literal["docker"] = Field(description="build an image")
 
 
 class RunStep(Args):
@@ -186,19 +197,15 @@ class BuildSteps(Args):
 class BuildTrigger(Args):
     """A build that an event in a GitHub repository starts."""
 
-    # The format of the owner is from GitHub's sign-up page, and the format of the repository name from GitHub's API.
-    repository: str = Field(
-        pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?/[A-Za-z0-9._-]{1,100}$",
+    repository: RepositoryName = Field(
         description="the GitHub repository, as owner/name; without repositoryResource, the repository must be "
         "connected to Cloud Build as 1st gen in the pool's region",
     )
-    repository_resource: str | None = Field(
+    repository_resource: RepositoryResource | None = Field(
         default=None,
-        # Discovery document cloudbuild v2, Repository.name.
-        pattern=r"^projects/[^/]+/locations/[^/]+/connections/[^/]+/repositories/[^/]+$",
         description="the resource name of the same repository if it is connected as 2nd gen: "
         "projects/<project>/locations/<region>/connections/<connection>/repositories/<name>",
-        examples=["projects/acme-ci/locations/us-central1/connections/github/repositories/acme-kernels"],
+        examples=[_RESOURCE_EXAMPLE],
     )
     event: PushEvent | TagEvent | PullRequestEvent = Field(
         discriminator="kind", description="the event that starts the build"

@@ -1,13 +1,14 @@
-"""Creates the Cloud Build trigger for a trigger of a stack file."""
+"""Creates the Cloud Build triggers of build pools and image pipelines."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Protocol
 
 import pulumi
 import pulumi_gcp as gcp
 
-from .models import BuildFile, BuildTrigger, PullRequestEvent, TagEvent
+from .models import BuildFile, BuildTrigger, PullRequestEvent, PushEvent, TagEvent
 from .steps import api_steps
 
 
@@ -22,30 +23,73 @@ class BuildContext(NamedTuple):
     account: pulumi.Output[str]
 
 
+class Source(Protocol):
+    """A GitHub repository, and the event there that starts builds."""
+
+    @property
+    def repository(self) -> str: ...
+    @property
+    def repository_resource(self) -> str | None: ...
+    @property
+    def event(self) -> PushEvent | TagEvent | PullRequestEvent: ...
+    @property
+    def included_files(self) -> list[str]: ...
+    @property
+    def ignored_files(self) -> list[str]: ...
+    @property
+    def approval(self) -> bool: ...
+
+
+class TriggeredBuild(NamedTuple):
+    """What a trigger starts, and the service account of the build."""
+
+    account: pulumi.Output[str]
+    build: gcp.cloudbuild.TriggerBuildArgs | None
+    filename: str | None = None
+    substitutions: Mapping[str, pulumi.Input[str]] | None = None
+
+
 def github_trigger(
     logical_name: str, name: str, trigger: BuildTrigger, context: BuildContext, opts: pulumi.ResourceOptions
 ) -> gcp.cloudbuild.Trigger:
-    """Create the trigger. Build files read the pool, the registry and the cache from its substitutions."""
+    """Create a trigger of a pool. Build files read the pool, the registry and the cache from its substitutions."""
+    substitutions: dict[str, pulumi.Input[str]] = {
+        **trigger.substitutions,
+        "_POOL": context.pool,
+        "_REGISTRY": context.registry,
+        "_CACHE": pulumi.Output.concat(context.registry, "/cache"),
+    }
+    filename = trigger.build.filename if isinstance(trigger.build, BuildFile) else None
+    triggered = TriggeredBuild(context.account, _build(trigger, context), filename, substitutions)
+    # A trigger can use the pool only in the pool's region.
+    return source_trigger(logical_name, name, trigger, context.project, context.region, triggered, opts)
+
+
+def source_trigger(
+    logical_name: str,
+    name: str,
+    source: Source,
+    project: pulumi.Input[str],
+    region: str,
+    triggered: TriggeredBuild,
+    opts: pulumi.ResourceOptions,
+) -> gcp.cloudbuild.Trigger:
+    """Create a trigger for an event of a GitHub repository."""
     return gcp.cloudbuild.Trigger(
         logical_name,
         name=name,
-        project=context.project,
-        location=context.region,  # a trigger can use the pool only in the pool's region
-        description=f"{trigger.event.kind} of {trigger.repository}",
-        github=None if trigger.repository_resource else _github(trigger),
-        repository_event_config=_repository_event(trigger) if trigger.repository_resource else None,
-        included_files=list(trigger.included_files),
-        ignored_files=list(trigger.ignored_files),
-        approval_config=gcp.cloudbuild.TriggerApprovalConfigArgs(approval_required=trigger.approval),
-        service_account=context.account,
-        substitutions={
-            **trigger.substitutions,
-            "_POOL": context.pool,
-            "_REGISTRY": context.registry,
-            "_CACHE": pulumi.Output.concat(context.registry, "/cache"),
-        },
-        filename=trigger.build.filename if isinstance(trigger.build, BuildFile) else None,
-        build=_build(trigger, context),
+        project=project,
+        location=region,
+        description=f"{source.event.kind} of {source.repository}",
+        github=None if source.repository_resource else _github(source),
+        repository_event_config=_repository_event(source) if source.repository_resource else None,
+        included_files=list(source.included_files),
+        ignored_files=list(source.ignored_files),
+        approval_config=gcp.cloudbuild.TriggerApprovalConfigArgs(approval_required=source.approval),
+        service_account=triggered.account,
+        substitutions=triggered.substitutions,
+        filename=triggered.filename,
+        build=triggered.build,
         opts=opts,
     )
 
@@ -64,7 +108,7 @@ def _build(trigger: BuildTrigger, context: BuildContext) -> gcp.cloudbuild.Trigg
     )
 
 
-def _github(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerGithubArgs:
+def _github(trigger: Source) -> gcp.cloudbuild.TriggerGithubArgs:
     owner, _, name = trigger.repository.partition("/")
     event = trigger.event
     if isinstance(event, PullRequestEvent):
@@ -78,7 +122,7 @@ def _github(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerGithubArgs:
     return gcp.cloudbuild.TriggerGithubArgs(owner=owner, name=name, push=push)
 
 
-def _repository_event(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerRepositoryEventConfigArgs:
+def _repository_event(trigger: Source) -> gcp.cloudbuild.TriggerRepositoryEventConfigArgs:
     """Return the event configuration of a repository that is connected as 2nd gen."""
     event, repository = trigger.event, trigger.repository_resource
     if isinstance(event, PullRequestEvent):

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
+from pulumi_sandbox.providers.gcp.image_builds import ImageBuilds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
@@ -44,6 +45,7 @@ def local_services(cloud: Cloud) -> LocalServices:
     )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
+    images = ImageBuilds(world, project_apis)
     return LocalServices(
         {
             "secretmanager": google.secret_manager,
@@ -54,5 +56,7 @@ def local_services(cloud: Cloud) -> LocalServices:
             "orgpolicy": project_apis.organization_policy,
             "iam": project_apis.iam,
             "storage": project_apis.storage,
+            "cloudbuild": images.cloud_build,
+            "artifactregistry": images.artifact_registry,
         }
     )

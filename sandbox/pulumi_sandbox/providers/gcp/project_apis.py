@@ -47,11 +47,11 @@ class ProjectApis:
             return _not_served(call)
         project, method = match.groups()
         if method == "testIamPermissions":  # the method needs no permission
-            if refusal := self._refusal(call, project):
+            if refusal := self.refusal(call, project):
                 return refusal
             tested = (call.body or {}).get("permissions", [])
             return as_json(200, {"permissions": self._granted(call, tested, project)})
-        if refusal := self._refusal(call, project, f"resourcemanager.projects.{method or 'get'}"):
+        if refusal := self.refusal(call, project, f"resourcemanager.projects.{method or 'get'}"):
             return refusal
         if method == "getIamPolicy":
             return as_json(200, {"version": 1, "bindings": self._bindings(project)})
@@ -63,7 +63,7 @@ class ProjectApis:
         match = SERVICES.fullmatch(call.path)
         if match is None or call.method != "GET":
             return _not_served(call)
-        if refusal := self._refusal(call, match[1], "serviceusage.services.get"):
+        if refusal := self.refusal(call, match[1], "serviceusage.services.get"):
             return refusal
         states = {
             name: "DISABLED" if name.rpartition("/")[2] in self.restrictions.disabled else "ENABLED"
@@ -77,7 +77,7 @@ class ProjectApis:
         if match is None or call.method != "GET":
             return _not_served(call)
         name, constraint = match.groups()
-        if refusal := self._refusal(call, part(name, "projects"), "orgpolicy.policy.get"):
+        if refusal := self.refusal(call, part(name, "projects"), "orgpolicy.policy.get"):
             return refusal
         value = self.restrictions.policies.get(constraint)
         rule: dict[str, Any] = {"enforce": bool(value)}
@@ -106,7 +106,7 @@ class ProjectApis:
         row = next((one for one in self.world.find(types.BUCKET) if one.inputs.get("name") == name), None)
         # sandbox.yaml does not name the project of a bucket, so every account may read a listed one.
         permission = "storage.buckets.get" if row else ""
-        if refusal := self._refusal(call, str(row.inputs.get("project") or "") if row else "", permission):
+        if refusal := self.refusal(call, str(row.inputs.get("project") or "") if row else "", permission):
             return refusal
         if row is None and not self.exists(f"buckets/{name}"):
             return error_answer(404, "NOT_FOUND", "The specified bucket does not exist.")
@@ -133,7 +133,7 @@ class ProjectApis:
             else Caller(self.world, account or "").granted_of(permissions, project)
         )
 
-    def _refusal(self, call: Call, project: str, permission: str = "") -> Answer | None:
+    def refusal(self, call: Call, project: str, permission: str = "") -> Answer | None:
         """Return the refusal of a call whose permission the caller lacks, or None."""
         known = account_of(call.authorization) is not None
         allowed = known and (not permission or self._granted(call, [permission], project))

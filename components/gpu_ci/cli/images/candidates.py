@@ -1,0 +1,134 @@
+"""`gpu-ci images candidates`: lists the images that the pipelines of stack files have built."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from gpu_ci.cli import options
+from gpu_ci.cli.each_file import for_each_file
+from gpu_ci.cli.images.pipelines import (
+    Candidate,
+    Pipeline,
+    PoolPin,
+    kind_of,
+    newest_first,
+    pins_of,
+    pipelines,
+    readable,
+)
+from gpu_ci.cli.output import print_table, print_text
+from gpu_ci.cli.stack_files import StackFile, files_of
+
+_SHORT = 24
+"""Longer names are cut off in tables. The digest of an image keeps 17 hexadecimal digits."""
+
+Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
+
+
+@click.command("candidates")
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
+@options.as_json
+def command(files: tuple[str, ...], as_json: bool) -> None:
+    """List the images of the pipelines under gpu-ci:images, with source, check, age, and the pools that use them.
+
+    Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. The images are read from the cloud
+    with the credentials of this computer. `gpu-ci images promote` writes a candidate into the pools.
+
+    The check is `passed`, `failed`, or `missing`: it did not pass, or has not ended.
+
+    \b
+    Examples:
+      gpu-ci images candidates
+      gpu-ci images candidates Pulumi.prod.yaml --json
+    """
+
+    def compute(file: StackFile) -> tuple[StackFile, list[Row]]:
+        everywhere = readable(files_of(files))
+        return file, [
+            (each, newest_first(kind_of(each).candidates(each)), pins_of(each, everywhere)) for each in pipelines(file)
+        ]
+
+    for_each_file(files, compute, show, document, as_json)
+
+
+def show(file: StackFile, rows: list[Row]) -> None:
+    """Print a table of the candidates, then a line for each pin that the list does not explain."""
+    click.echo(f"{file.name}\n")
+    if not rows:
+        click.echo("no image pipeline")
+        return
+    print_table(
+        ["pipeline", "candidate", "made from", "check", "age", "pools"],
+        [
+            (
+                pipeline.name,
+                each.name[:_SHORT],
+                each.made_from[:_SHORT],
+                f"{each.check}, skipped" if each.name in pipeline.skipped else each.check,
+                _age(each),
+                ", ".join(pin.pool for pin in pins if pin.reference == each.reference),
+            )
+            for pipeline, found, pins in rows
+            for each in found
+        ],
+    )
+    for pipeline, found, pins in rows:
+        if not found:
+            click.echo(f"{pipeline.name}: no build has pushed an image yet")
+        elif not pins:
+            click.echo("")
+            print_text(f"{pipeline.name}: no pool names its image; such as {found[0].reference}", 2)
+        for text in notes(pipeline, found, pins):
+            click.echo("")
+            print_text(text, 2)
+
+
+def notes(pipeline: Pipeline, found: list[Candidate], pins: list[PoolPin]) -> list[str]:
+    """Return a text for each pin whose image is not in the list, or may be deleted."""
+    known = {each.reference for each in found}
+    texts = []
+    for pin in pins:
+        if pin.reference not in known:
+            texts.append(f"{pin.place} names {pin.reference}, which is no image of {pipeline.name}")
+        elif not kind_of(pipeline).keeps(pipeline, pin):
+            digest = pin.reference.partition("@")[2] or pin.reference
+            texts.append(
+                f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: add {digest} to "
+                f"keepDigests of {pipeline.spec.path} in {pipeline.file.name}"
+            )
+    return texts
+
+
+def document(file: StackFile, rows: list[Row]) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "pipelines": [
+            {
+                "name": pipeline.name,
+                "kind": pipeline.spec.kind,
+                "candidates": [
+                    {
+                        "name": each.name,
+                        "reference": each.reference,
+                        "madeFrom": each.made_from,
+                        "check": each.check,
+                        "created": each.created.isoformat(),
+                        "skipped": each.name in pipeline.skipped,
+                        "pools": [pin.place for pin in pins if pin.reference == each.reference],
+                    }
+                    for each in found
+                ],
+                "notes": notes(pipeline, found, pins),
+            }
+            for pipeline, found, pins in rows
+        ],
+    }
+
+
+def _age(candidate: Candidate) -> str:
+    """Return the age in days, or in hours on the first day."""
+    age = datetime.now(UTC) - candidate.created
+    return f"{age.days} d" if age.days else f"{age.seconds // 3600} h"

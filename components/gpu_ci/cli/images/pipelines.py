@@ -1,0 +1,139 @@
+"""The image pipelines of stack files, their candidates, and the pins of pools. The commands on candidates share it.
+
+Each kind of pipeline has a module in MODULES with the two functions of the protocol Kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from gpu_ci.cli.output import Failure
+from gpu_ci.cli.stack_files import StackFile, problems_found, read
+from gpu_ci.kinds import image_component_for
+from gpu_ci.stack import images, pools
+from gpu_ci.stack.images import IMAGES, PipelineSpec
+
+PASSED, FAILED, MISSING = "passed", "failed", "missing"
+"""The results of the check of a candidate. MISSING: the check did not pass, or it has not ended."""
+
+MODULES = {"container": "gpu_ci.cli.images.containers"}
+"""The module of each kind of pipeline."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One image pipeline of a stack file."""
+
+    file: StackFile
+    spec: PipelineSpec
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def stack(self) -> str:
+        """The stack of the file, Pulumi.<stack>.yaml. The names of resources contain it."""
+        return self.file.path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+    @property
+    def skipped(self) -> list[str]:
+        """The candidates that the stack file excludes from promotion."""
+        given = self.spec.choices.get("skip")
+        return [str(each) for each in given] if isinstance(given, list) else []
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An image that a pipeline has built."""
+
+    name: str
+    """The digest, the name of the image, or the AMI id. The field `skip` of a pipeline has names in this form."""
+    reference: str
+    """The text that a field of a pool takes."""
+    made_from: str
+    """The source, such as a commit."""
+    check: str
+    """PASSED, FAILED or MISSING."""
+    created: datetime
+    """The time of the build, with a time zone."""
+
+
+@dataclass(frozen=True)
+class PoolPin:
+    """A field of a pool that names an image of a pipeline."""
+
+    file: StackFile
+    pool: str
+    keys: tuple[str, ...]
+    reference: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.name}: {self.pool}.{'.'.join(self.keys)}"
+
+
+class Kind(Protocol):
+    """The functions of the module of a kind."""
+
+    def candidates(self, pipeline: Pipeline) -> list[Candidate]:
+        """Return the images of the pipeline from the cloud, in any order.
+
+        Raises:
+            InputError: The cloud refuses the request or cannot be reached.
+        """
+
+    def owns(self, pipeline: Pipeline, reference: str) -> bool:
+        """Return True if the value of a pool's field names an image of this pipeline, of any build."""
+
+    def keeps(self, pipeline: Pipeline, pin: PoolPin) -> bool:
+        """Return True if the clean-up of the pipeline never deletes the image that the pin names."""
+
+
+def kind_of(pipeline: Pipeline) -> Kind:
+    """Import the module of the pipeline's kind."""
+    return cast("Kind", importlib.import_module(MODULES[pipeline.spec.kind]))
+
+
+def pipelines(file: StackFile) -> list[Pipeline]:
+    """Return the image pipelines of a stack file, sorted by name.
+
+    Raises:
+        ProblemsFound: The section has a problem, so the names of its images are not certain.
+    """
+    specs, problems = images.check(file.value(IMAGES))
+    if problems:
+        raise problems_found(file, problems, "; see gpu-ci check")
+    return [Pipeline(file, spec) for spec in specs]
+
+
+def newest_first(found: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(found, key=lambda each: each.created, reverse=True)
+
+
+def pins_of(pipeline: Pipeline, files: Iterable[StackFile]) -> list[PoolPin]:
+    """Return the fields of pools in these files that name an image of the pipeline."""
+    component: Any = image_component_for(pipeline.spec.kind)
+    kind = kind_of(pipeline)
+    return [
+        PoolPin(file, pool, keys, reference)
+        for file in files
+        if isinstance(value := file.value(pools.POOLS), Mapping)
+        for (pool, keys), reference in images.pinned(value.items(), component.PINS).items()
+        if kind.owns(pipeline, reference)
+    ]
+
+
+def readable(paths: Iterable[Path]) -> list[StackFile]:
+    """Return the stack files that can be read. Commands that run for each file report the others."""
+    found = []
+    for path in paths:
+        with suppress(Failure):
+            found.append(read(path))
+    return found

@@ -1,0 +1,293 @@
+"""The component ContainerImagePipeline: builds a container image by Cloud Build, and checks it on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import pulumi
+import pulumi_gcp as gcp
+from pydantic import ConfigDict, Field, field_validator
+
+from .. import naming
+from ..args import Args, Input, Integer, StrictBool
+from ..errors import at_path, invalid, raise_problems
+from ..image_pipeline import ImagePipeline
+from ..labels import Labels, merge
+from .build import image_names, rules
+from .build.image_steps import image_steps
+from .build.models import ImageBuild, PushEvent, RepositoryName, RepositoryResource, Text
+from .build.trigger import TriggeredBuild, source_trigger
+from .regions import CLOUD_BUILD
+from .resource_names import Project
+
+_DAY_SEC = 86400
+# buildx pushes an index, the image, and one attestation with SBOM and provenance. Each is a version of its own.
+_VERSIONS_OF_BUILD = 3
+_DIGESTS = ["sha256:4bcfbc3e1b210f36ac1a8c4f5ec9c1bb1b5a9e4b1a6f2a9d3c0e7f8a6b5c4d3e"]
+
+
+class ImageSource(Args):
+    """The GitHub repository with the Dockerfile. A push to the branch starts a build."""
+
+    repository: RepositoryName = Field(
+        description="the GitHub repository, as owner/name; without repositoryResource, the repository must be "
+        "connected to Cloud Build as 1st gen in the pipeline's region",
+    )
+    repository_resource: RepositoryResource | None = Field(
+        default=None,
+        description="the resource name of the same repository if it is connected as 2nd gen: "
+        "projects/<project>/locations/<region>/connections/<connection>/repositories/<name>",
+        examples=["projects/acme-ci/locations/us-central1/connections/github/repositories/images"],
+    )
+    branch: Text = Field(
+        default="^main$", description="branches whose pushes start a build, as a regular expression (RE2)"
+    )
+    included_files: list[Text] = Field(
+        default=[], description="globs, such as images/**; a build starts only if a changed file matches"
+    )
+    ignored_files: list[Text] = Field(
+        default=[], description="globs, such as docs/**; no build starts if all changed files match"
+    )
+    approval: StrictBool = Field(default=False, description="whether a user must approve each build before it starts")
+
+    @field_validator("branch")
+    @classmethod
+    def _branch(cls, value: str) -> str:
+        return rules.ref(value)
+
+    @property
+    def event(self) -> PushEvent:
+        return PushEvent(kind="push", branch=self.branch)
+
+
+class ImageRegistry(Args):
+    """The retention and scanning of the pipeline's images. Images that pools of the stack name are always kept."""
+
+    keep_most_recent: Integer = Field(
+        default=10, ge=1, le=100, description="number of builds whose images are kept at any age, 1 to 100"
+    )
+    delete_after_days: Integer = Field(
+        default=90, ge=1, le=3650, description="days after which other images are deleted, 1 to 3650"
+    )
+    scanning: StrictBool = Field(
+        default=False,
+        description="whether to scan images for vulnerabilities if the project has the Container Scanning API "
+        "enabled; Google bills this per image",
+    )
+
+
+def _add_to_schema(schema: dict[str, Any]) -> None:
+    """Add the known regions to the schema, for editors of stack files."""
+    schema["properties"]["region"]["enum"] = list(CLOUD_BUILD)
+
+
+class ContainerImagePipelineArgs(Args):
+    """The arguments of a pipeline for container images."""
+
+    model_config = ConfigDict(json_schema_extra=_add_to_schema)
+    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels", "pinned"})
+    DECIDED: ClassVar[Mapping[str, str]] = {
+        "platforms": "machines of Cloud Build are amd64, and an emulated build of torch takes hours",
+        "tags": "each image has a tag with its commit and build, and pools name digests",
+        "serviceAccount": "each pipeline has its own service account, which can write to its registry only",
+    }
+
+    region: str = Field(description="the region of the registry and of the builds, such as us-central1")
+    source: ImageSource = Field(description="the GitHub repository with the Dockerfile")
+    build: ImageBuild = Field(description="the image to build, from the repository")
+    # At least 1: without a check, no image would become a candidate.
+    check: list[Text] = Field(
+        default=["gpu-smoke", "--device", "cpu"],
+        min_length=1,
+        description="the command that checks the image in a container without network and GPU; the image becomes a "
+        "candidate if the exit code is 0",
+    )
+    registry: ImageRegistry = Field(
+        default=ImageRegistry(), validate_default=True, description="the pipeline's Artifact Registry repository"
+    )
+    keep_digests: list[Annotated[str, Field(pattern=rf"^{image_names.DIGEST}$")]] = Field(
+        default=[],
+        # A conditional policy is stored in the repository, so the number is limited to keep it small.
+        max_length=100,
+        examples=[_DIGESTS],
+        description="digests that pools of other stacks name, each sha256:<64 hexadecimal digits>; their images are "
+        "never deleted",
+    )
+    skip: list[Annotated[str, Field(pattern=rf"^{image_names.DIGEST}$")]] = Field(
+        default=[],
+        examples=[_DIGESTS],
+        description="digests that gpu-ci images promote never writes, such as one that was rolled back",
+    )
+    machine_type: Literal["E2_MEDIUM", "E2_HIGHCPU_8", "E2_HIGHCPU_32"] = Field(
+        default="E2_HIGHCPU_8", description="the machine type of builds, a value of Cloud Build's API"
+    )
+    disk_gib: Integer = Field(default=100, ge=100, le=4000, description="size of a build's disk in GiB, 100 to 4000")
+    timeout_sec: Integer = Field(
+        default=3600, ge=60, le=86400, description="maximum duration of the build in seconds, 60 to 86400"
+    )
+
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pipeline")
+    labels: Labels = Field(default={}, description="labels of every resource that supports labels")
+    pinned: list[str] = Field(
+        default=[], description="the images that pools of the stack name; those of this pipeline are never deleted"
+    )
+
+    @field_validator("region")
+    @classmethod
+    def _region(cls, value: str) -> str:
+        return rules.region(value)
+
+    @field_validator("build")
+    @classmethod
+    def _build(cls, value: ImageBuild) -> ImageBuild:
+        if value.image.split("/")[0] == "cache":
+            problem = invalid("is below cache/, which has the cached layers", hint="such as image: gpu-runner")
+            raise_problems([at_path(problem, value.image, "image")])
+        return value
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
+        return {"project": "acme-ci"}
+
+
+class ContainerImagePipeline(ImagePipeline):
+    """Builds a container image on each push, checks it on the CPU, and keeps it in a registry.
+
+    Creates: an Artifact Registry repository with cleanup policies, a Cloud Build trigger, and the service account of
+    its builds. The account may write logs, and write to this repository only. A build pushes the image with an SBOM
+    and provenance, runs the check in it, and then adds the tag of a candidate.
+    Costs: nothing while no build runs. Builds are billed by the minute, and images by the GiB stored.
+    Does not: change a pool. `gpu-ci images promote` writes the digest of a candidate into stack files. It does not
+    check the image on a GPU, because Cloud Build has none. The smoke check of the pool does that at `pulumi up`. It
+    does not connect the GitHub repository to Cloud Build.
+    Replaces on change of: everything, including all images, for region. Other fields are changed in place.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:ContainerImagePipeline"
+    ARGS: ClassVar[type[Args]] = ContainerImagePipelineArgs
+    IMAGE_KIND: ClassVar[str] = "container"
+    PINS: ClassVar[tuple[tuple[str, ...], ...]] = (("runner", "image"), ("smoke", "image"), ("driver", "checkImage"))
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "region": "us-central1",
+        "source": {"repository": "acme/images", "includedFiles": ["images/**"]},
+        "build": {"image": "gpu-runner", "dockerfile": "images/runner/Dockerfile"},
+    }
+
+    registry: pulumi.Output[str]
+    """Address of the image registry, such as us-central1-docker.pkg.dev/acme-ci/images-runner-prod."""
+    image: pulumi.Output[str]
+    """Address of the image without tag and digest."""
+    trigger_id: pulumi.Output[str]
+    """Id of the trigger, for `gcloud builds triggers run`."""
+    service_account_email: pulumi.Output[str]
+    """Service account of the builds."""
+
+    def __init__(self, name: str, args: ContainerImagePipelineArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        self._name, self._args = name, args
+        repository = self._repository()
+        account, grants = self._account(repository)
+        host = f"{args.region}-docker.pkg.dev/"
+        self.registry = pulumi.Output.concat(host, args.project, "/", repository.repository_id)
+        self.image = pulumi.Output.concat(self.registry, f"/{args.build.image}")
+        trigger = source_trigger(
+            f"{name}-trigger",
+            naming.fit(f"images-{name}-{pulumi.get_stack()}", 64),  # unique in the project, which stacks may share
+            args.source,
+            args.project,
+            args.region,
+            TriggeredBuild(
+                account.name,
+                gcp.cloudbuild.TriggerBuildArgs(
+                    steps=image_steps(args.build, args.check, self.registry),
+                    timeout=f"{args.timeout_sec}s",
+                    # With a custom service account, the log mode must be set.
+                    options=gcp.cloudbuild.TriggerBuildOptionsArgs(
+                        logging="CLOUD_LOGGING_ONLY", machine_type=args.machine_type, disk_size_gb=args.disk_gib
+                    ),
+                ),
+            ),
+            # A push can start a build as soon as the trigger exists. The grants must exist before.
+            self.child(depends_on=grants),
+        )
+        self.trigger_id = trigger.trigger_id
+        self.service_account_email = account.email
+        self.register()
+
+    def _repository(self) -> gcp.artifactregistry.Repository:
+        args, settings = self._args, self._args.registry
+        repository_id = image_names.repository_id(self._name, pulumi.get_stack())
+        kept = sorted({*args.keep_digests, *image_names.pinned_digests(args.pinned, repository_id)})
+        # If a KEEP and a DELETE policy match a version, Artifact Registry keeps the version.
+        policies: list[gcp.artifactregistry.RepositoryCleanupPolicyArgs] = [
+            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                id="keep-most-recent",
+                action="KEEP",
+                most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                    keep_count=settings.keep_most_recent * _VERSIONS_OF_BUILD,
+                    package_name_prefixes=[args.build.image],
+                ),
+            ),
+            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                id="delete-old",
+                action="DELETE",
+                condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                    tag_state="ANY", older_than=f"{settings.delete_after_days * _DAY_SEC}s"
+                ),
+            ),
+        ]
+        if kept:
+            policies.append(
+                gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                    id="keep-pinned",
+                    action="KEEP",
+                    # The name of a version of a container image is its digest.
+                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                        tag_state="ANY", version_name_prefixes=kept
+                    ),
+                )
+            )
+        return gcp.artifactregistry.Repository(
+            f"{self._name}-registry",
+            project=args.project,
+            location=args.region,
+            repository_id=repository_id,
+            description=f"images of the pipeline {self._name}",
+            format="DOCKER",
+            labels=merge(args.labels, {"gpu-ci-pool": self._name}),
+            cleanup_policies=policies,
+            vulnerability_scanning_config={"enablement_config": "INHERITED" if settings.scanning else "DISABLED"},
+            opts=self.child(),
+        )
+
+    def _account(
+        self, repository: gcp.artifactregistry.Repository
+    ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+        """Create the service account of the builds, with grants of the two permissions that a build needs."""
+        args = self._args
+        account = gcp.serviceaccount.Account(
+            f"{self._name}-account",
+            account_id=naming.fit(f"image-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
+            display_name=f"builds of the image pipeline {self._name}",
+            project=args.project,
+            opts=self.child(),
+        )
+        member = pulumi.Output.concat("serviceAccount:", account.email)
+        log_writer = gcp.projects.IAMMember(
+            f"{self._name}-log-writer",
+            member=member,
+            project=args.project,
+            role="roles/logging.logWriter",
+            opts=self.child(),
+        )
+        registry_writer = gcp.artifactregistry.RepositoryIamMember(
+            f"{self._name}-registry-writer",
+            member=member,
+            project=args.project,
+            location=args.region,
+            repository=repository.name,
+            role="roles/artifactregistry.writer",
+            opts=self.child(),
+        )
+        return account, [log_writer, registry_writer]

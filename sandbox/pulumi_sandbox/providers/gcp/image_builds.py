@@ -1,0 +1,371 @@
+"""Emulate builds of Cloud Build triggers and the images that they push to Artifact Registry.
+
+Paths and responses follow the discovery documents cloudbuild v1 and artifactregistry v1. The sandbox has no Docker: it
+runs the scripts of a build with a fake `docker`, and computes the effect of the docker commands. The digest of an image
+is a hash of the arguments, the commit and the build. A planted fault `check` makes `docker run` fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.machine_apis import error_answer
+from pulumi_sandbox.providers.gcp.names import last, part
+from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.world.store import Record, World
+
+RUN = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+)/triggers/([^/:]+):run")
+BUILD = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/builds/([^/:]+)")
+IMAGES = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+/repositories/[^/]+)/dockerImages")
+REFERENCE = re.compile(r"(?P<region>[^/]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<package>.+)")
+WORKSPACE = "/workspace"
+WRITER_ROLES = ("roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin")
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+METADATA_TYPE = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
+PAGE_SIZE = 100
+TIMEOUT_SEC = 60
+
+FAKE_DOCKER = """#!/bin/sh
+for each; do printf '%s\\n' "$each"; done >> "$SANDBOX_DOCKER_CALLS"
+echo >> "$SANDBOX_DOCKER_CALLS"
+if [ "$1" = run ]; then exit "$SANDBOX_DOCKER_RUN"; fi
+"""
+
+
+class BuildFailed(Exception):  # noqa: N818 - a result of a build, no error of the sandbox
+    """A step of the build failed."""
+
+
+@dataclass
+class Image:
+    """One version of a package in a repository."""
+
+    package: str
+    digest: str
+    uploaded: str
+    media_type: str
+    tags: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    """The digests of the manifests that an index lists."""
+
+    @property
+    def age_from(self) -> datetime:
+        return datetime.fromisoformat(self.uploaded)
+
+
+@dataclass
+class ImageBuilds:
+    """The two services. `clock` returns the time of builds and of the clean-up."""
+
+    world: World
+    projects: ProjectApis
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def cloud_build(self, call: Call) -> Answer:
+        """Answer projects.locations.triggers.run and projects.locations.builds.get."""
+        if call.method == "GET" and (found := BUILD.fullmatch(call.path)):
+            if refusal := self.projects.refusal(call, part(call.path, "projects"), "cloudbuild.builds.get"):
+                return refusal
+            stored = self.world.setting(f"cloudBuild:{found[1]}")
+            return as_json(200, json.loads(stored)) if stored else error_answer(404, "NOT_FOUND", "not found")
+        match = RUN.fullmatch(call.path)
+        if match is None or call.method != "POST":
+            return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
+        place, name = match.groups()
+        if refusal := self.projects.refusal(call, part(place, "projects"), "cloudbuild.builds.create"):
+            return refusal
+        trigger = self._trigger(place, name)
+        if trigger is None:
+            return error_answer(404, "NOT_FOUND", "Requested entity was not found.")
+        if not rows(table(trigger.inputs.get("build")).get("steps")):
+            return error_answer(501, "UNIMPLEMENTED", "The sandbox runs only builds whose steps are in the trigger.")
+        build = self._run(place, trigger, table(table(call.body).get("source")))
+        operation = f"operations/build/{part(place, 'projects')}/{build['id']}"
+        return as_json(200, {"name": operation, "metadata": {"@type": METADATA_TYPE, "build": build}})
+
+    def artifact_registry(self, call: Call) -> Answer:
+        """Answer projects.locations.repositories.dockerImages.list."""
+        match = IMAGES.fullmatch(call.path)
+        if match is None or call.method != "GET":
+            return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
+        if refusal := self.projects.refusal(call, part(match[1], "projects"), "artifactregistry.dockerimages.list"):
+            return refusal
+        repository = self.world.get(types.REPOSITORY, match[1])
+        if repository is None:
+            return error_answer(404, "NOT_FOUND", "Requested entity was not found.")
+        found = [_answer(match[1], each) for each in self.images(repository)]
+        start = int(call.query.get("pageToken", ["0"])[-1])
+        size = int(call.query.get("pageSize", [str(PAGE_SIZE)])[-1]) or PAGE_SIZE
+        more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
+        return as_json(200, {"dockerImages": found[start : start + size], **more})
+
+    def images(self, repository: Record) -> list[Image]:
+        """Return the images of a repository after its cleanup policies have run."""
+        stored = self.world.setting(_key(repository))
+        found = [Image(**each) for each in json.loads(stored or "[]")]
+        left = cleaned(found, rows(repository.inputs.get("cleanupPolicies")), self.clock())
+        if len(left) != len(found):
+            self._store(repository, left)
+        return left
+
+    def _store(self, repository: Record, images: Iterable[Image]) -> None:
+        self.world.set_setting(_key(repository), json.dumps([vars(each) for each in images]))
+
+    def _trigger(self, place: str, name: str) -> Record | None:
+        """Return the trigger with this id or name."""
+        return next(
+            (
+                each
+                for each in self.world.find(types.TRIGGER)
+                if each.id.startswith(f"{place}/triggers/") and name in (last(each.id), each.inputs.get("name"))
+            ),
+            None,
+        )
+
+    def _run(self, place: str, trigger: Record, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a build to its end, and return it as the API does."""
+        number, started = str(uuid4()), _text(self.clock())
+        branch = str(source.get("branchName") or "main")
+        commit = str(source.get("commitSha") or hashlib.sha1(branch.encode()).hexdigest())  # noqa: S324 - as git does
+        build = table(trigger.inputs.get("build"))
+        running = _Running(self, trigger, {"COMMIT_SHA": commit, "SHORT_SHA": commit[:7], "BRANCH_NAME": branch,
+                                           "BUILD_ID": number, "PROJECT_ID": part(place, "projects")})  # fmt: skip
+        status, detail = "SUCCESS", ""
+        try:
+            running.steps(rows(build.get("steps")))
+        except BuildFailed as failed:
+            status, detail = "FAILURE", str(failed)
+        document = {
+            "id": number,
+            "name": f"{place}/builds/{number}",
+            "projectId": part(place, "projects"),
+            "buildTriggerId": last(trigger.id),
+            "status": status,
+            **({"statusDetail": detail} if detail else {}),
+            "createTime": started,
+            "startTime": started,
+            "finishTime": _text(self.clock()),
+            "serviceAccount": str(trigger.inputs.get("serviceAccount") or ""),
+            "substitutions": running.substitutions,
+        }
+        self.world.set_setting(f"cloudBuild:{number}", json.dumps(document))
+        self.world.event("build", types.TRIGGER, trigger.id, f"{trigger.name}: {status} {detail}".strip())
+        return document
+
+
+class _Running:
+    """One running build."""
+
+    def __init__(self, builds: ImageBuilds, trigger: Record, substitutions: dict[str, str]) -> None:
+        self.builds = builds
+        self.trigger = trigger
+        self.substitutions = substitutions | {
+            str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()
+        }
+
+    def steps(self, steps: Sequence[Any]) -> None:
+        """Run the steps in order. Raise BuildFailed at the first that fails."""
+        with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
+            for number, step in enumerate(map(table, steps)):
+                args = [self._replaced(str(each)) for each in step.get("args") or []]
+                if isinstance(script := step.get("script"), str):
+                    self._script(number, step, script, Path(folder))
+                elif step.get("entrypoint") == "docker":
+                    self._docker(args, Path(folder))
+                else:
+                    raise BuildFailed(f"step {number}: the sandbox runs only docker and scripts")
+
+    def _replaced(self, text: str) -> str:
+        """Replace substitutions as Cloud Build does: the longest name that is known."""
+        names = "|".join(sorted(map(re.escape, self.substitutions), key=len, reverse=True))
+        return re.sub(rf"\$(?:({names})\b|{{({names})}})", lambda found: self.substitutions[found[1] or found[2]], text)
+
+    def _script(self, number: int, step: Mapping[str, Any], script: str, folder: Path) -> None:
+        """Run a script with a fake docker, and then apply the docker commands that it called."""
+        given = [self._replaced(str(each)).partition("=") for each in step.get("envs") or []]
+        calls, docker = folder / f"calls-{number}", folder / "bin" / "docker"
+        docker.parent.mkdir(exist_ok=True)
+        docker.write_text(FAKE_DOCKER)
+        docker.chmod(0o755)
+        runs = "docker run" in script
+        fault = runs and self.builds.world.take_fault("check", types.TRIGGER, self.trigger.name, id=self.trigger.id)
+        environment = {name: value.replace(WORKSPACE, str(folder)) for name, _, value in given} | {
+            "PATH": f"{docker.parent}:{os.defpath}",
+            "SANDBOX_DOCKER_CALLS": str(calls),
+            "SANDBOX_DOCKER_RUN": "1" if fault else "0",
+        }
+        file = folder / f"script-{number}"
+        file.write_text(script)
+        file.chmod(0o755)
+        done = subprocess.run(
+            [file], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SEC
+        )
+        if done.returncode:
+            raise BuildFailed(f"step {step.get('id') or number} ended with {done.returncode} {done.stderr}".strip())
+        for each in calls.read_text().split("\n\n") if calls.exists() else ():
+            self._docker(each.splitlines(), folder)
+
+    def _docker(self, args: Sequence[str], folder: Path) -> None:
+        """Apply the effect of a docker command. Commands other than these two have none."""
+        if args[:2] == ["buildx", "build"] and "--push" in args:
+            self._push(args, folder)
+        elif args[:3] == ["buildx", "imagetools", "create"]:
+            self._tag(_options(args, "--tag"), args[-1])
+
+    def _push(self, args: Sequence[str], folder: Path) -> None:
+        inputs = json.dumps([list(args), self.substitutions], sort_keys=True)
+        index, image, attestation = (_digest(f"{kind} {inputs}") for kind in ("index", "image", "attestation"))
+        for reference in _options(args, "--tag"):
+            repository, package, tag = self._writable(reference)
+            left = self._untagged(repository, package, tag)
+            now = _text(self.builds.clock())
+            parts = [Image(package, each, now, MANIFEST) for each in (image, attestation)]
+            pushed = next((each for each in left if each.digest == index), None)
+            if pushed is None:
+                pushed = Image(package, index, now, INDEX, children=[image, attestation])
+                left += [pushed, *parts]
+            pushed.tags.append(tag)
+            self.builds._store(repository, left)
+        for path in _options(args, "--metadata-file"):
+            file = Path(path.replace(WORKSPACE, str(folder)))
+            file.write_text(json.dumps({"containerimage.digest": index}, indent=2))
+
+    def _tag(self, targets: Iterable[str], source: str) -> None:
+        digest = source.partition("@")[2]
+        for reference in targets:
+            repository, package, tag = self._writable(reference)
+            left = self._untagged(repository, package, tag)
+            found = next((each for each in left if (each.package, each.digest) == (package, digest)), None)
+            if found is None:
+                raise BuildFailed(f"{source}: not found")
+            found.tags.append(tag)
+            self.builds._store(repository, left)
+
+    def _untagged(self, repository: Record, package: str, tag: str) -> list[Image]:
+        """Return the images of the repository without this tag, which moves to another image."""
+        found = self.builds.images(repository)
+        for each in found:
+            if each.package == package and tag in each.tags:
+                each.tags.remove(tag)
+        return found
+
+    def _writable(self, reference: str) -> tuple[Record, str, str]:
+        """Return repository, package and tag. Raise BuildFailed if the build's account may not write there."""
+        found = REFERENCE.fullmatch(reference)
+        denied = f"denied: Permission 'artifactregistry.repositories.uploadArtifacts' denied on {reference}"
+        if found is None:
+            raise BuildFailed(denied)
+        place = f"projects/{found['project']}/locations/{found['region']}"
+        repository = self.builds.world.get(types.REPOSITORY, f"{place}/repositories/{found['repository']}")
+        email = last(str(self.trigger.inputs.get("serviceAccount") or ""))
+        granted = any(
+            grant.inputs.get("member") == f"serviceAccount:{email}"
+            and grant.inputs.get("role") in WRITER_ROLES
+            and last(str(grant.inputs.get("repository"))) == found["repository"]
+            for grant in self.builds.world.find(types.REPOSITORY_MEMBER)
+        )
+        if repository is None or not granted:
+            raise BuildFailed(denied)
+        package, _, tag = found["package"].partition(":")
+        return repository, package, tag or "latest"
+
+
+def cleaned(images: Sequence[Image], policies: Sequence[Any], now: datetime) -> list[Image]:
+    """Return the images that the cleanup policies of a repository leave.
+
+    A version that a KEEP policy matches is kept. A manifest that a kept index lists is kept too: the API refuses to
+    delete it.
+    """
+    kept: set[str] = set()
+    deleted: set[str] = set()
+    for policy in map(table, policies):
+        if "mostRecentVersions" in policy:
+            recent = table(policy["mostRecentVersions"])
+            prefixes = tuple(recent.get("packageNamePrefixes") or [""])
+            for package in {each.package for each in images if each.package.startswith(prefixes)}:
+                newest = sorted((each for each in images if each.package == package), key=_newest, reverse=True)
+                kept |= {each.digest for each in newest[: int(recent.get("keepCount") or 0)]}
+            continue
+        matched = {each.digest for each in images if _matches(each, table(policy.get("condition")), now)}
+        if policy.get("action") == "KEEP":
+            kept |= matched
+        elif policy.get("action") == "DELETE":
+            deleted |= matched
+    left = [each for each in images if each.digest not in deleted - kept]
+    listed = {child for each in left for child in each.children}
+    return [each for each in images if each in left or each.digest in listed]
+
+
+def _matches(image: Image, condition: Mapping[str, Any], now: datetime) -> bool:
+    state = condition.get("tagState") or "ANY"
+    age = now - image.age_from
+    prefixes = {
+        "packageNamePrefixes": [image.package],
+        "versionNamePrefixes": [image.digest],
+        "tagPrefixes": image.tags,
+    }
+    return (
+        (state == "ANY" or (state == "TAGGED") is bool(image.tags))
+        and (not condition.get("olderThan") or age > _duration(str(condition["olderThan"])))
+        and (not condition.get("newerThan") or age < _duration(str(condition["newerThan"])))
+        and all(
+            any(value.startswith(tuple(condition[key])) for value in values)
+            for key, values in prefixes.items()
+            if condition.get(key)
+        )
+    )
+
+
+def _newest(image: Image) -> tuple[datetime, bool]:
+    return image.age_from, image.media_type == INDEX
+
+
+def _duration(text: str) -> timedelta:
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[text[-1]]
+    return timedelta(**{unit: int(text[:-1])})
+
+
+def _options(args: Sequence[str], name: str) -> list[str]:
+    return [args[index + 1] for index, each in enumerate(args[:-1]) if each == name]
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _key(repository: Record) -> str:
+    """Return the setting with the images of a repository. A new repository of the same name has none."""
+    return f"dockerImages:{repository.id}:{repository.created}"
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def _answer(repository: str, image: Image) -> dict[str, Any]:
+    place = f"{part(repository, 'locations')}-docker.pkg.dev/{part(repository, 'projects')}/{last(repository)}"
+    return {
+        "name": f"{repository}/dockerImages/{image.package.replace('/', '%2F')}@{image.digest}",
+        "uri": f"{place}/{image.package}@{image.digest}",
+        **({"tags": image.tags} if image.tags else {}),
+        "imageSizeBytes": "0",
+        "uploadTime": image.uploaded,
+        "updateTime": image.uploaded,
+        "mediaType": image.media_type,
+    }

@@ -1,0 +1,235 @@
+"""`gpu-ci images candidates` and `promote` against the sandbox's Cloud Build and Artifact Registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.images import containers
+from gpu_ci.cli.verify.checklist import NotAskedError
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import World
+
+from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.image_cloud import IMAGE, ImageCloud
+
+UNKNOWN = "sha256:" + "0" * 64
+FILE = f"""\
+config:
+  gcp:project: acme-ci
+  gpu-ci:images:
+    runner:
+      kind: container
+      region: us-central1
+      source: {{repository: acme/images}}
+      build: {{image: gpu-runner, dockerfile: images/runner/Dockerfile}}
+  gpu-ci:pools:
+    cos:
+      kind: gce-runners
+      machineType: g2-standard-8
+      zones: [us-central1-a, us-central1-b]
+      market: spot
+      max: 4
+      image: projects/cos-cloud/global/images/family/cos-stable
+      driver:
+        source: cos
+        checkImage: "{IMAGE}@{UNKNOWN}"  # keep
+"""
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[ImageCloud]:
+    world = World(tmp_path / "world.db")
+    found = ImageCloud(world)
+    found.deploy()
+    monkeypatch.setattr(containers, "connect", found.connect)
+    Path("Pulumi.stack.yaml").write_text(FILE)
+    yield found
+    world.close()
+
+
+def checks(ask: Ask, *words: str) -> list[tuple[str, str]]:
+    [document] = ask("images", "candidates", "Pulumi.stack.yaml", "--json", *words).json
+    [pipeline] = document["pipelines"]
+    return [(each["name"], each["check"]) for each in pipeline["candidates"]]
+
+
+def pinned(file: str = "Pulumi.stack.yaml") -> str:
+    [line] = [each for each in Path(file).read_text().splitlines() if "checkImage" in each]
+    return line.partition("@")[2].partition('"')[0]
+
+
+def test_a_build_whose_check_passed_is_a_candidate_and_promotion_changes_only_the_digest(
+    ask: Ask, cloud: ImageCloud
+) -> None:
+    assert cloud.build()["status"] == "SUCCESS"
+    [digest] = cloud.digests()
+    [document] = ask("images", "candidates", "--json").json
+    [pipeline] = document["pipelines"]
+    [candidate] = pipeline["candidates"]
+    assert candidate["name"] == digest
+    assert (candidate["check"], candidate["madeFrom"]) == ("passed", f"commit {'c' * 40}")
+    assert (candidate["reference"], candidate["pools"]) == (f"{IMAGE}@{digest}", [])
+    answer = ask("images", "promote", "runner")
+    assert answer.code == 0
+    assert Path("Pulumi.stack.yaml").read_text() == FILE.replace(UNKNOWN, digest)
+    again = ask("images", "promote", "--json")
+    assert (again.code, again.json["changes"]) == (0, [])
+    [document] = ask("images", "candidates", "--json").json
+    assert document["pipelines"][0]["candidates"][0]["pools"] == ["Pulumi.stack.yaml: cos.driver.checkImage"]
+    assert [row[0:1] + row[3:4] for row in ask("images", "candidates").rows] == [["runner", "passed"]]
+
+
+def test_a_candidate_that_failed_its_check_is_never_promoted(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    [good] = cloud.digests()
+    cloud.world.add_fault(Fault("check", "runner-trigger"))
+    failed = cloud.build(commit="d" * 40)
+    assert (failed["status"], failed["statusDetail"]) == ("FAILURE", "step check ended with 1")
+    bad = cloud.digests()[-1]
+    assert checks(ask) == [(bad, "missing"), (good, "passed")]
+    assert ask("images", "promote").code == 0
+    assert pinned() == good
+    answer = ask("images", "promote", "runner", "--to", bad)
+    assert (answer.code, pinned()) == (2, good)
+    assert "is missing" in answer.err
+
+
+def test_a_newer_pin_is_not_replaced_by_an_older_candidate(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    cloud.build(commit="d" * 40)
+    old, new = cloud.digests()
+    assert (ask("images", "promote").code, pinned()) == (0, new)
+    assert (ask("images", "promote", "runner", "--to", old[:19]).code, pinned()) == (0, old)
+    assert (ask("images", "promote").code, pinned()) == (0, new)
+
+
+def test_after_a_rollback_a_skipped_candidate_is_not_proposed_again(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    cloud.build(commit="d" * 40)
+    old, new = cloud.digests()
+    file = Path("Pulumi.stack.yaml")
+    rolled_back = FILE.replace(UNKNOWN, old)
+    file.write_text(rolled_back.replace("dockerfile: images/runner/Dockerfile}", f"}}\n      skip: ['{new}']"))
+    before = file.read_text()
+    assert ask("images", "promote").code == 0
+    assert file.read_text() == before
+    assert ask("images", "promote", "runner", "--to", new).code == 2
+
+
+def test_the_images_of_the_newest_builds_and_pinned_images_are_kept_and_old_ones_are_deleted(
+    ask: Ask, cloud: ImageCloud
+) -> None:
+    registry = {"keepMostRecent": 3, "deleteAfterDays": 30}
+    cloud.deploy(registry=registry)
+    cloud.build()
+    [first] = cloud.digests()
+    ask("images", "promote")
+    cloud.deploy(registry=registry, pinned=[f"{IMAGE}@{pinned()}"])
+    for number in range(6):
+        cloud.build(after_days=20, commit=f"{number}" * 40)
+    left = cloud.digests()
+    # Day 121: the newest build is of day 121, then 101, 81, 61 … The newest three stay, and the pinned one.
+    assert (len(left), left[0]) == (4, first)
+    assert [each for each, _ in checks(ask)] == [*reversed(left)]
+    cloud.deploy(registry=registry)
+    cloud.now += timedelta(days=1)
+    assert first not in cloud.digests()
+    assert len(cloud.digests()) == 3
+
+
+def test_every_page_of_images_is_read(ask: Ask, cloud: ImageCloud) -> None:
+    for number in range(3):
+        cloud.build(commit=f"{number}" * 40)
+    cloud.page_size = 2
+    assert [name for name, _ in checks(ask)] == [*reversed(cloud.digests())]
+
+
+def test_a_pin_of_another_stack_is_promoted_and_must_be_listed_to_be_kept(ask: Ask, cloud: ImageCloud) -> None:
+    other = Path("Pulumi.prod.yaml")
+    lines = FILE.splitlines(keepends=True)
+    other.write_text("".join([*lines[:2], *lines[8:]]))
+    cloud.build()
+    [digest] = cloud.digests()
+    answer = ask("images", "promote", "--json")
+    assert (answer.code, pinned("Pulumi.prod.yaml"), pinned()) == (0, digest, digest)
+    [note] = answer.json["notes"]
+    assert f"add {digest} to keepDigests" in note
+    listed = FILE.replace("dockerfile: images/runner/Dockerfile}", f"}}\n      keepDigests: ['{digest}']")
+    Path("Pulumi.stack.yaml").write_text(listed.replace(UNKNOWN, digest))
+    assert ask("images", "promote", "--json").json["notes"] == [
+        "runner: its pools have the newest candidate that passed"
+    ]
+
+
+def test_without_a_build_or_a_pin_nothing_is_changed(ask: Ask, cloud: ImageCloud) -> None:
+    assert ask("images", "promote", "--json").json == {
+        "changes": [], "notes": ["runner: no candidate has passed its check"]
+    }  # fmt: skip
+    assert "no build has pushed an image yet" in ask("images", "candidates").out
+    cloud.build()
+    Path("Pulumi.stack.yaml").write_text(FILE.replace(f"{IMAGE}@{UNKNOWN}", "nvidia/cuda:13.0.1-base-ubuntu24.04"))
+    answer = ask("images", "promote", "--json")
+    assert (answer.code, answer.json["changes"]) == (0, [])
+    assert f"{IMAGE}@{cloud.digests()[0]}" in answer.json["notes"][0]
+
+
+def test_a_value_with_an_anchor_is_reported_and_left(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    text = FILE.replace("checkImage: ", "checkImage: &image ")
+    Path("Pulumi.stack.yaml").write_text(text)
+    answer = ask("images", "promote")
+    assert (answer.code, Path("Pulumi.stack.yaml").read_text()) == (1, text)
+    assert "write it by hand" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("promote", "runer"), "did you mean runner"),
+        (("promote", "--to", UNKNOWN), "--to needs the name of one pipeline"),
+        (("promote", "runner", "--to", UNKNOWN), "no single candidate begins with"),
+        (("promote", "runner", "--to", "sha256:"), "no single candidate begins with"),
+        (("promote", "runner", "--file", "Pulumi.other.yaml"), "no such file"),
+    ],
+)
+def test_a_wrong_argument_is_one_error_and_changes_nothing(
+    ask: Ask, cloud: ImageCloud, words: tuple[str, ...], text: str
+) -> None:
+    cloud.build()
+    answer = ask("images", *words)
+    assert (answer.code, Path("Pulumi.stack.yaml").read_text()) == (2, FILE)
+    assert text in answer.err
+
+
+@pytest.mark.parametrize("command", ["candidates", "promote"])
+def test_an_invalid_section_is_reported_as_gpu_ci_check_does(ask: Ask, cloud: ImageCloud, command: str) -> None:
+    del cloud
+    Path("Pulumi.stack.yaml").write_text(FILE.replace("region: us-central1", "region: us-centrl1"))
+    answer = ask("images", command)
+    assert answer.code == 1
+    assert "gpu-ci:images.runner.region: is not a region of Cloud Build" in answer.err
+
+
+@pytest.mark.parametrize("command", ["candidates", "promote"])
+def test_errors_of_google_name_the_pipeline(
+    ask: Ask, cloud: ImageCloud, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("Pulumi.other.yaml").write_text(FILE)  # its repository does not exist
+    Path("Pulumi.stack.yaml").unlink()
+    answer = ask("images", command)
+    assert answer.code == 2
+    assert "Pulumi.other.yaml: gpu-ci:images.runner: Artifact Registry refused to list the images" in answer.err
+    assert "hint: deploy the pipeline first: pulumi up" in answer.err
+
+    def refused() -> Any:
+        raise NotAskedError("no credentials", ("gcloud auth application-default login",))
+
+    monkeypatch.setattr(containers, "connect", refused)
+    answer = ask("images", command)
+    assert answer.code == 2
+    assert "hint: gcloud auth application-default login" in answer.err
+    assert cloud.digests() == []

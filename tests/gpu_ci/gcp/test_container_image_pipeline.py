@@ -1,0 +1,230 @@
+"""The resources and the build of a container image pipeline, and its fields in a stack file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci import versions
+from gpu_ci.gcp.build import image_names, image_steps
+from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
+from gpu_ci.stack import images
+from gpu_ci.stack.schema import stack_schema
+from jsonschema import Draft202012Validator
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.compute.api_form import api_form
+
+from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.gcp.image_choices import DIGEST, WRONG, image, pipeline, source
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED
+
+PROJECT = "example-ci"
+REPOSITORY = "images-runner-stack"
+REGISTRY = f"us-central1-docker.pkg.dev/example-ci/{REPOSITORY}"
+ACCOUNT = "gcp:serviceaccount/account:Account"
+RECORDED = {**COMPUTED, ACCOUNT: {"email": "one@p.iam.gserviceaccount.com", "name": "projects/p/serviceAccounts/one"}}
+METADATA = '{\n  "buildx.build.ref": "x",\n  "containerimage.digest": "DIGEST",\n  "image.name": "y"\n}'
+DAY_SEC = 86400
+
+
+def build(**changes: Any) -> Deployment:
+    choices = {**pipeline(), "project": PROJECT, **changes}
+    del choices["kind"]
+    return deploy(lambda: ContainerImagePipeline("runner", ContainerImagePipelineArgs(**choices)), computed=RECORDED)
+
+
+def test_a_pipeline_makes_these_resources_and_no_others() -> None:
+    assert [(row.name, row.type) for row in build().rows] == [
+        ("runner", "gpu-ci:gcp:ContainerImagePipeline"),
+        ("runner-registry", "gcp:artifactregistry/repository:Repository"),
+        ("runner-account", ACCOUNT),
+        ("runner-log-writer", "gcp:projects/iAMMember:IAMMember"),
+        ("runner-registry-writer", "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"),
+        ("runner-trigger", "gcp:cloudbuild/trigger:Trigger"),
+    ]
+
+
+def test_builds_may_write_logs_and_their_own_registry() -> None:
+    deployment, member = build(), "serviceAccount:one@p.iam.gserviceaccount.com"
+    assert [row.inputs for row in deployment.of(":IAMMember")] == [
+        {"member": member, "project": PROJECT, "role": "roles/logging.logWriter"}
+    ]
+    registry = deployment.one(":RepositoryIamMember").inputs
+    assert (registry["member"], registry["role"]) == (member, "roles/artifactregistry.writer")
+    assert registry["repository"] == COMPUTED["gcp:artifactregistry/repository:Repository"]["name"]
+    trigger = deployment.one(":Trigger")
+    assert trigger.inputs["serviceAccount"] == "projects/p/serviceAccounts/one"
+    waits_for = {urn.rpartition("::")[2] for urn in trigger.request.dependencies}
+    assert {"runner-log-writer", "runner-registry-writer"} <= waits_for
+
+
+def test_the_trigger_builds_pushes_to_main_on_a_machine_of_the_default_pool() -> None:
+    inputs = build(timeoutSec=7200, diskGib=200).one(":Trigger").inputs
+    assert inputs["github"] == {"owner": "acme", "name": "images", "push": {"branch": "^main$"}}
+    assert (inputs["location"], inputs["name"]) == ("us-central1", "images-runner-stack")
+    assert inputs["includedFiles"] == ["images/**"]
+    assert inputs["build"]["timeout"] == "7200s"
+    assert inputs["build"]["options"] == {
+        "logging": "CLOUD_LOGGING_ONLY",
+        "machineType": "E2_HIGHCPU_8",
+        "diskSizeGb": 200,
+    }
+
+
+def test_a_repository_of_the_second_generation_is_the_source_of_the_event() -> None:
+    resource = "projects/example-ci/locations/us-central1/connections/github/repositories/images"
+    changed = source(repositoryResource=resource, branch="^release$")
+    inputs = build(source=changed["source"]).one(":Trigger").inputs
+    assert inputs["repositoryEventConfig"] == {"repository": resource, "push": {"branch": "^release$"}}
+    assert "github" not in inputs
+
+
+def test_the_image_has_an_sbom_provenance_and_a_tag_of_the_build_and_is_checked_before_it_is_a_candidate() -> None:
+    builder, docker, check, candidate = build().one(":Trigger").inputs["build"]["steps"]
+    assert builder["args"][:2] == ["buildx", "create"]
+    assert docker["args"] == [
+        "buildx", "build", "--file", "images/runner/Dockerfile",
+        "--cache-from", f"type=registry,ref={REGISTRY}/cache/gpu-runner",
+        "--cache-to", f"type=registry,ref={REGISTRY}/cache/gpu-runner,mode=max",
+        "--sbom=true", "--provenance=mode=max", "--metadata-file", "/workspace/.gpu-ci-image.json",
+        "--tag", f"{REGISTRY}/gpu-runner:build-$COMMIT_SHA-$BUILD_ID", "--push", ".",
+    ]  # fmt: skip
+    assert [step["id"] for step in (check, candidate)] == ["check", "candidate"]
+    for step in (check, candidate):
+        assert step["name"] == versions.DOCKER_IMAGE
+        assert step["envs"] == [
+            f"IMAGE={REGISTRY}/gpu-runner",
+            "METADATA=/workspace/.gpu-ci-image.json",
+            "COMMIT_SHA=$COMMIT_SHA",
+            "BUILD_ID=$BUILD_ID",
+        ]
+        assert not {"args", "entrypoint"} & set(step)
+    assert check["script"] == image_steps.check_script(["gpu-smoke", "--device", "cpu"])
+    assert candidate["script"] == image_steps.candidate_script()
+
+
+def test_the_trigger_and_its_steps_have_the_form_of_the_discovery_document() -> None:
+    changed = build(build={**pipeline()["build"], "target": "runtime", "buildArgs": {"CUDA": "cu130"}})
+    compare(api_form(types.TRIGGER, changed.one(":Trigger").inputs), "cloudbuild", "BuildTrigger")
+
+
+def run(tmp_path: Path, script: str, metadata: str | None, code: int = 0) -> tuple[int, list[str], str]:
+    """Run a step's script with a fake docker. Return the exit code, the arguments of docker, and the errors."""
+    file, called = tmp_path / "image.json", tmp_path / "called"
+    if metadata is not None:
+        file.write_text(metadata)
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\nfor each; do echo "$each" >> {called}; done\nexit {code}\n')
+    docker.chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "IMAGE": "r/gpu", "METADATA": str(file),
+        "COMMIT_SHA": "c" * 40, "BUILD_ID": "b1",
+    }  # fmt: skip
+    assert script.startswith("#!/bin/sh\n")
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, called.read_text().splitlines() if called.exists() else [], done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_check_runs_in_the_pushed_digest_without_a_network_and_its_exit_code_is_the_steps(
+    tmp_path: Path, code: int
+) -> None:
+    script = image_steps.check_script(["gpu-smoke", "--label", "two words; exit 0"])
+    assert run(tmp_path, script, METADATA.replace("DIGEST", DIGEST), code) == (
+        code,
+        ["run", "--rm", "--network", "none", "--entrypoint", "gpu-smoke", f"r/gpu@{DIGEST}",
+         "--label", "two words; exit 0"],
+        "",
+    )  # fmt: skip
+
+
+def test_the_candidate_tag_is_added_to_the_same_digest(tmp_path: Path) -> None:
+    code, called, _ = run(tmp_path, image_steps.candidate_script(), METADATA.replace("DIGEST", DIGEST))
+    tag = f"r/gpu:candidate-{'c' * 40}-b1"
+    assert (code, called) == (0, ["buildx", "imagetools", "create", "--tag", tag, f"r/gpu@{DIGEST}"])
+
+
+@pytest.mark.parametrize("metadata", [None, "{}", METADATA.replace("DIGEST", "sha256:abc")])
+@pytest.mark.parametrize("script", [image_steps.check_script(["true"]), image_steps.candidate_script()])
+def test_without_a_digest_a_step_fails_and_calls_no_docker(tmp_path: Path, script: str, metadata: str | None) -> None:
+    code, called, errors = run(tmp_path, script, metadata)
+    assert (code, called) == (1 if metadata else code or 1, [])
+    assert errors
+
+
+def policies(**changes: Any) -> dict[str, Any]:
+    rows = build(**changes).one(":Repository").inputs["cleanupPolicies"]
+    return {row["id"]: {key: value for key, value in row.items() if key != "id"} for row in rows}
+
+
+def test_old_images_are_deleted_but_not_those_of_the_newest_builds() -> None:
+    assert policies(registry={"keepMostRecent": 4, "deleteAfterDays": 30}) == {
+        # Each build pushes an index, an image and an attestation.
+        "keep-most-recent": {
+            "action": "KEEP",
+            "mostRecentVersions": {"keepCount": 12, "packageNamePrefixes": ["gpu-runner"]},
+        },
+        "delete-old": {"action": "DELETE", "condition": {"tagState": "ANY", "olderThan": f"{30 * DAY_SEC}s"}},
+    }
+
+
+def test_images_that_pools_name_are_never_deleted() -> None:
+    other, listed = "sha256:" + "b" * 64, "sha256:" + "c" * 64
+    pinned = [f"{REGISTRY}/gpu-runner@{DIGEST}", f"{REGISTRY}/gpu-runner:v1@{DIGEST}", f"{REGISTRY}x/gpu@{other}",
+              f"ghcr.io/acme/gpu@{other}", f"{REGISTRY}/gpu-runner:v1"]  # fmt: skip
+    assert policies(pinned=pinned, keepDigests=[listed])["keep-pinned"] == {
+        "action": "KEEP",
+        "condition": {"tagState": "ANY", "versionNamePrefixes": [DIGEST, listed]},
+    }
+
+
+@pytest.mark.parametrize(("scanning", "setting"), [(True, "INHERITED"), (False, "DISABLED")])
+def test_scanning_is_off_by_default(scanning: bool, setting: str) -> None:
+    inputs = build(registry={"scanning": scanning}).one(":Repository").inputs
+    assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": setting}
+    assert inputs["repositoryId"] == REPOSITORY
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_one_mistake_is_one_problem_with_one_hint(wrong: str) -> None:
+    entry, path, text, hint = WRONG[wrong]
+    [found] = images.check({"runner": entry})[1]
+    assert (found.path, found.text, found.hint) == (f"gpu-ci:images.runner{path}", text, hint)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "hint"),
+    [
+        ([{"kind": "container"}], "must be a map",
+         "write each pipeline under its name, such as runner: {kind: container, …}"),
+        ("container", "must be a map", "such as runner: {kind: container, …}"),
+        ({"My Runner": pipeline()}, "the name has a form that is not accepted", "such as my-runner"),
+    ],
+)  # fmt: skip
+def test_the_section_is_a_map_of_names(value: Any, text: str, hint: str) -> None:
+    [found] = images.check(value)[1]
+    assert (found.text, found.hint) == (text, hint)
+
+
+@pytest.mark.parametrize(
+    "entry", [pipeline(), image(target="runtime", buildArgs={"CUDA": "cu130"}), source(approval=True)]
+)
+def test_a_valid_pipeline_is_accepted_by_the_model_and_in_editors(entry: dict[str, Any]) -> None:
+    assert images.check({"runner": entry})[1] == []
+    document = {"config": {"gpu-ci:images": {"runner": entry}}}
+    assert list(Draft202012Validator(stack_schema()).iter_errors(document)) == []
+    assert images.check(None) == images.check({}) == ([], [])
+
+
+def test_a_tag_names_one_commit_and_one_build() -> None:
+    commit, number = "c" * 40, "0c9e1d4e-0000-4000-8000-000000000000"
+    tag = image_names.tag(image_names.BUILT, commit, number)
+    assert image_names.parse_tag(tag) == ("build", commit, number)
+    assert image_names.parse_tag("latest") is None
+    # Docker's limit for a tag (github.com/distribution/reference).
+    assert re.fullmatch(r"[\w][\w.-]{0,127}", image_names.tag(image_names.CANDIDATE, commit, number))

@@ -1,0 +1,139 @@
+"""The sandbox's Cloud Build and Artifact Registry: answers, permissions, steps and the clean-up of images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.image_builds import INDEX, MANIFEST, Image, cleaned
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.world.store import World
+
+from tests.gpu_ci.cli.image_cloud import IMAGE, OWNER, PLACE, REPOSITORY, TRIGGER, ImageCloud
+from tests.gpu_ci.cli.verify.google_apis import compare
+
+NOW = datetime(2026, 11, 26, tzinfo=UTC)
+COMMIT = "c" * 40
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[ImageCloud]:
+    world = World(tmp_path / "world.db")
+    found = ImageCloud(world)
+    found.deploy()
+    yield found
+    world.close()
+
+
+def asked(cloud: ImageCloud, path: str, body: Any = None, who: str = OWNER, **query: list[str]) -> tuple[int, Any]:
+    service = cloud.builds.artifact_registry if "dockerImages" in path else cloud.builds.cloud_build
+    answer = service(Call("GET" if body is None else "POST", f"/v1/{path}", query, who, body))
+    return answer.status, json.loads(answer.body)
+
+
+def test_each_answer_has_the_form_of_its_discovery_document(cloud: ImageCloud) -> None:
+    status, operation = asked(cloud, f"{TRIGGER}:run", {"source": {"branchName": "main"}})
+    assert status == 200
+    compare(operation | {"metadata": {}}, "cloudbuild", "Operation")
+    build = operation["metadata"]["build"]
+    compare(build, "cloudbuild", "Build")
+    assert asked(cloud, f"{PLACE}/builds/{build['id']}") == (200, build)
+    status, images = asked(cloud, f"{REPOSITORY}/dockerImages")
+    assert status == 200
+    compare(images, "artifactregistry", "ListDockerImagesResponse")
+    index, *parts = images["dockerImages"]
+    commit = build["substitutions"]["COMMIT_SHA"]
+    assert index["tags"] == [f"build-{commit}-{build['id']}", f"candidate-{commit}-{build['id']}"]
+    assert [each["mediaType"] for each in (index, *parts)] == [INDEX, MANIFEST, MANIFEST]
+    assert all("tags" not in each and each["uri"].startswith(f"{IMAGE}@sha256:") for each in parts)
+
+
+def test_a_trigger_is_found_by_its_name_and_others_do_not_exist(cloud: ImageCloud) -> None:
+    assert asked(cloud, f"{PLACE}/triggers/images-runner-stack:run", {})[0] == 200
+    assert asked(cloud, f"{PLACE}/triggers/other:run", {})[0] == 404
+    assert asked(cloud, f"{PLACE}/repositories/other/dockerImages")[0] == 404
+    assert asked(cloud, f"{PLACE}/builds/other")[0] == 404
+
+
+def test_an_account_without_permissions_is_refused(cloud: ImageCloud) -> None:
+    for path, body in ((f"{TRIGGER}:run", {}), (f"{REPOSITORY}/dockerImages", None), (f"{PLACE}/builds/b", None)):
+        assert asked(cloud, path, body, who="Bearer unknown")[0] in (401, 403)
+
+
+def test_a_build_whose_account_may_not_write_to_the_registry_pushes_nothing(cloud: ImageCloud) -> None:
+    grant = f"{REPOSITORY}/writer"
+    row = cloud.world.get(types.REPOSITORY_MEMBER, grant)
+    assert row
+    cloud.world.update(types.REPOSITORY_MEMBER, grant, inputs=row.inputs | {"role": "roles/artifactregistry.reader"})
+    build = cloud.build()
+    assert build["status"] == "FAILURE"
+    assert "artifactregistry.repositories.uploadArtifacts" in build["statusDetail"]
+    assert cloud.digests() == []
+
+
+def with_steps(cloud: ImageCloud, *steps: dict[str, Any]) -> dict[str, Any]:
+    row = cloud.world.get(types.TRIGGER, TRIGGER)
+    assert row
+    cloud.world.update(types.TRIGGER, TRIGGER, inputs=row.inputs | {"build": {"steps": list(steps)}})
+    return cloud.build()
+
+
+@pytest.mark.parametrize(
+    ("step", "detail"),
+    [
+        ({"script": "#!/bin/sh\nexit 7\n"}, "step 0 ended with 7"),
+        ({"id": "tag", "script": f"#!/bin/sh\ndocker buildx imagetools create --tag {IMAGE}:a {IMAGE}@sha256:0\n"},
+         f"{IMAGE}@sha256:0: not found"),
+        ({"entrypoint": "make", "args": ["test"]}, "step 0: the sandbox runs only docker and scripts"),
+        ({"entrypoint": "docker", "args": ["buildx", "build", "--tag", "ghcr.io/acme/x:1", "--push", "."]},
+         "denied: Permission 'artifactregistry.repositories.uploadArtifacts' denied on ghcr.io/acme/x:1"),
+    ],
+)  # fmt: skip
+def test_a_step_that_fails_ends_the_build(cloud: ImageCloud, step: dict[str, Any], detail: str) -> None:
+    build = with_steps(cloud, step, {"script": "#!/bin/sh\ntouch never\n"})
+    assert (build["status"], build["statusDetail"]) == ("FAILURE", detail)
+
+
+def test_substitutions_are_replaced_in_arguments_and_variables_but_not_in_scripts(cloud: ImageCloud) -> None:
+    script = '#!/bin/sh\ntest "$A" = "$B" && test "$BUILD_ID" = "" \n'
+    assert with_steps(cloud, {"script": script, "envs": [f"A={COMMIT}", "B=${COMMIT_SHA}", "BUILD_ID="]})["status"] == (
+        "SUCCESS"
+    )
+
+
+def image(digest: str, days: float, *tags: str, package: str = "gpu", children: tuple[str, ...] = ()) -> Image:
+    uploaded = (NOW - timedelta(days=days)).isoformat()
+    return Image(package, digest, uploaded, INDEX if children else MANIFEST, list(tags), list(children))
+
+
+DELETE = {"action": "DELETE", "condition": {"tagState": "ANY", "olderThan": "864000s"}}
+
+
+@pytest.mark.parametrize(
+    ("policies", "left"),
+    [
+        ([], "abcde"),
+        ([DELETE], "a"),
+        ([DELETE, {"action": "KEEP", "mostRecentVersions": {"keepCount": 2, "packageNamePrefixes": ["gpu"]}}], "ab"),
+        ([DELETE, {"action": "KEEP", "mostRecentVersions": {"keepCount": 1}}], "ae"),
+        ([DELETE, {"action": "KEEP", "condition": {"versionNamePrefixes": ["c"]}}], "acd"),
+        ([DELETE, {"action": "KEEP", "condition": {"tagState": "TAGGED"}}], "acd"),
+        ([DELETE | {"condition": {"tagPrefixes": ["v"], "olderThan": "10d"}}], "abde"),
+        ([DELETE | {"condition": {"tagState": "UNTAGGED", "newerThan": "12d"}}], "acde"),
+        ([DELETE | {"condition": {"packageNamePrefixes": ["cache"]}}], "abcd"),
+    ],
+)
+def test_cleanup_policies_keep_and_delete_as_documented(policies: list[Any], left: str) -> None:
+    images = [
+        image("a", 5, "new"),
+        image("b", 11),
+        image("c", 20, "v1", children=("d",)),
+        image("d", 20),
+        image("e", 30, package="cache/gpu"),
+    ]
+    assert "".join(each.digest for each in cleaned(images, policies, NOW)) == left
