@@ -10,12 +10,13 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
+from pulumi_sandbox.providers.aws.imagebuilder import references as image_builder
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import World
 
 
-def name_in_use(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """Yield AWS's refusal if the name is in use."""
+def name_in_use(world: World, token: str, inputs: dict[str, Any], arn: str = "") -> Iterator[str]:
+    """Yield AWS's refusal if the name is in use. `arn` is the ARN of the new resource, if the ARN is its id."""
     name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
     match token:
         case types.NODE_GROUP if world.get(token, group := f"{cluster}:{text_of(inputs, 'nodeGroupName')}"):
@@ -39,6 +40,9 @@ def name_in_use(world: World, token: str, inputs: dict[str, Any]) -> Iterator[st
             text = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
             yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {text}"
 
+        case _ if token in image_builder.NAMES and world.find(token, arn=arn):
+            yield image_builder.refusal(token, inputs, f"ResourceAlreadyExistsException: {arn} already exists.")
+
 
 def _issuer(inputs: dict[str, Any]) -> str:
     return text_of(inputs, "url").removeprefix("https://").rstrip("/")
@@ -50,6 +54,8 @@ def delete_blockers(world: World, token: str, identity: str) -> Iterator[str]:
         case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
             text = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
             yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {text}"
+        case _ if token in image_builder.NAMES:
+            yield from image_builder.delete_blockers(world, token, identity)
         case types.ROLE if world.find(types.ATTACHMENT, role=identity):
             text = "DeleteConflict: Cannot delete entity, must detach all policies first."
             yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {text}"

@@ -30,7 +30,14 @@ from pulumi_sandbox.world.store import Record, World
 VARIABLE = "PULUMI_SANDBOX_AWS_ROLE"
 _ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 # The names of the services in messages of the AWS SDK for Go, by the prefix of an action.
-_SERVICES = {"autoscaling": "Auto Scaling", "ec2": "EC2", "eks": "EKS", "iam": "IAM"}
+_SERVICES = {
+    "autoscaling": "Auto Scaling",
+    "ec2": "EC2",
+    "eks": "EKS",
+    "iam": "IAM",
+    "imagebuilder": "imagebuilder",
+    "ssm": "SSM",
+}
 
 
 def role_of_environment() -> str:

@@ -146,7 +146,8 @@ class Aws(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
-            yield from conflicts.name_in_use(self.context.world, res.token, res.inputs)
+            arn = self._arn(res) if res.token in ARN_IS_ID else ""
+            yield from conflicts.name_in_use(self.context.world, res.token, res.inputs, arn)
         yield from References(self.existing).missing_references(res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.existing, self.identity(res), self.region(res))
@@ -247,6 +248,8 @@ class Aws(Cloud):
             {
                 "path": "/",
                 "issuer": issuer,
+                # A name in an ARN of Image Builder (botocore 1.44.5, imagebuilder: CreateComponentRequest.name).
+                "slug": re.sub("[ _]", "-", self._name(res).lower()),
                 "uuid": str(uuid.uuid4()),
                 **inputs,
                 "region": self.region(res),

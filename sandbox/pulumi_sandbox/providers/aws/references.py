@@ -12,6 +12,7 @@ from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.aws.eks import node_group_template
 from pulumi_sandbox.providers.aws.eks.node_group_rules import too_old
 from pulumi_sandbox.providers.aws.iam.managed_policies import AWS_PREFIX
+from pulumi_sandbox.providers.aws.imagebuilder import references as image_builder
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
@@ -37,11 +38,42 @@ class References:
             types.ROLE_POLICY: self._role_policy,
             types.INSTANCE_PROFILE: self._instance_profile,
             types.GROUP_TAG: self._group_tag,
+            types.TAG: self._tag,
             types.SUBNET: self._vpc("Subnet", "CreateSubnet"),
             types.SECURITY_GROUP: self._vpc("Security Group", "CreateSecurityGroup"),
         }
         if check := checks.get(token):
             yield from check(inputs)
+        yield from self._image_builder(token, inputs)
+
+    def _image_builder(self, token: str, inputs: Inputs) -> Iterator[str]:
+        """Check the resources of an image pipeline. Messages about networks and roles are our own."""
+        yield from image_builder.missing_references(self.existing.world, token, inputs)
+        if token == types.BUILD_MACHINES:
+            for path in (text_of(inputs, "subnetId"), *rows(inputs.get("securityGroupIds"))):
+                if path and not self.existing.exists(path):
+                    text = f"InvalidParameterValueException: {path} does not exist."
+                    yield image_builder.refusal(token, inputs, text) + hint(path)
+        if token == types.IMAGE_LIFECYCLE:
+            role = text_of(inputs, "executionRole")
+            row = self.existing.role_of(role) or self.existing.role(role)
+            if not self.existing.has_role(role):
+                text = f"InvalidParameterValueException: the role {role} does not exist."
+                yield image_builder.refusal(token, inputs, text) + hint(f"role/{role.partition(':role/')[2] or role}")
+            elif row and not trusts(row.inputs.get("assumeRolePolicy"), "imagebuilder.amazonaws.com"):
+                text = f"InvalidParameterValueException: Image Builder is not able to assume the role {role}."
+                yield image_builder.refusal(token, inputs, text)
+
+    def _tag(self, inputs: Inputs) -> Iterator[str]:
+        """Check the tag of an image. Tags of other resources are not checked."""
+        resource = text_of(inputs, "resourceId")
+        if resource.startswith("ami-") and not self.existing.exists(resource):
+            # The code: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
+            message = f"InvalidAMIID.NotFound: The image id '[{resource}]' does not exist"
+            yield (
+                f"creating EC2 Tag ({text_of(inputs, 'key')}) for resource ({resource}): operation error EC2: "
+                f"CreateTags, https response error StatusCode: 400, api error {message}{hint(resource)}"
+            )
 
     def _node_group(self, inputs: Inputs) -> Iterator[str]:
         for code, message, path in self._of_node_group(inputs):

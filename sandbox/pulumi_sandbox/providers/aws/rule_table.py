@@ -11,6 +11,7 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.ec2 import launch_template_rules as template_rules
 from pulumi_sandbox.providers.aws.eks import node_group_rules
 from pulumi_sandbox.providers.aws.iam import rules as iam_rules
+from pulumi_sandbox.providers.aws.imagebuilder import component_document
 from pulumi_sandbox.providers.inputs import table
 from pulumi_sandbox.providers.resource import Problem
 
@@ -106,4 +107,7 @@ _REGIONAL: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
     types.LAUNCH_TEMPLATE: template_rules.launch_template,
     types.CAPACITY_RESERVATION: capacity_reservation,
 }
-_OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {types.PLACEMENT_GROUP: placement_group}
+_OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
+    types.PLACEMENT_GROUP: placement_group,
+    types.IMAGE_COMPONENT: component_document.problems,
+}

@@ -78,6 +78,7 @@ ID_FORMS = {
     "aws:autoscaling/tag:Tag": "{autoscalingGroupName},{tag[key]}",
     "aws:cloudwatch/logGroup:LogGroup": "{name}",
     "aws:ec2/placementGroup:PlacementGroup": "{name}",
+    "aws:ec2/tag:Tag": "{resourceId},{key}",
     "aws:ecr/repository:Repository": "{name}",
     "aws:eks/accessEntry:AccessEntry": "{clusterName}:{principalArn}",
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "{clusterName}#{principalArn}#{policyArn}",
@@ -106,6 +107,16 @@ ARNS = {
     "aws:iam/policy:Policy": "iam::{account}:policy{path}{name}",
     "aws:iam/role:Role": "iam::{account}:role{path}{name}",
     "aws:iam/user:User": "iam::{account}:user{path}{name}",
+    "aws:imagebuilder/component:Component": "imagebuilder:{region}:{account}:component/{slug}/{version}/1",
+    "aws:imagebuilder/distributionConfiguration:DistributionConfiguration": (
+        "imagebuilder:{region}:{account}:distribution-configuration/{slug}"
+    ),
+    "aws:imagebuilder/imagePipeline:ImagePipeline": "imagebuilder:{region}:{account}:image-pipeline/{slug}",
+    "aws:imagebuilder/imageRecipe:ImageRecipe": "imagebuilder:{region}:{account}:image-recipe/{slug}/{version}",
+    "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration": (
+        "imagebuilder:{region}:{account}:infrastructure-configuration/{slug}"
+    ),
+    "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy": "imagebuilder:{region}:{account}:lifecycle-policy/{slug}",
     "aws:lambda/function:Function": "lambda:{region}:{account}:function:{name}",
     "aws:s3/bucket:Bucket": "s3:::{bucket}",
     "aws:sns/topic:Topic": "sns:{region}:{account}:{name}",
@@ -115,7 +126,17 @@ ARNS = {
 
 # Types whose id is their ARN.
 ARN_IS_ID = frozenset(
-    {"aws:iam/openIdConnectProvider:OpenIdConnectProvider", "aws:iam/policy:Policy", "aws:sns/topic:Topic"}
+    {
+        "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+        "aws:iam/policy:Policy",
+        "aws:imagebuilder/component:Component",
+        "aws:imagebuilder/distributionConfiguration:DistributionConfiguration",
+        "aws:imagebuilder/imagePipeline:ImagePipeline",
+        "aws:imagebuilder/imageRecipe:ImageRecipe",
+        "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration",
+        "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy",
+        "aws:sns/topic:Topic",
+    }
 )
 
 # ForceNew of terraform-provider-aws, for types where it differs from CloudFormation's createOnlyProperties or where
@@ -127,6 +148,7 @@ ARN_IS_ID = frozenset(
 # - internal/service/ec2/ec2_placement_group.go (at 05e34de7): tags are changed in place.
 # - internal/service/ec2/ec2_capacity_reservation.go (at 084df2c9): the criteria are fixed, Outpost and group are not.
 # - internal/service/autoscaling/group_tag.go (at 050ac111): in CloudFormation, only the group has tags.
+# - internal/service/ec2/ec2_tag.go: CloudFormation has no such type.
 # - internal/service/iam/role_policy_attachment.go (at 04c79849): CloudFormation has no such type.
 # In v7 a change of `region` replaces every type that has it.
 REPLACES = {
@@ -136,6 +158,7 @@ REPLACES = {
         "instanceType", "tenancy", "region",
     ),
     "aws:ec2/placementGroup:PlacementGroup": ("name", "partitionCount", "spreadLevel", "strategy", "region"),
+    "aws:ec2/tag:Tag": ("key", "resourceId", "region"),
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": (
         "accessScope", "clusterName", "policyArn", "principalArn", "region",
     ),

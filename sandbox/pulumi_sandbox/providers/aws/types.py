@@ -27,6 +27,15 @@ POLICY = "aws:iam/policy:Policy"
 INSTANCE_PROFILE = "aws:iam/instanceProfile:InstanceProfile"
 OIDC_PROVIDER = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
 GROUP_TAG = "aws:autoscaling/tag:Tag"
+TAG = "aws:ec2/tag:Tag"
+AMI = "aws:ec2/ami:Ami"
+IMAGE_COMPONENT = "aws:imagebuilder/component:Component"
+IMAGE_RECIPE = "aws:imagebuilder/imageRecipe:ImageRecipe"
+BUILD_MACHINES = "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration"
+IMAGE_DISTRIBUTION = "aws:imagebuilder/distributionConfiguration:DistributionConfiguration"
+IMAGE_PIPELINE = "aws:imagebuilder/imagePipeline:ImagePipeline"
+IMAGE_LIFECYCLE = "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy"
+BUILT_IMAGE = "aws:imagebuilder/image:Image"
 
 
 @dataclass(frozen=True)
@@ -123,5 +132,27 @@ TARGETS = {
     OIDC_PROVIDER: Target(
         "AWS::IAM::OIDCProvider", fields={"clientIdLists": "ClientIdList", "thumbprintLists": "ThumbprintList"}
     ),
+    IMAGE_COMPONENT: Target(
+        "AWS::ImageBuilder::Component",
+        api=("imagebuilder", "CreateComponentRequest"),
+    ),
+    IMAGE_RECIPE: Target(
+        "AWS::ImageBuilder::ImageRecipe",
+        api=("imagebuilder", "CreateImageRecipeRequest"),
+        fields={
+            "systemsManagerAgent": "AdditionalInstanceConfiguration.SystemsManagerAgent",
+            "userDataBase64": "AdditionalInstanceConfiguration.UserDataOverride",
+        },
+    ),
+    BUILD_MACHINES: Target(
+        "AWS::ImageBuilder::InfrastructureConfiguration",
+        api=("imagebuilder", "CreateInfrastructureConfigurationRequest"),
+    ),
+    IMAGE_DISTRIBUTION: Target(
+        "AWS::ImageBuilder::DistributionConfiguration",
+        api=("imagebuilder", "CreateDistributionConfigurationRequest"),
+    ),
+    IMAGE_PIPELINE: Target("AWS::ImageBuilder::ImagePipeline", api=("imagebuilder", "CreateImagePipelineRequest")),
+    IMAGE_LIFECYCLE: Target("AWS::ImageBuilder::LifecyclePolicy", api=("imagebuilder", "CreateLifecyclePolicyRequest")),
     GROUP_TAG: Target("AWS::AutoScaling::AutoScalingGroup", fields={"tag": "Tags"}),
 }

@@ -16,6 +16,7 @@ from pulumi_sandbox.world.store import Record, World
 
 # The type of a resource by the prefix of its id.
 KINDS = {
+    "ami-": types.AMI,
     "cr-": types.CAPACITY_RESERVATION,
     "lt-": types.LAUNCH_TEMPLATE,
     "sg-": types.SECURITY_GROUP,
@@ -23,7 +24,7 @@ KINDS = {
     "vpc-": types.VPC,
 }
 # The example values that lookups return. A program may also use them without a lookup.
-EXAMPLES = ("subnetIds", "securityGroupId", "vpcId")
+EXAMPLES = ("amiId", "nvidiaAmiId", "bottlerocketAmiId", "subnetIds", "securityGroupId", "vpcId")
 SERVICE_ROLE = "/aws-service-role/"
 
 

@@ -148,7 +148,7 @@ def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
         aws_tables.REPLACES,
     )  # fmt: skip
     assert [token for table in tables for token in table if token not in shapes.tokens] == []
-    known = {"region", "account", "issuer", "uuid"}
+    known = {"region", "account", "issuer", "slug", "uuid"}
     for table in (aws_tables.ID_FORMS, aws_tables.ARNS):
         for token, form in table.items():
             used = set(re.findall(r"\{(\w+)\}", form)) - known

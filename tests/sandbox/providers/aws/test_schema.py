@@ -60,6 +60,13 @@ UNSEEN = {
     types.INSTANCE_PROFILE: ["namePrefix", "tags.any key"],
     types.OIDC_PROVIDER: [],
     types.GROUP_TAG: ["region"],
+    types.IMAGE_COMPONENT: ["region", "skipDestroy"],
+    types.IMAGE_RECIPE: ["region"],
+    types.BUILD_MACHINES: ["region"],
+    # A setting of the provider: setDefaultVersion in the API.
+    types.IMAGE_DISTRIBUTION: ["distributions.launchTemplateConfigurations.default", "region"],
+    types.IMAGE_PIPELINE: ["region"],
+    types.IMAGE_LIFECYCLE: ["region"],
 }
 DOCUMENTS = ("assumeRolePolicy.", "policy.")
 

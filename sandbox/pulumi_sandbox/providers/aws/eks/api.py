@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
+from pulumi_sandbox.providers.aws.imagebuilder.api import ImageBuilderApi, ImageBuilderError
 from pulumi_sandbox.providers.aws.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
 from pulumi_sandbox.world.store import Record, World
@@ -50,6 +51,7 @@ class EksApi:
     """The answers of the API, independent of HTTP."""
 
     def __init__(self, world: World, caller: Caller | None = None, now: Callable[[], float] = time.time) -> None:
+        self.images = ImageBuilderApi(world)
         self._world = world
         self._caller = caller
         self._now = now
@@ -176,7 +178,7 @@ class AwsServer:
     """The server of the API. Several providers may serve the same port, because they share the world."""
 
     def __init__(self, port: int, api: EksApi) -> None:
-        self._server = LocalServer("aws-api", _request_handler(api), ("GET", "POST"), port=port, shared=True)
+        self._server = LocalServer("aws-api", _request_handler(api), ("GET", "POST", "PUT"), port=port, shared=True)
         self.port = self._server.port
 
     def close(self) -> None:
@@ -197,7 +199,12 @@ def _request_handler(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
                 raise EksError(code, "The security token included in the request is expired")
             if is_form:
                 return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
-            return as_json(200, api.answer(handler.command, urlsplit(handler.path).path, _document(body)))
+            path = urlsplit(handler.path).path
+            if api.images.serves(handler.command, path):
+                return as_json(200, api.images.answer(path, _document(body)))
+            return as_json(200, api.answer(handler.command, path, _document(body)))
+        except ImageBuilderError as error:
+            return error_answer(error.code, str(error))
         except EksError as error:
             return error_answer(error.code, str(error))
         except Exception as error:  # like any server, answer 500 and continue

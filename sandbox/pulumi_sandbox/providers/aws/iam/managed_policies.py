@@ -1,4 +1,4 @@
-"""AWS managed policies of clusters and nodes, and notes about policies that are not in the list.
+"""AWS managed policies of clusters, nodes and image pipelines, and notes about policies that are not in the list.
 
 Sources: docs.aws.amazon.com/eks/latest/userguide/security-iam-awsmanpol.html and create-node-role.html; for the paths
 docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
@@ -23,7 +23,8 @@ KNOWN = (
     "AmazonEKSNetworkingPolicy", "AmazonEKSServicePolicy", "AmazonEKSVPCResourceController",
     "AmazonEKSWorkerNodeMinimalPolicy", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
     "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonSSMManagedInstanceCore", "CloudWatchAgentServerPolicy",
-    "service-role/AmazonEBSCSIDriverPolicy",
+    "EC2InstanceProfileForImageBuilder", "service-role/AmazonEBSCSIDriverPolicy",
+    "service-role/EC2ImageBuilderLifecycleExecutionPolicy",
 )  # fmt: skip
 MIN_SIMILARITY = 0.8
 

@@ -1,0 +1,111 @@
+"""Builds of image pipelines, and the lifecycle policies that delete old images.
+
+A build ends at once: with an AMI, or with the failure of a planted fault. A policy runs after each build, not once a
+day. The commands of components do not run. A policy keeps each image that its tags exclude. The sandbox stores no time
+of the last launch, so it does not apply `lastLaunched`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.world.store import Record, World, now
+
+Json = dict[str, Any]
+
+FAILURES = {"image": "BUILDING", "check": "TESTING"}
+"""By kind of fault, the status in which a build fails (botocore 1.44.5, imagebuilder: ImageStatus)."""
+
+
+def start(world: World, pipeline: Record, build_type: str) -> Record:
+    """Build an image of a pipeline, and delete the images that the policies of its recipe no longer keep."""
+    recipe = _recipe(world, pipeline)
+    with world.transaction():
+        place = recipe.id.replace(":image-recipe/", ":image/")
+        arn = f"{place}/{world.next_number(f'image build {place}')}"
+        failure = _failure(world, pipeline)
+        outputs: Json = {
+            "arn": arn,
+            "pipelineArn": pipeline.id,
+            "name": text_of(recipe.inputs, "name"),
+            "version": arn.partition(":image/")[2].partition("/")[2],
+            "dateCreated": now(),
+            "buildType": build_type,
+            "parentImage": text_of(recipe.inputs, "parentImage"),
+            "state": failure or {"status": "AVAILABLE"},
+            "amis": [] if failure else list(_amis(world, pipeline, arn)),
+        }
+        made = world.insert(Record(types.BUILT_IMAGE, arn, pipeline.name, outputs=outputs))
+        _apply_policies(world, recipe)
+    return made
+
+
+def _recipe(world: World, pipeline: Record) -> Record:
+    found = world.get(types.IMAGE_RECIPE, text_of(pipeline.inputs, "imageRecipeArn"))
+    if found is None:
+        raise LookupError(f"the recipe of {pipeline.id} does not exist")
+    return found
+
+
+def _failure(world: World, pipeline: Record) -> Json | None:
+    """Return the state of a build that fails because of a fault, or None."""
+    for kind, status in FAILURES.items():
+        if fault := world.take_fault(kind, pipeline.type, pipeline.name, id=pipeline.id):
+            reason = fault.message or f"the workflow failed with the image in the status {status} (a planted fault)"
+            return {"status": "FAILED", "reason": reason, "failureContext": {"imageStatus": status}}
+    return None
+
+
+def _amis(world: World, pipeline: Record, arn: str) -> Iterator[Json]:
+    """Create the AMI of each region, and yield it as the API describes it."""
+    configured = world.get(types.IMAGE_DISTRIBUTION, text_of(pipeline.inputs, "distributionConfigurationArn"))
+    regions = rows(configured.inputs.get("distributions")) if configured else [{"region": arn.split(":")[3]}]
+    for row in regions:
+        settings = table(table(row).get("amiDistributionConfiguration"))
+        name = text_of(settings, "name").replace("{{ imagebuilder:buildDate }}", now().replace(":", "-"))
+        ami = f"ami-0{secrets.token_hex(8)}"
+        # Image Builder sets both tags (docs.aws.amazon.com/imagebuilder/latest/userguide/tag-resources.html).
+        tags = {**table(settings.get("amiTags")), "CreatedBy": "EC2 Image Builder", "Ec2ImageBuilderArn": arn}
+        world.insert(
+            Record(types.AMI, ami, name, inputs={"name": name, "tags": tags}, outputs={"id": ami, "name": name})
+        )
+        yield {"region": table(row).get("region"), "image": ami, "name": name, "accountId": arn.split(":")[4]}
+
+
+def _apply_policies(world: World, recipe: Record) -> None:
+    """Delete the images of a recipe that are older than the newest N and have no tag of the exclusions."""
+    name = text_of(recipe.inputs, "name")
+    for policy in world.find(types.IMAGE_LIFECYCLE):
+        selected = rows(table(policy.inputs.get("resourceSelection")).get("recipes"))
+        if name not in [text_of(table(one), "name") for one in selected] or policy.inputs.get("status") == "DISABLED":
+            continue
+        for detail in map(table, rows(policy.inputs.get("policyDetails"))):
+            rule = table(detail.get("filter"))
+            if rule.get("type") != "COUNT" or table(detail.get("action")).get("type") != "DELETE":
+                continue
+            kept = table(table(table(detail.get("exclusionRules")).get("amis")).get("tagMap"))
+            images = [one for one in world.find(types.BUILT_IMAGE, name=name) if one.outputs.get("amis")]
+            for image in images[: -int(rule["value"])]:
+                if not any(_has_tag(world, ami["image"], kept) for ami in image.outputs["amis"]):
+                    _delete(world, image)
+
+
+def _has_tag(world: World, ami: str, wanted: Json) -> bool:
+    record = world.get(types.AMI, ami)
+    tags = {**table(record.inputs.get("tags")), **_added_tags(world, ami)} if record else {}
+    return any(tags.get(key) == value for key, value in wanted.items())
+
+
+def _added_tags(world: World, ami: str) -> Json:
+    found = [one.inputs for one in world.find(types.TAG) if one.inputs.get("resourceId") == ami]
+    return {str(one.get("key")): one.get("value") for one in found}
+
+
+def _delete(world: World, image: Record) -> None:
+    for ami in image.outputs["amis"]:
+        world.delete(types.AMI, ami["image"])
+    world.delete(types.BUILT_IMAGE, image.id)
