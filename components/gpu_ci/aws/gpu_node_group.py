@@ -16,6 +16,7 @@ from ..errors import ArgsError, Problem
 from ..kubernetes import gpu_nodes
 from ..labels import merge
 from .node_group_limits import NodeGroupLimits, NodeGroupLimitsArgs
+from .nodes import image_in_use
 from .nodes.args import GpuNodeGroupArgs
 from .nodes.autoscaler_tags import group_tags, node_labels
 from .nodes.launch_template import launch_template
@@ -42,15 +43,15 @@ class GpuNodeGroup(Component):
     Autoscaler scales the group from zero. A NodeGroupLimits, which changes the group's maximum and prevents Auto
     Scaling from terminating busy nodes to balance zones. The template's user data keeps GPUs from unprivileged
     containers that did not request any. With `efa`: also a security group, and a placement group unless the market is a
-    capacity block.
+    capacity block. With `amiId`: a tag on the image, by which its pipeline knows that it is in use.
     Costs: nothing while there is no node. A node costs its instance and its disk. A capacity block is paid when it is
     reserved.
     Does not: start nodes or install cluster software. The cluster must provide an autoscaler, the device plugin
     (Bottlerocket includes one), the EFA device plugin and the add-on eks-node-monitoring-agent. Local disks of an
     instance stay unused. A capacity block must have no nodes before it begins and before its nodes are changed.
-    Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets. Other
-    changes are in place. After a change of the image release or the launch template, EKS drains nodes one by one and
-    starts new ones. The launch template contains the tags of machines.
+    Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets, and
+    for adding or removing amiId. Other changes are in place, also another amiId. After a change of the image or the
+    launch template, EKS drains nodes one by one and starts new ones. The launch template contains the tags of machines.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
@@ -83,7 +84,7 @@ class GpuNodeGroup(Component):
         tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
         role, attached = node_role(name, args, tags, self.child())
         template = launch_template(name, args, tags, self.child())
-        nodes = self._nodes(name, args, tags, role, attached, template)
+        nodes = self._nodes(name, args, tags, role, [*attached, *self._image_in_use(name, args)], template)
         # The name is unknown until EKS has created the group.
         scaling = nodes.resources.apply(partial(_scaling_group, args.subject))
         for short_name, (key, value) in group_tags(name, args, args.cluster_name).items():
@@ -99,7 +100,14 @@ class GpuNodeGroup(Component):
         self.autoscaling_group_name = scaling
         self.node_role_arn = role.arn
         self.generation = pulumi.Output.concat(
-            template.id, " ", template.latest_version.apply(str), " ", nodes.ami_type, " ", nodes.release_version
+            template.id,
+            " ",
+            template.latest_version.apply(str),
+            " ",
+            nodes.ami_type,
+            " ",
+            # An image of the user's own has no release. A change of it is a new version of the template.
+            nodes.release_version.apply(lambda release: release or ""),
         )
         in_several_zones = len(args.chosen_zones) > 1
         NodeGroupLimits(
@@ -117,6 +125,25 @@ class GpuNodeGroup(Component):
         )
         self.register()
 
+    def _image_in_use(self, name: str, args: GpuNodeGroupArgs) -> list[pulumi.Resource]:
+        """Tag an image of the user's own, so that its pipeline keeps it. Return the tag.
+
+        The node group waits for the tag. A wrong amiId then fails before the node group changes.
+        """
+        if args.ami_id is None:
+            return []
+        key = image_in_use.key(pulumi.get_stack(), args.pool or name)
+        return [
+            aws.ec2.Tag(
+                f"{name}-image-in-use",
+                resource_id=args.ami_id,
+                key=key,
+                value=image_in_use.VALUE,
+                region=args.region,
+                opts=self.child(),
+            )
+        ]
+
     def _nodes(
         self,
         name: str,
@@ -131,11 +158,13 @@ class GpuNodeGroup(Component):
             f"{name}-nodes",
             region=args.region,
             cluster_name=args.cluster_name,
-            version=args.kubernetes_version,
+            # EKS refuses both for an image of the user's own, whose name is in the launch template.
+            version=None if args.ami_id else args.kubernetes_version,
             release_version=args.release_version,
             node_role_arn=role.arn,
             subnet_ids=subnet_ids(args),
-            ami_type=args.chosen_ami_type,
+            # A change from or to an image of the user's own replaces the group: its AMI type never changes.
+            ami_type="CUSTOM" if args.ami_id else args.chosen_ami_type,
             capacity_type=_CAPACITY_TYPES[args.market],
             # EKS allows the instance type either here or in the launch template. For a capacity block, it must be in
             # the launch template.

@@ -21,12 +21,16 @@ SubnetId = Annotated[str, Field(pattern=SUBNET)]
 SecurityGroupId = Annotated[str, Field(pattern=rf"^sg-{_ID}$")]
 VpcId = Annotated[str, Field(pattern=rf"^vpc-{_ID}$")]
 ReservationId = Annotated[str, Field(pattern=rf"^cr-{_ID}$")]
+AmiId = Annotated[str, Field(pattern=rf"^ami-{_ID}$")]
 KmsKeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$")]
 Profile = Annotated[str, Field(pattern=r"^[^\s\[\]]+$")]
 """The name of an AWS CLI profile."""
 # botocore 1.44.5, eks: CreateClusterRequest.name.
 ClusterName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
+Endpoint = Annotated[str, Field(pattern=r"^https://[A-Za-z0-9.-]+$")]
+Base64 = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]+={0,2}$")]
+Cidr = Annotated[str, Field(pattern=r"^[0-9a-f.:]+/[0-9]{1,3}$")]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")]
 
 # By prefix of regions: the partition, and the suffix of the names of services (botocore 1.44.5, data/partitions.json).

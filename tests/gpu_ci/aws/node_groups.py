@@ -30,6 +30,12 @@ EFA = {
     "cluster_security_group_id": "sg-0123456789abcdef0",
     **ONE_ZONE,
 }
+OWN_IMAGE = {
+    "ami_id": "ami-0123456789abcdef0",
+    "cluster_endpoint": "https://EXAMPLE.gr7.us-east-1.eks.amazonaws.com",
+    "cluster_certificate": "LS0tLS1CRUdJTg==",
+    "service_cidr": "172.20.0.0/16",
+}
 NAMED = {"aws:ec2/placementGroup:PlacementGroup": {"name": "l4-together-1"}}
 P3DN = {"instance_types": ["p3dn.24xlarge"], "release_version": "1.35.3-20260917"}
 

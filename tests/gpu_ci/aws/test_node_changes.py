@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, cloudformation, group
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, OWN_IMAGE, P3DN, SUBNET_A, SUBNET_B, TYPES, cloudformation, group
 
 SCHEMAS = {
     "aws:eks/nodeGroup:NodeGroup": "AWS::EKS::Nodegroup",
@@ -51,6 +51,10 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     (EFA, {"cluster_security_group_id": OTHER_GROUP}, {"template": "update"}),
     ({}, {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, {"template": "update", "nodes": "replace"}),
     (P3DN, {"release_version": "1.35.4-20261001"}, {"nodes": "update"}),
+    ({**OWN_IMAGE, "ami_id": None}, {"ami_id": OWN_IMAGE["ami_id"]}, {"template": "update", "nodes": "replace"}),
+    (OWN_IMAGE, {"cluster_endpoint": "https://OTHER.gr7.us-east-1.eks.amazonaws.com"}, {"template": "update"}),
+    (OWN_IMAGE, {"cluster_certificate": "LS0tLS0="}, {"template": "update"}),
+    (OWN_IMAGE, {"service_cidr": "10.100.0.0/16"}, {"template": "update"}),
     ({}, {"torch": "2.14.0+cu126"}, {}),
     ({}, {"disk_gib": 200}, {"template": "update"}),
     ({}, {"disk_iops": 4000}, {"template": "update"}),
@@ -95,6 +99,10 @@ def test_a_changed_argument_has_the_documented_effect(
     before: dict[str, Any], change: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert happens(before, change) == expected
+
+
+def test_another_image_of_the_user_is_a_new_version_of_the_template() -> None:
+    assert happens(OWN_IMAGE, {"ami_id": "ami-0fedcba9876543210"}) == {"template": "update"}
 
 
 def test_every_argument_is_in_the_table_but_the_region() -> None:

@@ -53,8 +53,8 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     known = [each.ami_type for each in catalog.ami_types()]
     if value == "CUSTOM":
         raise invalid(
-            "is a custom image, which is not supported",
-            hint="remove it: the default image of EKS contains the driver and the container toolkit",
+            "is set by amiId, which names the image",
+            hint="remove it, and set amiId for an image of your own",
         )
     for machine in machines_of(others):
         ami = value or ami_of(others)
@@ -78,6 +78,21 @@ def _reasons(machine: Machine, problems: Sequence[solver.Problem]) -> str:
     return f"{machine.machine_type}: {reasons}".replace(machine.key, machine.machine_type)
 
 
+def ami_id(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Return the image. It must be built from AL2023, because Bottlerocket reads other user data."""
+    chosen = ami_of(others)
+    if value is not None and chosen and system_of(chosen) != "al2023":
+        raise invalid(f"is for images of AL2023, but amiType is {chosen}", hint="remove amiType")
+    return value
+
+
+def needed_by_ami_id(value: Any, others: Mapping[str, Any]) -> Any:
+    """Return the value. With amiId it is required, because EKS then adds nothing to the user data."""
+    if value is None and others.get("ami_id"):
+        raise invalid("is missing; amiId requires it", hint="use the value of the cluster")
+    return value
+
+
 def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the release. It must be for the image's operating system and the cluster's Kubernetes version.
 
@@ -85,6 +100,10 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
     """
     machines, system = machines_of(others), system_of(ami_of(others))
     if not machines or "ami_type" not in others:
+        return value
+    if others.get("ami_id"):
+        if value is not None:
+            raise invalid("is for images of EKS, but amiId names an image of your own", hint="remove one of the two")
         return value
     if value is None:
         if last := machines[0].gpu.last_driver_branch:

@@ -14,7 +14,11 @@ from ...args import Args, Input, Integer, StrictBool
 from ...errors import validate_whole_and_entries
 from ...kubernetes.name_types import Pool
 from ..resource_names import (
+    AmiId,
+    Base64,
+    Cidr,
     ClusterName,
+    Endpoint,
     KmsKeyArn,
     KubernetesVersion,
     Profile,
@@ -38,6 +42,10 @@ _RULES: dict[str, Any] = {
     "vpc_id": rules.needed_by_efa,
     "cluster_security_group_id": rules.needed_by_efa,
     "ami_type": ami.ami_type,
+    "ami_id": ami.ami_id,
+    "cluster_endpoint": ami.needed_by_ami_id,
+    "cluster_certificate": ami.needed_by_ami_id,
+    "service_cidr": ami.needed_by_ami_id,
     "release_version": ami.release_version,
     "torch": ami.torch,
     "kms_key_arn": rules.kms_key_arn,
@@ -61,6 +69,9 @@ class GpuNodeGroupArgs(Args):
             "tags",
             "vpc_id",
             "cluster_security_group_id",
+            "cluster_endpoint",
+            "cluster_certificate",
+            "service_cidr",
             "pool",
             "profile",
             "role_arn",
@@ -75,11 +86,11 @@ class GpuNodeGroupArgs(Args):
         "instanceType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         "diskSize": "use diskGib instead, because EKS does not accept diskSize with a launch template",
         "remoteAccess": "nodes have no SSH access; sessionManager allows a shell without an open port or a key",
-        "imageId": "use amiType instead, because only EKS's own images join the cluster automatically",
+        "imageId": "use amiId instead, which takes an image that an image pipeline built",
         "labels": "nodes of every cloud have the same labels, so that pods find them",
         "taints": "nodes of every cloud have the same taint, so that only pods that tolerate it start there",
-        "userData": "user data keeps GPUs from containers that did not request any, and EKS adds what a node needs "
-        "to join the cluster",
+        "userData": "user data keeps GPUs from containers that did not request any, and has what a node needs to "
+        "join the cluster",
         "warmPoolConfig": "a stopped node reserves no GPU, so its start can fail for lack of capacity",
     }
 
@@ -150,6 +161,25 @@ class GpuNodeGroupArgs(Args):
         default=None,
         validate_default=True,
         description="the EKS AMI type, with an NVIDIA driver; by default the AL2023 type for the architecture",
+    )
+    ami_id: AmiId | None = Field(
+        default=None,
+        validate_default=True,
+        description="an image of your own, such as ami-0123456789abcdef0, built from EKS's AL2023 image with NVIDIA "
+        "driver for the Kubernetes version of the cluster, as aws.GpuAmiPipeline builds it; by default EKS's image",
+    )
+    cluster_endpoint: Input[Endpoint] | None = Field(
+        default=None,
+        validate_default=True,
+        description="the address of the cluster's API server; for amiId, because EKS adds it only to its own images",
+    )
+    cluster_certificate: Input[Base64] | None = Field(
+        default=None,
+        validate_default=True,
+        description="the certificate authority of the cluster, in base64; for amiId",
+    )
+    service_cidr: Input[Cidr] | None = Field(
+        default=None, validate_default=True, description="the address range of the cluster's services; for amiId"
     )
     release_version: str | None = Field(
         default=None,
@@ -230,6 +260,10 @@ class GpuNodeGroupArgs(Args):
             # For efa. Both are looked up with the cluster.
             "vpc_id": "vpc-0123456789abcdef0",
             "cluster_security_group_id": "sg-0123456789abcdef0",
+            # For amiId. All three are looked up with the cluster.
+            "cluster_endpoint": "https://example.eks.amazonaws.com",
+            "cluster_certificate": "LS0tLS0=",
+            "service_cidr": "172.20.0.0/16",
         }
 
     @property

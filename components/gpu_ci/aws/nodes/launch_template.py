@@ -7,10 +7,12 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from ...kubernetes import gpu_nodes
 from . import ami
 from .args import GpuNodeGroupArgs
+from .autoscaler_tags import node_labels
 from .efa import fabric
-from .user_data import user_data
+from .user_data import user_data, user_data_of_own_image
 
 _TAGGED = ("instance", "volume", "network-interface")
 
@@ -29,12 +31,13 @@ def launch_template(
         f"{name}-template",
         region=args.region,
         description=f"nodes of the GPU node group {name}",
+        image_id=args.ami_id,
         block_device_mappings=_disks(args),
         # With a hop limit of 1, only the node itself gets its credentials. With a larger limit, pods can get them, too.
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=args.metadata_hop_limit
         ),
-        user_data=user_data(ami.system_of(args.chosen_ami_type)),
+        user_data=_user_data(name, args),
         # Without EFA the template has no interfaces, so that EKS adds the cluster's security group.
         network_interfaces=network.interfaces if network else None,
         placement=network.placement if network else None,
@@ -45,6 +48,15 @@ def launch_template(
         opts=opts,
         **_reserved(args),
     )
+
+
+def _user_data(name: str, args: GpuNodeGroupArgs) -> pulumi.Input[str]:
+    """Return the user data. With an image of EKS, EKS adds the address of the cluster, the labels and the taint."""
+    if args.ami_id is None:
+        return user_data(ami.system_of(args.chosen_ami_type))
+    cluster = (args.cluster_name, args.cluster_endpoint, args.cluster_certificate, args.service_cidr)
+    labels = node_labels(name, args) | gpu_nodes.OPERANDS_OFF
+    return pulumi.Output.all(*cluster).apply(lambda values: user_data_of_own_image(*values, labels=labels))
 
 
 def _disks(args: GpuNodeGroupArgs) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:

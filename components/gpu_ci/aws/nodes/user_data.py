@@ -11,17 +11,24 @@ plugin, only pods that may mount files of the node can use such mounts
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 
-# EKS accepts only MIME multipart, and adds a part with the cluster's address
+import yaml
+
+from ...kubernetes import gpu_nodes
+
+# EKS accepts only MIME multipart, and, for its own images, adds a part with the cluster's address
 # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html, "Amazon EC2 user data"). The script runs before
 # containerd and the kubelet start: nodeadm-run.service, which starts both, waits for cloud-final.service
 # (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/systemd/system/nodeadm-run.service).
 # nodeadm-run.service also starts both if the script fails. A script that fails therefore turns the machine off, and the
 # Auto Scaling group starts another machine. aws ec2 get-console-output shows the message of the script.
-_AL2023 = """\
+_START = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
 
+"""
+_SCRIPT = """\
 --//
 Content-Type: text/x-shellscript; charset="us-ascii"
 
@@ -33,7 +40,12 @@ nvidia-ctk config --in-place \\
   systemctl poweroff
 }
 
---//--
+"""
+_END = "--//--\n"
+_NODE_CONFIG = """\
+--//
+Content-Type: application/node.eks.aws
+
 """
 
 # These are Bottlerocket's defaults. They are set here in case a later release changes its defaults
@@ -45,9 +57,37 @@ visible-devices-as-volume-mounts = true
 visible-devices-envvar-when-unprivileged = false
 """
 
-_BY_SYSTEM = {"al2023": _AL2023, "bottlerocket": _BOTTLEROCKET}
+_BY_SYSTEM = {"al2023": _START + _SCRIPT + _END, "bottlerocket": _BOTTLEROCKET}
 
 
 def user_data(system: str) -> str:
     """Return the user data for a launch template, in base64."""
     return base64.b64encode(_BY_SYSTEM[system].encode()).decode()
+
+
+def user_data_of_own_image(
+    cluster: str, endpoint: str, certificate: str, service_cidr: str, *, labels: Mapping[str, str]
+) -> str:
+    """Return the user data for an image that is not one of EKS's own, in base64.
+
+    EKS adds nothing to it. The second part is the configuration of nodeadm, the program with which an AL2023 node joins
+    (awslabs/amazon-eks-ami@81fec2e:nodeadm/doc/api.md, NodeConfig). The kubelet sets the labels and the taint itself,
+    so that no other pod starts on the node before EKS has set them.
+    """
+    taint = f"{gpu_nodes.TAINT_KEY}={gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"
+    listed = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    config = {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {
+            "cluster": {
+                "name": cluster,
+                "apiServerEndpoint": endpoint,
+                "certificateAuthority": certificate,
+                "cidr": service_cidr,
+            },
+            "kubelet": {"flags": [f"--node-labels={listed}", f"--register-with-taints={taint}"]},
+        },
+    }
+    text = yaml.safe_dump(config, sort_keys=False, width=10_000)
+    return base64.b64encode(f"{_START}{_SCRIPT}{_NODE_CONFIG}{text}\n{_END}".encode()).decode()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu_ci.aws.node_groups import P3DN, problems
+from tests.gpu_ci.aws.node_groups import OWN_IMAGE, P3DN, problems
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ from tests.gpu_ci.aws.node_groups import P3DN, problems
         (
             {"ami_type": "CUSTOM"},
             "amiType",
-            "is a custom image, which is not supported",
-            "remove it: the default image of EKS contains the driver and the container toolkit",
+            "is set by amiId, which names the image",
+            "remove it, and set amiId for an image of your own",
         ),
         (
             {"instance_types": ["g7.2xlarge"], "ami_type": "BOTTLEROCKET_x86_64_NVIDIA"},
@@ -83,6 +83,30 @@ from tests.gpu_ci.aws.node_groups import P3DN, problems
                 "use a release with driver 580, in the format of 1.35.3-20260917; "
                 "github.com/awslabs/amazon-eks-ami/releases lists them"
             ),
+        ),
+        (
+            {**OWN_IMAGE, "ami_id": "ami-123"},
+            "amiId",
+            "has a form that is not accepted",
+            "",
+        ),
+        (
+            {**OWN_IMAGE, "ami_type": "BOTTLEROCKET_x86_64_NVIDIA"},
+            "amiId",
+            "is for images of AL2023, but amiType is BOTTLEROCKET_x86_64_NVIDIA",
+            "remove amiType",
+        ),
+        (
+            {**OWN_IMAGE, "release_version": "1.35.3-20260917"},
+            "releaseVersion",
+            "is for images of EKS, but amiId names an image of your own",
+            "remove one of the two",
+        ),
+        (
+            {**OWN_IMAGE, "service_cidr": None},
+            "serviceCidr",
+            "is missing; amiId requires it",
+            "use the value of the cluster",
         ),
         (
             {"release_version": "v20260917"},
@@ -219,7 +243,7 @@ from tests.gpu_ci.aws.node_groups import P3DN, problems
             {"imageId": "ami-1"},
             "imageId",
             "cannot be set",
-            "remove it: use amiType instead, because only EKS's own images join the cluster automatically",
+            "remove it: use amiId instead, which takes an image that an image pipeline built",
         ),
         (
             {"labels": {}},

@@ -9,9 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from gpu_ci import catalog
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, problems, template
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, OWN_IMAGE, group, nodes, problems, template
 
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
 ARM = {"instance_types": ["g5g.2xlarge"], "market": "standard"}
@@ -86,3 +87,54 @@ def test_every_image_a_group_takes_is_of_a_system_that_is_told() -> None:
     kinds = ({"instance_types": ["g6.2xlarge"]}, {"instance_types": ["g5g.2xlarge"]})
     taken = [each for each in catalog.ami_types() if not all(problems(ami_type=each.ami_type, **one) for one in kinds)]
     assert {each.os for each in taken} == {"al2023", "bottlerocket"}
+
+
+def test_an_image_of_the_user_gets_the_script_and_what_a_node_needs_to_join() -> None:
+    message = email.message_from_string(text(**OWN_IMAGE))
+    assert (message.get_content_type(), message.defects) == ("multipart/mixed", [])
+    of_script, config = message.get_payload()
+    assert of_script.get_payload() == script()
+    assert config.get_content_type() == "application/node.eks.aws"
+    assert yaml.safe_load(config.get_payload()) == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {
+            "cluster": {
+                "name": "ci",
+                "apiServerEndpoint": "https://EXAMPLE.gr7.us-east-1.eks.amazonaws.com",
+                "certificateAuthority": "LS0tLS1CRUdJTg==",
+                "cidr": "172.20.0.0/16",
+            },
+            "kubelet": {
+                "flags": [
+                    (
+                        "--node-labels=gpu-ci-pool=l4,k8s.amazonaws.com/accelerator=nvidia-l4,"
+                        "nvidia.com/gpu.deploy.operands=false,nvidia.com/gpu.present=true"
+                    ),
+                    "--register-with-taints=nvidia.com/gpu=present:NoSchedule",
+                ]
+            },
+        },
+    }
+
+
+def test_eks_gets_no_version_for_an_image_of_the_user() -> None:
+    """EKS refuses a version or another AMI type: https://github.com/pulumi/pulumi-eks/issues/1283 and 1463."""
+    assert template(**OWN_IMAGE)["imageId"] == "ami-0123456789abcdef0"
+    given = nodes(**OWN_IMAGE)
+    assert given["amiType"] == "CUSTOM"
+    assert {"version", "releaseVersion"} & given.keys() == set()
+    assert "imageId" not in template()
+
+
+def test_the_image_of_the_user_is_tagged_before_nodes_use_it() -> None:
+    deployment = group(**OWN_IMAGE)
+    tag = deployment.one("ec2/tag:Tag")
+    assert tag.inputs == {
+        "resourceId": "ami-0123456789abcdef0",
+        "key": "gpu-ci-in-use-stack-l4",
+        "value": "true",
+        "region": "us-east-1",
+    }
+    assert tag.urn in deployment.one(":NodeGroup").request.dependencies
+    assert group().of("ec2/tag:Tag") == []
