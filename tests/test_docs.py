@@ -141,7 +141,8 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
                 continue  # a program, not a stack file
             example = yaml.safe_load(text)["config"]
             pools = example.get("gpu-ci:pools", {"l4": L4})
-            on_cluster = any("clusterName" in pool for pool in pools.values())
+            entries = [*pools.values(), *example.get("gpu-ci:images", {}).values()]
+            on_cluster = any("clusterName" in entry for entry in entries)
             values = config(pools) | (ON_CLUSTER if on_cluster else {})
             values |= {key: value for key, value in example.items() if key != "gpu-ci:pools"}
             site = config()["gpu-ci:site"]

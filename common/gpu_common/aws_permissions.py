@@ -33,6 +33,25 @@ def _rule(way: str) -> Operations:
     )
 
 
+def _image_builder(kind: str, *checked: str) -> Operations:
+    """Return the operations of a type of EC2 Image Builder.
+
+    Args:
+        kind: The name of the type in the API.
+        checked: The actions of what a create or an update checks with the caller's permissions.
+    """
+    return _operations(
+        (f"imagebuilder:Get{kind}",),
+        create=(f"imagebuilder:Create{kind}", "imagebuilder:TagResource", *checked),
+        update=(
+            # A component and a recipe never change, except for their tags.
+            *(() if kind in ("Component", "ImageRecipe") else (f"imagebuilder:Update{kind}",)),
+            "imagebuilder:TagResource", "imagebuilder:UntagResource", *checked,
+        ),
+        delete=(f"imagebuilder:Delete{kind}", "imagebuilder:UntagResource"),
+    )  # fmt: skip
+
+
 RESOURCES: Mapping[str, Operations] = {
     "aws:autoscaling/tag:Tag": _operations(
         ("autoscaling:DescribeTags",),
@@ -51,6 +70,13 @@ RESOURCES: Mapping[str, Operations] = {
         create=("ec2:CreatePlacementGroup", "ec2:CreateTags"),
         update=("ec2:CreateTags", "ec2:DeleteTags"),
         delete=("ec2:DeletePlacementGroup",),
+    ),
+    # Source: internal/service/ec2/ec2_tag.go.
+    "aws:ec2/tag:Tag": _operations(
+        ("ec2:DescribeTags",),
+        create=("ec2:CreateTags",),
+        update=("ec2:CreateTags",),
+        delete=("ec2:DeleteTags",),
     ),
     "aws:ec2/securityGroup:SecurityGroup": _operations(
         ("ec2:DescribeSecurityGroups",),
@@ -80,6 +106,23 @@ RESOURCES: Mapping[str, Operations] = {
         ),
         delete=("eks:DeleteNodegroup",),
     ),
+    "aws:iam/instanceProfile:InstanceProfile": _operations(
+        ("iam:GetInstanceProfile",),
+        create=(
+            "iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:PassRole", "iam:TagInstanceProfile",
+        ),
+        update=(
+            "iam:AddRoleToInstanceProfile", "iam:PassRole", "iam:RemoveRoleFromInstanceProfile",
+            "iam:TagInstanceProfile", "iam:UntagInstanceProfile",
+        ),
+        delete=("iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"),
+    ),
+    "aws:iam/rolePolicy:RolePolicy": _operations(
+        ("iam:GetRolePolicy",),
+        create=("iam:PutRolePolicy",),
+        update=("iam:PutRolePolicy",),
+        delete=("iam:DeleteRolePolicy",),
+    ),
     "aws:iam/role:Role": _operations(
         ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
         create=("iam:CreateRole", "iam:TagRole"),
@@ -90,6 +133,22 @@ RESOURCES: Mapping[str, Operations] = {
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": _operations(
         ("iam:ListAttachedRolePolicies",), create=("iam:AttachRolePolicy",), delete=("iam:DetachRolePolicy",)
     ),
+    # Image Builder checks with the caller's permissions what a resource refers to. Not included:
+    # iam:CreateServiceLinkedRole, for the first pipeline of an account (docs/guides/eks-node-image.md).
+    "aws:imagebuilder/component:Component": _image_builder("Component"),
+    "aws:imagebuilder/distributionConfiguration:DistributionConfiguration": _image_builder("DistributionConfiguration"),
+    "aws:imagebuilder/imagePipeline:ImagePipeline": _image_builder(
+        "ImagePipeline", "iam:GetRole", "imagebuilder:GetDistributionConfiguration", "imagebuilder:GetImageRecipe",
+        "imagebuilder:GetInfrastructureConfiguration",
+    ),
+    "aws:imagebuilder/imageRecipe:ImageRecipe": _image_builder(
+        # The base image is in a parameter of Systems Manager.
+        "ImageRecipe", "ec2:DescribeImages", "imagebuilder:GetComponent", "ssm:GetParameter",
+    ),
+    "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration": _image_builder(
+        "InfrastructureConfiguration", "iam:GetInstanceProfile", "iam:GetRole", "iam:PassRole"
+    ),
+    "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy": _image_builder("LifecyclePolicy", "iam:PassRole"),
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _rule("Egress"),
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("Ingress"),
 }  # fmt: skip

@@ -49,6 +49,12 @@ def _efa(config: Config) -> None:
     config["gpu-ci:pools"]["a100"] = {**config["gpu-ci:pools"]["a10g"], **nodes}
 
 
+def _ami(config: Config) -> None:
+    image = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/ci@sha256:{'1' * 64}"
+    config["gpu-ci:images"] = {"nodes": {"kind": "ami", "clusterName": "example-ci", "images": [image]}}
+    config["gpu-ci:pools"]["a10g"]["amiId"] = "ami-0123456789abcdef0"
+
+
 OPTIONS: dict[str, Callable[[Config], None]] = {
     "networks": _networks,
     "flow logs": lambda config: _networks(config, flowLogs=True),
@@ -57,6 +63,7 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "metrics": lambda config: _manager(config, metrics=True),
     "alerts": _alerts,
     "efa": _efa,
+    "ami": _ami,
 }
 """Options of the stack file of staging, by a short name."""
 

@@ -199,7 +199,8 @@ def on_aws(token: str, name: str) -> bool | None:
     return bridged.replaces(REPLACES, token, name) if token in REPLACES else schema.replaces(token, name)
 
 
-# The actions of the role on AWS that staging does not use: EFA creates a placement group and a security group.
+# The actions of the role on AWS that staging does not use. EFA creates a placement group and a security group. An image
+# pipeline creates resources of Image Builder, an instance profile and a security group, and a pool tags its image.
 OF_EFA = {
     "ec2:AuthorizeSecurityGroupEgress",
     "ec2:AuthorizeSecurityGroupIngress",
@@ -214,6 +215,45 @@ OF_EFA = {
     "ec2:RevokeSecurityGroupEgress",
     "ec2:RevokeSecurityGroupIngress",
 }
+OF_AMI = {
+    "ec2:AuthorizeSecurityGroupEgress",
+    "ec2:CreateSecurityGroup",
+    "ec2:DeleteSecurityGroup",
+    "ec2:DescribeImages",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroupRules",
+    "ec2:DescribeTags",
+    "ec2:ModifySecurityGroupRules",
+    "ec2:RevokeSecurityGroupEgress",
+    "iam:AddRoleToInstanceProfile",
+    "iam:CreateInstanceProfile",
+    "iam:DeleteInstanceProfile",
+    "iam:DeleteRolePolicy",
+    "iam:GetInstanceProfile",
+    "iam:PutRolePolicy",
+    "iam:RemoveRoleFromInstanceProfile",
+    "iam:TagInstanceProfile",
+    "iam:UntagInstanceProfile",
+    "imagebuilder:TagResource",
+    "imagebuilder:UntagResource",
+    "ssm:GetParameter",
+    *(
+        f"imagebuilder:{verb}{kind}"
+        for verb in ("Create", "Delete", "Get")
+        for kind in (
+            "Component",
+            "DistributionConfiguration",
+            "ImagePipeline",
+            "ImageRecipe",
+            "InfrastructureConfiguration",
+            "LifecyclePolicy",
+        )
+    ),
+    "imagebuilder:UpdateDistributionConfiguration",
+    "imagebuilder:UpdateImagePipeline",
+    "imagebuilder:UpdateInfrastructureConfiguration",
+    "imagebuilder:UpdateLifecyclePolicy",
+}
 
 
 def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
@@ -226,12 +266,13 @@ def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
         return found | {action for group in groups for action in group}
 
     assert actions("efa") - actions() == OF_EFA
-    assert sorted(actions("efa")) == aws_permissions.deployer()
-    assert len(aws_permissions.deployer()) == 54
+    assert actions("ami") - actions() == OF_AMI
+    assert sorted(actions("efa", "ami")) == aws_permissions.deployer()
+    assert len(aws_permissions.deployer()) == 90
 
 
 def test_a_type_on_aws_is_never_updated_if_each_change_of_it_replaces_it() -> None:
-    fields = of_aws(rows_with("efa"))
+    fields = of_aws(rows_with("efa", "ami"))
     assert fields.keys() == aws_permissions.RESOURCES.keys()
     with_update = {token for token in fields if UPDATE in aws_permissions.RESOURCES[token]}
     assert {token for token in with_update if not fields[token]} == aws_permissions.NEVER_UPDATED

@@ -25,6 +25,19 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "amiType": "AL2023_x86_64_NVIDIA",
         "releaseVersion": "1.35.3-20260917",
     },
+    **{
+        f"aws:imagebuilder/{kind[0].lower()}{kind[1:]}:{kind}": {
+            "arn": f"arn:aws:imagebuilder:us-east-1:123456789012:{path}"
+        }
+        for kind, path in {
+            "Component": "component/pool/1.0.1/1",
+            "DistributionConfiguration": "distribution-configuration/pool",
+            "ImagePipeline": "image-pipeline/pool",
+            "ImageRecipe": "image-recipe/pool/1.0.1",
+            "InfrastructureConfiguration": "infrastructure-configuration/pool",
+        }.items()
+    },
+    "aws:iam/instanceProfile:InstanceProfile": {"name": "pool-build-1"},
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": {
         "arn": "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
     },
@@ -99,6 +112,7 @@ AWS_WIRING = {
     "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
     "tags": {"team": "ml"},
 }
+AMI_WIRING = {"subnet_id": "subnet-0123456789abcdef0", "vpc_id": "vpc-0123456789abcdef0"}
 CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
 
 
@@ -116,7 +130,9 @@ def scale_set_wiring() -> dict[str, Any]:
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
     """One component from its own example."""
     model = component.ARGS
-    given = AWS_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING | MANAGER_WIRING
+    given = (
+        AWS_WIRING | AMI_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING | MANAGER_WIRING
+    )
     wiring: dict[str, Any] = {key: value for key, value in given.items() if key in model.model_fields}
     if "secrets" in model.WIRING:
         # Made here, in the running program: an Output needs its loop.
@@ -125,8 +141,9 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
         wiring |= scale_set_wiring()
     if component.TYPE == "gpu-ci:kubernetes:SmokeJob":
         wiring["namespace"] = "gpu-ci"
-    if component.KIND == "eks-runners":
+    if "clusterName" in component.EXAMPLE:
         del wiring["cluster_name"]
+    if component.KIND == "eks-runners":
         wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 

@@ -48,10 +48,12 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "pool": "l4",
     "project": "acme-ci",
     "serviceAccountEmail": "gpu-l4@acme-ci.iam.gserviceaccount.com",
+    "subnetId": "subnet-0123456789abcdef0",
     "subnets": SUBNETS,
     "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
     "template": TEMPLATE,
     "templates": [TEMPLATE],
+    "vpcId": "vpc-0123456789abcdef0",
 }
 # Fields that only the component requires, and not its schema. Runners of an organization need a runner group.
 ALSO_REQUIRED = {"gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"}}

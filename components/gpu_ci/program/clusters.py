@@ -16,6 +16,7 @@ import pulumi_kubernetes as kubernetes
 
 from gpu_ci import naming, versions
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
+from gpu_ci.aws.image.args import GpuAmiPipelineArgs
 from gpu_ci.errors import Problem
 from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
@@ -27,7 +28,7 @@ from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
 
 from . import secret_values
-from .pool import Pool
+from .pool import Pipeline, Pool
 from .settings import Settings
 from .stack_file import stack_file
 
@@ -44,6 +45,7 @@ class Built:
     wiring: Mapping[str, Any]
     options: pulumi.ResourceOptions
     lookups: pulumi.InvokeOptions
+    account: aws.Provider | None
 
 
 def build(settings: Settings) -> dict[str, Built]:
@@ -65,6 +67,37 @@ def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
     offered = _offerings(pool.args.instance_types, pool.args.region, on.lookups)
     args = type(pool.args)(**{**dict(pool.args), **on.wiring, "offerings": offered})
     return replace(pool, args=args, options=on.options)
+
+
+def pipelines_with_cluster(
+    pipelines: Iterable[Pipeline], described: Mapping[str, Cluster], clusters: Mapping[str, Built]
+) -> list[Pipeline]:
+    """Return the pipelines with the arguments of their clusters, of which some may have no pool.
+
+    A pipeline without a cluster is returned unchanged.
+    """
+    accounts = {name: each.account for name, each in clusters.items()}
+    found = []
+    for pipeline in pipelines:
+        if not isinstance(pipeline.args, GpuAmiPipelineArgs):
+            found.append(pipeline)
+            continue
+        name = str(pipeline.args.cluster_name)
+        cluster = described[name]
+        if name not in accounts:
+            accounts[name] = _account(naming.fit(name, 30), cluster)
+        account = accounts[name]
+        options = pulumi.InvokeOptions(provider=account)
+        looked_up = aws.eks.get_cluster_output(name=name, region=cluster.region, opts=options)
+        wiring = {
+            "kubernetes_version": looked_up.version,
+            "vpc_id": looked_up.vpc_config.vpc_id,
+            "subnet_id": next(iter(cluster.subnets.values())),
+        }
+        args = type(pipeline.args)(**{**dict(pipeline.args), **wiring})
+        providers = pulumi.ResourceOptions(providers=[account] if account else [])
+        found.append(replace(pipeline, args=args, options=providers))
+    return found
 
 
 def _pools_on(name: str, pools: Iterable[Pool]) -> list[tuple[str, EksRunnerPoolArgs]]:
@@ -108,6 +141,7 @@ def _cluster(
             "kubernetes_version": _checked_version(name, described.device_plugin, pools, found.version),
             "vpc_id": found.vpc_config.vpc_id,
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
+            **(_joining(found) if any(args.ami_id for _, args in pools) else {}),
             "namespace": namespace.namespace,
             "namespace_gpus": gpus,
             # With private ranges, pods may reach the API server, because it may be in one of these ranges.
@@ -126,6 +160,7 @@ def _cluster(
             depends_on=[*gpus_advertised, *([namespace] if described.image_pull_secrets else [])],
         ),
         lookups,
+        account,
     )
 
 
@@ -182,6 +217,17 @@ def _kubeconfig(name: str, described: Cluster, found: pulumi.Output[aws.eks.GetC
         )
 
     return found.apply(render)
+
+
+def _joining(found: pulumi.Output[aws.eks.GetClusterResult]) -> dict[str, Any]:
+    """Return the arguments with which a node of an image of the user's own joins the cluster."""
+    network = found.kubernetes_network_configs[0]
+    return {
+        "cluster_endpoint": found.endpoint,
+        "cluster_certificate": found.certificate_authorities[0].data,
+        # A cluster has either IPv4 or IPv6 services.
+        "service_cidr": network.apply(lambda each: str(each.service_ipv4_cidr or each.service_ipv6_cidr)),
+    }
 
 
 def _checked_version(

@@ -52,12 +52,13 @@ def _deploy() -> None:
         pulumi.export("github", github_facts)
 
     # The resources that the pools of a cluster share. Pulumi's AWS and Kubernetes packages are loaded only if needed.
-    clustered = list(stack_settings.pools)
+    clustered, pipelines = list(stack_settings.pools), list(stack_settings.pipelines)
     if stack_settings.clusters:
         from . import clusters
 
         shared = clusters.build(stack_settings)
         clustered = [clusters.with_cluster(pool, shared) for pool in clustered]
+        pipelines = clusters.pipelines_with_cluster(pipelines, stack_settings.clusters, shared)
 
     # One component for each pool, wired to the networks, the runner group and the clusters.
     built = pools.build(
@@ -65,11 +66,10 @@ def _deploy() -> None:
     )
 
     # One component for each image pipeline. No pool depends on a pipeline: a pool names a finished image.
-    if stack_settings.pipelines:
+    if pipelines:
         from . import images
 
-        pipelines = (networks.with_subnetwork(each, made_networks) for each in stack_settings.pipelines)
-        pulumi.export("images", images.build(pipelines))
+        pulumi.export("images", images.build(networks.with_subnetwork(each, made_networks) for each in pipelines))
 
     # The outputs for users and programs (`pulumi stack output pools`).
     pulumi.export("pools", pools.facts(built))

@@ -99,7 +99,13 @@ def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool
 def _pipeline(spec: PipelineSpec, pools: Sequence[PoolSpec], shared_wiring: Mapping[str, Any], site: Site) -> Pipeline:
     component: Any = spec.component
     model = component.ARGS
-    wiring = site.wiring(shared_wiring, spec.region, model.WIRING)
+    # Pipelines on clusters get placeholders here. `clusters.pipelines_with_cluster` replaces them.
+    placeholders = model.placeholder_wiring(spec.region, spec.choices) if "kubernetes_version" in model.WIRING else {}
+    wiring = {**placeholders, **spec.known_wiring, **site.wiring(shared_wiring, spec.region, model.WIRING)}
+    if "pools" in model.WIRING:
+        wiring["pools"] = [
+            each.name for each in pools if each.choices.get("clusterName") == spec.choices["clusterName"]
+        ]
     if "pinned" in model.WIRING:
         pins = images.pinned([(pool.name, pool.choices) for pool in pools], component.PINS)
         wiring["pinned"] = sorted(set(pins.values()))

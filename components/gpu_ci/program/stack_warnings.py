@@ -40,7 +40,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *stack_warnings(
             pools,
             settings.clusters,
-            [getattr(args, "cluster_name", None) for _, args in pools],
+            [getattr(each.args, "cluster_name", None) for each in (*settings.pools, *settings.pipelines)],
             _registration_keys(settings),
         ),
         *_plans(settings),

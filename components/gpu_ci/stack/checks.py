@@ -72,7 +72,7 @@ def check(
             problems += requirements.missing_subnetworks(choices, site, problems + found)
         problems += found
     problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
-    pipelines, found = images.check(values[IMAGES], needed)
+    pipelines, found = images.check(values[IMAGES], values[CLUSTERS], CLUSTERS not in unread, needed)
     problems += found
     if complete:
         has_manager = values[MANAGER] is not None

@@ -170,7 +170,7 @@ def _resource(pool: OnCluster) -> str:
 
 
 def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
-    """Return a warning for each cluster without a pool."""
+    """Return a warning for each cluster without a pool and without an image pipeline."""
     return [
         f"{join(CLUSTERS, name)}: no pool uses this cluster, so the stack creates nothing on it; hint: remove it, or "
         "set it as the clusterName of a pool"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from .. import extras
 from ..component import Component
 from ..errors import Problem
 from ..kinds import catalog, image_component_for, image_kind_names
 from ..validation_errors import join
+from . import clusters
 from .entries import Family, choice_problems, kind_of, name_problems
 from .hints import shape
 
@@ -33,6 +35,8 @@ class PipelineSpec:
     kind: str
     choices: dict[str, Any]
     component: type[Component]
+    known_wiring: Mapping[str, Any] = field(default_factory=dict)
+    """The wiring that is known before deployment: values of the cluster of the pipeline."""
 
     @property
     def path(self) -> str:
@@ -40,7 +44,7 @@ class PipelineSpec:
 
     @property
     def region(self) -> str:
-        region = self.choices.get("region")
+        region = self.choices.get("region") or self.known_wiring.get("region")
         return region if isinstance(region, str) else ""
 
 
@@ -48,14 +52,19 @@ def needed_extras(value: Any) -> set[str]:
     """Return the extras of this package that the kinds of these pipelines need. The value may be invalid."""
     given = value.values() if isinstance(value, Mapping) else ()
     kinds = [each.get("kind") for each in given if isinstance(each, Mapping)]
-    return {each.cloud for each in catalog() if each.image_kind and each.image_kind in kinds}
+    clouds = {each.cloud for each in catalog() if each.image_kind and each.image_kind in kinds}
+    return {extra for cloud in clouds for extra in extras.OF_CLOUD.get(cloud, ())}
 
 
-def check(value: Any, more_extras: Collection[str] = ()) -> tuple[list[PipelineSpec], list[Problem]]:
+def check(
+    value: Any, described: Any = None, readable: bool = True, more_extras: Collection[str] = ()
+) -> tuple[list[PipelineSpec], list[Problem]]:
     """Return every pipeline of a known kind, and every problem, sorted by the names of the pipelines.
 
     Args:
         value: The value of gpu-ci:images.
+        described: The value of gpu-ci:clusters. It may be invalid.
+        readable: False if gpu-ci:clusters cannot be read, because it is secret.
         more_extras: The extras that other keys of the stack need, for the hint of a missing package.
     """
     if value is None:
@@ -67,6 +76,7 @@ def check(value: Any, more_extras: Collection[str] = ()) -> tuple[list[PipelineS
     specs: list[PipelineSpec] = []
     problems: list[Problem] = []
     needed = needed_extras(value).union(more_extras)
+    known = clusters.known_wiring(described)
     for name, entry in sorted(value.items()):
         path = join(IMAGES, name)
         problems += [problem.under(path) for problem in name_problems(FAMILY, name)]
@@ -74,10 +84,14 @@ def check(value: Any, more_extras: Collection[str] = ()) -> tuple[list[PipelineS
         if found is None:
             continue
         given = {key: each for key, each in entry.items() if key != found.key}
-        wrong = choice_problems(found.component, given, {})
+        cluster = given.get("clusterName")
+        of_cluster = known.get(cluster, {}) if isinstance(cluster, str) else {}
+        known_wiring = {key: each for key, each in of_cluster.items() if key in found.component.ARGS.WIRING}
+        problems += clusters.unknown(path, given, known) if readable else []
+        wrong = choice_problems(found.component, given, known_wiring)
         problems += [each.under(path) for each in wrong if found.sure or each.got != "nothing"]
         kind = next(each.image_kind for each in catalog() if each.token == found.component.TYPE)
-        specs.append(PipelineSpec(name, kind, given, found.component))
+        specs.append(PipelineSpec(name, kind, given, found.component, known_wiring))
     return specs, problems
 
 

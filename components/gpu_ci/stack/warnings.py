@@ -36,8 +36,9 @@ def stack_warnings(
     Args:
         pools: Name and arguments of the pools.
         clusters: The clusters by name, as models or as maps of the stack file.
-        taken: The names of the clusters that pools use. If one of them does not exist, no unused cluster is reported,
-            because the name may be a misspelling of that cluster. The unknown name is already a problem of its pool.
+        taken: The names of the clusters that pools and image pipelines use. If one of them does not exist, no unused
+            cluster is reported, because the name may be a misspelling of that cluster. The unknown name is already a
+            problem of its pool or pipeline.
         present: Those of the keys MANAGER_APP, RUNNER_APP and GROUP that the stack file has. A key whose value is wrong
             counts too, because the problem of the value is already reported.
     """

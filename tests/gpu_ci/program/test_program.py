@@ -31,6 +31,7 @@ def cluster(asked: Mapping[str, Any]) -> dict[str, Any]:
         "version": "1.35",
         "endpoint": "https://example.eks",
         "certificateAuthorities": [{"data": "Q0E="}],
+        "kubernetesNetworkConfigs": [{"serviceIpv4Cidr": "172.20.0.0/16", "serviceIpv6Cidr": ""}],
         "vpcConfig": {"vpcId": "vpc-0123456789abcdef0", "clusterSecurityGroupId": "sg-0123456789abcdef0"},
     }
 

@@ -17,6 +17,7 @@ from gpu_ci.errors import Problem
 from gpu_ci.github import plans
 from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
@@ -57,7 +58,12 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     old_images = [str(stale) for image in images(file.pools) for stale in staleness.image(image, clock.today())]
     value = file.value(CLUSTERS)
     clusters = value if isinstance(value, Mapping) else {}
-    used_clusters = [choice.choices.get("clusterName") for choice in file.checked[0]]
+    pipelines = file.value(IMAGES)
+    entries: list[Mapping[str, Any]] = [choice.choices for choice in file.checked[0]]
+    entries += (
+        [each for each in pipelines.values() if isinstance(each, Mapping)] if isinstance(pipelines, Mapping) else []
+    )
+    used_clusters = [each.get("clusterName") for each in entries]
     reported = {problem.path for problem in wrong} | suggested_paths(wrong)
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
     given = [key for key in keys if key in reported or _at(file, key) is not None]

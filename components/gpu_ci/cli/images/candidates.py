@@ -10,6 +10,7 @@ import click
 from gpu_ci.cli import options
 from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.images.pipelines import (
+    PASSED,
     Candidate,
     Pipeline,
     PoolPin,
@@ -80,7 +81,8 @@ def show(file: StackFile, rows: list[Row]) -> None:
             click.echo(f"{pipeline.name}: no build has pushed an image yet")
         elif not pins:
             click.echo("")
-            print_text(f"{pipeline.name}: no pool names its image; such as {found[0].reference}", 2)
+            example = next((f"; such as {each.reference}" for each in found if each.check == PASSED), "")
+            print_text(f"{pipeline.name}: no pool names its image{example}", 2)
         for text in notes(pipeline, found, pins):
             click.echo("")
             print_text(text, 2)
@@ -94,11 +96,8 @@ def notes(pipeline: Pipeline, found: list[Candidate], pins: list[PoolPin]) -> li
         if pin.reference not in known:
             texts.append(f"{pin.place} names {pin.reference}, which is no image of {pipeline.name}")
         elif not kind_of(pipeline).keeps(pipeline, pin):
-            digest = pin.reference.partition("@")[2] or pin.reference
-            texts.append(
-                f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: add {digest} to "
-                f"keepDigests of {pipeline.spec.path} in {pipeline.file.name}"
-            )
+            hint = kind_of(pipeline).keep_hint(pipeline, pin)
+            texts.append(f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: {hint}")
     return texts
 
 

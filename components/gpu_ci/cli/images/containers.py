@@ -36,6 +36,12 @@ def keeps(pipeline: Pipeline, pin: PoolPin) -> bool:
     return bool(digest) and (pin.file.path == pipeline.file.path or (isinstance(kept, list) and digest in kept))
 
 
+def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
+    """Return the hint that keeps the image of the pin."""
+    digest = pin.reference.partition("@")[2] or pin.reference
+    return f"add {digest} to keepDigests of {pipeline.spec.path} in {pipeline.file.name}"
+
+
 def _repository(pipeline: Pipeline) -> str:
     return image_names.repository_id(pipeline.name, pipeline.stack)
 

@@ -1,6 +1,6 @@
 """The image pipelines of stack files, their candidates, and the pins of pools. The commands on candidates share it.
 
-Each kind of pipeline has a module in MODULES with the two functions of the protocol Kind.
+Each kind of pipeline has a module in MODULES with the functions of the protocol Kind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from gpu_ci.cli.output import Failure
 from gpu_ci.cli.stack_files import StackFile, problems_found, read
 from gpu_ci.kinds import image_component_for
 from gpu_ci.stack import images, pools
+from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES, PipelineSpec
 
 PASSED, FAILED, MISSING = "passed", "failed", "missing"
 """The results of the check of a candidate. MISSING: the check did not pass, or it has not ended."""
 
-MODULES = {"container": "gpu_ci.cli.images.containers"}
+MODULES = {"ami": "gpu_ci.cli.images.amis", "container": "gpu_ci.cli.images.containers"}
 """The module of each kind of pipeline."""
 
 
@@ -95,6 +96,9 @@ class Kind(Protocol):
     def keeps(self, pipeline: Pipeline, pin: PoolPin) -> bool:
         """Return True if the clean-up of the pipeline never deletes the image that the pin names."""
 
+    def keep_hint(self, pipeline: Pipeline, pin: PoolPin) -> str:
+        """Return the hint with which the clean-up keeps the image that the pin names."""
+
 
 def kind_of(pipeline: Pipeline) -> Kind:
     """Import the module of the pipeline's kind."""
@@ -107,7 +111,7 @@ def pipelines(file: StackFile) -> list[Pipeline]:
     Raises:
         ProblemsFound: The section has a problem, so the names of its images are not certain.
     """
-    specs, problems = images.check(file.value(IMAGES))
+    specs, problems = images.check(file.value(IMAGES), file.value(CLUSTERS))
     if problems:
         raise problems_found(file, problems, "; see gpu-ci check")
     return [Pipeline(file, spec) for spec in specs]
