@@ -18,7 +18,7 @@ from tests.control_plane.api import Api, until
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
-SIZE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+SIZE = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "89Gi", "pods": "110"}
 
 
 def gpu_node(name: str = "gpu-1", pool: str = "l4", gpus: int = 1, **changes: Any) -> dict[str, Any]:
