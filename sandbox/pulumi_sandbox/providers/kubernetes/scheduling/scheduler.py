@@ -133,11 +133,15 @@ class Scheduler:
         return Placement(message=unschedulable_message(found_misfits))
 
     def _misfit(self, spec: Mapping[str, Any], node: Node) -> Misfit | None:
-        used: dict[str, Fraction] = {}
-        for row in self.running(node.name):
-            for name, amount in requests(inner(row.inputs, "spec") or {}).items():
-                used[name] = used.get(name, Fraction(0)) + amount
-        return misfit_of(spec, node, used)
+        pods = [inner(row.inputs, "spec") or {} for row in self.running(node.name)]
+        return misfit_of(spec, node, _sum_of_requests([*pods, *self._daemons_of(node)]))
+
+    def _daemons_of(self, node: Node) -> Iterator[Mapping[str, Any]]:
+        """Yield the pod specs of the DaemonSets that run on the node. Their pods are not stored."""
+        for row in self.world.find(DAEMON_SET):
+            spec = inner(row.inputs, "spec", "template", "spec") or {}
+            if runs_daemon(spec, node):
+                yield spec
 
     def _anti_affinity(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: Node, nodes: Iterable[Node]
@@ -159,7 +163,9 @@ class Scheduler:
             if self._next(group) >= group.max_nodes:
                 continue
             example = self.with_advertised_gpus(group.node(0)) if group.desired else group.predicted_node()
-            if misfit_of(spec, example, {}) is None:
+            # The autoscaler adds the pods of DaemonSets to the new node, too (kubernetes/autoscaler,
+            # cluster-autoscaler/simulator/node_info_utils.go).
+            if misfit_of(spec, example, _sum_of_requests(self._daemons_of(example))) is None:
                 yield group
 
     def _next(self, group: Group) -> int:
@@ -167,6 +173,15 @@ class Scheduler:
         used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
         free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
         return next(free, group.max_nodes)
+
+
+def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
+    """Return the sum of the requests of pods, by resource."""
+    total: dict[str, Fraction] = {}
+    for spec in specs:
+        for name, amount in requests(spec).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    return total
 
 
 def _strategy(spec: Mapping[str, Any]) -> str:

@@ -61,6 +61,10 @@ class Images:
                     return f'Back-off pulling image "{image}": ErrImagePull: {UNAUTHORIZED.format(image, registry)}'
         return ""
 
+    def pull_failures(self, namespace: str, spec: Mapping[str, Any]) -> list[str]:
+        """Return the events because of which a pod would not start."""
+        return [each for each in (self.missing_secrets(namespace, spec), self.back_off(namespace, spec)) if each]
+
     def user_packages(self, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str:
         """Return the folder of packages that pip installed for the image's user (`pip install` after USER).
 

@@ -88,9 +88,7 @@ class Workloads:
             inner(row.inputs, "spec", "template", "spec") or {},
             str(inner(row.inputs, "metadata", "namespace")),
         )
-        for event in filter(
-            None, (self.images.missing_secrets(namespace, spec), self.images.back_off(namespace, spec))
-        ):
+        for event in self.images.pull_failures(namespace, spec):
             log(f"a runner for a job would not start: {event}", "warning")
         launches = self.scheduler.launches(log)
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
@@ -113,3 +111,6 @@ class Workloads:
         nodes = self.scheduler.nodes()
         node_names = [one.name for one in nodes if runs_daemon(spec, one)]
         log(f"{row.name} runs on {len(node_names)} of {len(nodes)} nodes", "info")
+        namespace = str(inner(row.inputs, "metadata", "namespace"))
+        for event in self.images.pull_failures(namespace, spec):
+            log(f"a pod of {row.name} would not start: {event}", "warning")

@@ -242,3 +242,61 @@ def test_a_quota_that_counts_no_gpu_is_reported(cluster: Cluster) -> None:
     assert cluster.messages == [
         ("warning", f"spec.hard[{GPU}] has no effect; use requests.{GPU} to limit this resource")
     ]
+
+
+def daemon_set(cluster: Cluster, image: str = "ghcr.io/acme/cuda-runner:2", **spec: Any) -> None:
+    """Create a DaemonSet of GPU nodes whose pod requests half a CPU and 1 GiB."""
+    resources = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+    labels = {"app": "images"}
+    pod = {
+        "nodeSelector": PRESENT,
+        "tolerations": SPEC["tolerations"],
+        "initContainers": [{"name": "image-0", "image": image, "command": ["true"], "resources": resources}],
+        "containers": [{"name": "pause", "image": "pause:3.10", "resources": resources}],
+        **spec,
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    cluster.settings(
+        "values: {kubernetes: {namespaces: [ci], images: [{match: 'ghcr.io/acme/private*', private: true}]}}\n"
+    )
+    cluster.up(
+        "kubernetes:apps/v1:DaemonSet",
+        "images",
+        {"metadata": {"namespace": "ci"}, "spec": {"selector": {"matchLabels": labels}, "template": template}},
+    )
+
+
+def runner(cpu: str, memory: str) -> list[dict[str, Any]]:
+    resources = {"requests": {"cpu": cpu, "memory": memory, GPU: "1"}, "limits": {GPU: "1"}}
+    return [{"name": "runner", "image": "x", "resources": resources}]
+
+
+@pytest.mark.parametrize("desired", [1, 0], ids=["running-node", "new-node"])
+def test_a_daemon_sets_pod_takes_its_requests_of_every_node_it_runs_on(cluster: Cluster, desired: int) -> None:
+    """A g4dn.xlarge has 4 CPUs and 16 GiB. The init container and the other container do not run at the same time."""
+    group(cluster, desired=desired, max_nodes=1, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    for name, value in PRESENT.items():
+        tag(cluster, f"label/{name}", value)
+    tag(cluster, f"taint/{GPU}", "present:NoSchedule")
+    assert place(cluster, containers=runner("4", "16Gi")).node == "t4-0"
+    daemon_set(cluster)
+    assert place(cluster, containers=runner("3500m", "15Gi")).node == "t4-0"
+    assert place(cluster, containers=runner("3501m", "15Gi")).node == ""
+    assert place(cluster, containers=runner("3500m", "15361Mi")).node == ""
+
+
+def test_a_daemon_set_of_other_nodes_takes_nothing(cluster: Cluster) -> None:
+    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    daemon_set(cluster, nodeSelector={"gpu-ci-pool": "other"})
+    assert ("info", "images runs on 0 of 1 nodes") in cluster.messages
+    assert place(cluster, containers=runner("4", "16Gi")).node == "t4-0"
+
+
+def test_a_daemon_set_whose_image_nodes_cannot_pull_is_a_warning(cluster: Cluster) -> None:
+    group(cluster)
+    daemon_set(cluster, "ghcr.io/acme/private:1", imagePullSecrets=[{"name": "ghcr"}])
+    [missing, back_off] = [text for level, text in cluster.messages if level == "warning"]
+    assert missing.startswith("a pod of images would not start: FailedToRetrieveImagePullSecret: ")
+    assert back_off.startswith(
+        'a pod of images would not start: Back-off pulling image "ghcr.io/acme/private:1": ErrImagePull: '
+    )
