@@ -241,7 +241,9 @@ def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_f
 
 
 def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offered() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/guides/eks-node-groups.md") if language == "python"]
+    program, pre_pull = (
+        text for language, text in fences(ROOT / "docs/guides/eks-node-groups.md") if language == "python"
+    )
     calls = {
         "aws:eks/getCluster:getCluster": lambda asked: {"name": asked["name"], "version": "1.35"},
         "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": lambda asked: {
@@ -253,6 +255,10 @@ def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offe
     assert (nodes["clusterName"], nodes["version"], nodes["capacityType"]) == ("ci", "1.35", "SPOT")
     assert nodes["subnetIds"] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
     assert len([row for row in made.rows if row.request.custom]) == 14
+    pulled = deploy(lambda: exec(pre_pull, {}), computed=COMPUTED).one(":DaemonSet").inputs  # noqa: S102
+    spec = pulled["spec"]["template"]["spec"]
+    assert spec["nodeSelector"].items() <= nodes["labels"].items()
+    assert [each["image"] for each in spec["initContainers"]] == [f"ghcr.io/acme/tests@sha256:{'2' * 64}"]
 
 
 def test_the_generated_pages_are_fresh() -> None:

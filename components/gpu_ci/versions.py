@@ -65,3 +65,7 @@ charts/gha-runner-scale-set/Chart.yaml). A test checks that it equals the one in
 DEVICE_PLUGIN_CHART = "0.20.0"
 """The version of the chart of NVIDIA's device plugin
 (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""
+
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
+"""Kubernetes' pause image, for x86_64 and arm64. Its only process waits for a signal. The digest was not compared with
+the registry. Several public repositories pin the same digest."""

@@ -68,6 +68,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "zone": "us-central1-a",
     },
     "github:index/repositoryRuleset:RepositoryRuleset": {"rulesetId": 7},
+    "kubernetes:apps/v1:DaemonSet": {"metadata": {"name": "pre-pull-1"}},
     "kubernetes:batch/v1:Job": {"metadata": {"name": "smoke-job-1"}, "status": {"succeeded": 1}},
     "kubernetes:core/v1:ConfigMap": {"metadata": {"name": "files-1"}},
     "kubernetes:core/v1:Secret": {"metadata": {"name": "app-1"}},
@@ -139,7 +140,7 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
     if "app" in model.WIRING:
         wiring |= scale_set_wiring()
-    if component.TYPE == "gpu-ci:kubernetes:SmokeJob":
+    if component.TYPE in ("gpu-ci:kubernetes:ImagePrePull", "gpu-ci:kubernetes:SmokeJob"):
         wiring["namespace"] = "gpu-ci"
     if "clusterName" in component.EXAMPLE:
         del wiring["cluster_name"]

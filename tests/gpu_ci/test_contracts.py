@@ -72,10 +72,12 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "github:index/repositoryRuleset:RepositoryRuleset": None,
     # A part that is a component of its own labels what it makes.
     "gpu-ci:aws:GpuNodeGroup": None,
+    "gpu-ci:kubernetes:ImagePrePull": None,
     "gpu-ci:kubernetes:RunnerScaleSet": None,
     "gpu-ci:kubernetes:SmokeJob": None,
     # What is in a cluster is paid for by its nodes, and these have labels.
     "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinitionPatch": None,
+    "kubernetes:apps/v1:DaemonSet": None,
     "kubernetes:batch/v1:Job": None,
     "kubernetes:core/v1:ConfigMap": None,
     "kubernetes:core/v1:Namespace": None,
@@ -111,6 +113,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:kubernetes:ArcController",
         "gpu-ci:kubernetes:DevicePlugin",
         "gpu-ci:kubernetes:GpuNamespace",
+        "gpu-ci:kubernetes:ImagePrePull",
         "gpu-ci:kubernetes:RunnerScaleSet",
         "gpu-ci:kubernetes:SmokeJob",
     ]

@@ -14,7 +14,8 @@ from .. import versions
 from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from ..errors import validate_whole_and_entries
-from ..kubernetes.name_types import Image, NamespaceName
+from ..kubernetes.image_pre_pull import ImagePrePull, ImagePrePullArgs
+from ..kubernetes.name_types import EachOnce, Image, NamespaceName
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from ..kubernetes.scale_set import pod as runner_pod
 from ..kubernetes.scale_set.args import ControllerReference, GithubApp, RunnerChoices
@@ -24,6 +25,7 @@ from . import node_capacity
 from .diagnosis import after_failed_check
 from .gpu_node_group import GpuNodeGroup
 from .nodes.args import GpuNodeGroupArgs
+from .pre_pulled_images import pre_pull, pre_pulled_images
 
 
 class JobSmokeSettings(Args):
@@ -46,6 +48,22 @@ class JobSmokeSettings(Args):
         default=None,
         description="the container image with Python and torch for the check, by its digest, which runs as user "
         "1000; by default the runner's image as its user 1001, which must then contain both",
+    )
+
+
+class PrePull(Args):
+    """Images that every node of the pool pulls before a job needs them. The runner's image is always one of them."""
+
+    images: Annotated[list[Image], EachOnce] = Field(
+        default=[],
+        max_length=19,
+        description="more images by their digests, at most 19, such as the images of container: in workflows; a node "
+        "pulls them after the runner's image, in this order. Each image must contain the command true",
+    )
+    pause_image: Image = Field(
+        default=versions.PAUSE_IMAGE,
+        description="the image of the container that keeps the pod running, for clusters that cannot reach "
+        "registry.k8s.io",
     )
 
 
@@ -74,6 +92,13 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     )
     smoke: JobSmokeSettings = Field(
         default=JobSmokeSettings(), description="the check that must pass before runners start on the pool's nodes"
+    )
+
+    pre_pull: PrePull | None = Field(
+        default=None,
+        examples=[{}],
+        description="pulls images on every node when it starts and when an image changes, for the next jobs on the "
+        "node; {} for the runner's image only. By default a node pulls an image for the first job that needs it",
     )
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
@@ -116,6 +141,11 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         return validate_whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
 
+    @field_validator("pre_pull", mode="wrap")
+    @classmethod
+    def _pre_pull(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, choices, partial(pre_pull, others=info.data))
+
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
         wiring = super().placeholder_wiring(region, choices)
@@ -142,8 +172,8 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
 class EksRunnerPool(Component):
     """GPU runners on Amazon EKS. Their nodes start on demand, and a check of some nodes must pass before runners start.
 
-    Creates: a GpuNodeGroup, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. The scale set is created or
-    changed only after the check of the current nodes has passed.
+    Creates: a GpuNodeGroup, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
+    ImagePrePull. The scale set is created or changed only after the check of the current nodes has passed.
     Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
     one, for the minutes of the check.
     Does not: create the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes
@@ -222,6 +252,19 @@ class EksRunnerPool(Component):
                 ],
             ),
         )
+        if args.pre_pull is not None:
+            # The nodes pull a changed image while the check of that image runs. So this does not depend on the check.
+            ImagePrePull(
+                f"{name}-pre-pull",
+                ImagePrePullArgs(
+                    namespace=args.namespace,
+                    pool=name,
+                    images=pre_pulled_images(runner, args.pre_pull.images),
+                    image_pull_secrets=runner.image_pull_secrets,
+                    pause_image=args.pre_pull.pause_image,
+                ),
+                self.child(),
+            )
         runners = RunnerScaleSet(
             f"{name}-runners",
             RunnerScaleSetArgs(

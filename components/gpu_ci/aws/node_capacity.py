@@ -15,7 +15,8 @@ from .nodes.rules import machines_of
 # The CPUs and memory of a node that runners cannot use. The kubelet reserves memory for each possible pod, and the pods
 # of the cluster itself run on the node, too (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The
 # real amount varies. These values are estimates of this project, with a margin. A pod that fits on no node would stay
-# pending without an error.
+# pending without an error. The pod of prePull is part of the margin: a whole CPU for its 10 thousandths of a CPU would
+# be too much. A test computes the margin of every instance type.
 _RESERVED_CPUS = 1
 _USABLE_MEMORY_SHARE, _RESERVED_MEMORY_GIB = 0.9, 1
 

@@ -15,6 +15,7 @@ from gpu_ci.component import Component
 from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
+from gpu_ci.kubernetes.image_pre_pull import ImagePrePull
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet
 from gpu_ci.kubernetes.smoke_job import SmokeJob
 from pulumi_sandbox.providers import bridged
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.usefixtures("short_definitions")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 IMAGE = f"ghcr.io/acme/other@sha256:{'b2' * 32}"
 UPDATE, REPLACE = "update", "replace"
-SMOKE = {"namespace": "gpu-ci"}
+# The components with a namespace, apart from RunnerScaleSet.
+NAMESPACED = (ImagePrePull, SmokeJob)
 VOLUME = {"kind": "kubernetes-novolume"}
 RELEASED = {"release": UPDATE}
 WITHIN = ("namespace", "quota", "default-account", "deny", "dns", "egress")
@@ -60,6 +62,11 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (ArcController, {"update_strategy": "immediate"}, RELEASED),
     (ArcController, {"metrics": False}, RELEASED),
     (ArcController, {"watch_single_namespace": "gpu-ci"}, RELEASED),
+    (ImagePrePull, {"namespace": "other"}, {"daemonset": REPLACE}),
+    (ImagePrePull, {"pool": "other"}, {"daemonset": REPLACE}),
+    (ImagePrePull, {"images": [IMAGE]}, {"daemonset": UPDATE}),
+    (ImagePrePull, {"image_pull_secrets": ["ghcr"]}, {"daemonset": UPDATE}),
+    (ImagePrePull, {"pause_image": IMAGE}, {"daemonset": UPDATE}),
     (RunnerScaleSet, {"image": IMAGE}, RELEASED),
     (RunnerScaleSet, {"image_pull_secrets": ["ghcr"]}, RELEASED),
     (RunnerScaleSet, {"container_mode": VOLUME}, {"release": UPDATE, "files": REPLACE}),
@@ -106,7 +113,8 @@ def rows(component: type[Component], change: dict[str, Any]) -> dict[str, Row]:
     """Return the resources of a component by URN."""
 
     def program() -> None:
-        wiring = scale_set_wiring() if component is RunnerScaleSet else SMOKE if component is SmokeJob else {}
+        wiring = scale_set_wiring() if component is RunnerScaleSet else {}
+        wiring |= {"namespace": "gpu-ci"} if component in NAMESPACED else {}
         component("one", component.ARGS(**{**_by_field(component), **wiring, **change}))
 
     passed = {"kubernetes:batch/v1:Job": {"status": {"succeeded": change.get("nodes", 1)}}}
@@ -181,7 +189,9 @@ def test_a_changed_argument_has_the_documented_effect(
     assert happens(component, change) == expected
 
 
-@pytest.mark.parametrize("component", [GpuNamespace, DevicePlugin, ArcController, RunnerScaleSet, SmokeJob])
+@pytest.mark.parametrize(
+    "component", [GpuNamespace, DevicePlugin, ArcController, ImagePrePull, RunnerScaleSet, SmokeJob]
+)
 def test_every_argument_is_in_the_table(component: type[Component]) -> None:
     told = {field for each, change, _ in CHANGES if each is component for field in change}
     assert set(component.ARGS.model_fields) - told == UNTOLD.get(component, set())

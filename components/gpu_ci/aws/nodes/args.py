@@ -29,7 +29,7 @@ from ..resource_names import (
     SubnetId,
     VpcId,
 )
-from . import ami, disk, rules
+from . import ami, disk, image_pull, rules
 from .tags import Tags
 
 # The validators of fields that depend on earlier fields.
@@ -51,6 +51,7 @@ _RULES: dict[str, Any] = {
     "kms_key_arn": rules.kms_key_arn,
     "disk_iops": disk.iops,
     "disk_throughput_mib": disk.throughput,
+    "parallel_image_pull": image_pull.parallel_image_pull,
 }
 # The validators of lists, which check each entry. They also get entries that are not text.
 _LISTS: dict[str, Any] = {"instance_types": rules.instance_types, "zones": rules.zones}
@@ -85,6 +86,7 @@ class GpuNodeGroupArgs(Args):
         "machineType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         "instanceType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         "diskSize": "use diskGib instead, because EKS does not accept diskSize with a launch template",
+        "fastImagePull": "use parallelImagePull instead, which also works on Bottlerocket",
         "remoteAccess": "nodes have no SSH access; sessionManager allows a shell without an open port or a key",
         "imageId": "use amiId instead, which takes an image that an image pipeline built",
         "labels": "nodes of every cloud have the same labels, so that pods find them",
@@ -212,6 +214,12 @@ class GpuNodeGroupArgs(Args):
         le=disk.THROUGHPUT_MIB[1],
         description="throughput of that disk in MiB/s, 125 to 2000, at most a quarter of diskIops; reading an image "
         "of 10 GiB takes 80 seconds at 125",
+    )
+    parallel_image_pull: StrictBool = Field(
+        default=False,
+        description="whether nodes download and unpack the layers of an image in parallel (SOCI; FastImagePull on "
+        "AL2023, experimental), with more CPU and memory during a pull; requires at least 8 vCPUs, and 600 for "
+        "diskThroughputMib",
     )
     kms_key_arn: KmsKeyArn | None = Field(
         default=None,

@@ -53,7 +53,7 @@ def launch_template(
 def _user_data(name: str, args: GpuNodeGroupArgs) -> pulumi.Input[str]:
     """Return the user data. With an image of EKS, EKS adds the address of the cluster, the labels and the taint."""
     if args.ami_id is None:
-        return user_data(ami.system_of(args.chosen_ami_type))
+        return user_data(ami.system_of(args.chosen_ami_type), parallel_image_pull=args.parallel_image_pull)
     cluster = (args.cluster_name, args.cluster_endpoint, args.cluster_certificate, args.service_cidr)
     labels = node_labels(name, args) | gpu_nodes.OPERANDS_OFF
     return pulumi.Output.all(*cluster).apply(lambda values: user_data_of_own_image(*values, labels=labels))

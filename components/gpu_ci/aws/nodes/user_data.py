@@ -6,6 +6,8 @@ variable to `all`. A container of such an image gets every GPU of its node, even
 The user data turns this off for unprivileged containers. The device plugin then assigns GPUs by mounts. Apart from the
 plugin, only pods that may mount files of the node can use such mounts
 (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
+
+With parallelImagePull, the user data also selects the SOCI snapshotter, which pulls the layers of an image in parallel.
 """
 
 from __future__ import annotations
@@ -47,6 +49,18 @@ _NODE_CONFIG = """\
 Content-Type: application/node.eks.aws
 
 """
+# nodeadm merges this part with the part that EKS adds (the same repository, nodeadm/doc/examples.md).
+_PARALLEL = """\
+--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  featureGates:
+    FastImagePull: true
+
+"""
 
 # These are Bottlerocket's defaults. They are set here in case a later release changes its defaults
 # (bottlerocket-os/bottlerocket-core-kit@db48620:packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s;
@@ -56,13 +70,23 @@ _BOTTLEROCKET = """\
 visible-devices-as-volume-mounts = true
 visible-devices-envvar-when-unprivileged = false
 """
+# bottlerocket.dev/en/os/1.53.x/api/settings/container-runtime-plugins
+_BOTTLEROCKET_PARALLEL = """
+[settings.container-runtime]
+snapshotter = "soci"
 
-_BY_SYSTEM = {"al2023": _START + _SCRIPT + _END, "bottlerocket": _BOTTLEROCKET}
+[settings.container-runtime-plugins.soci-snapshotter]
+pull-mode = "parallel-pull-unpack"
+"""
 
 
-def user_data(system: str) -> str:
+def user_data(system: str, *, parallel_image_pull: bool = False) -> str:
     """Return the user data for a launch template, in base64."""
-    return base64.b64encode(_BY_SYSTEM[system].encode()).decode()
+    text = {
+        "al2023": f"{_START}{_SCRIPT}{_PARALLEL if parallel_image_pull else ''}{_END}",
+        "bottlerocket": f"{_BOTTLEROCKET}{_BOTTLEROCKET_PARALLEL if parallel_image_pull else ''}",
+    }[system]
+    return base64.b64encode(text.encode()).decode()
 
 
 def user_data_of_own_image(

@@ -15,6 +15,7 @@ from gpu_ci import catalog
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, OWN_IMAGE, group, nodes, problems, template
 
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
+PARALLEL = {"parallel_image_pull": True, "disk_throughput_mib": 600}
 ARM = {"instance_types": ["g5g.2xlarge"], "market": "standard"}
 NVIDIA_CTK = """#!/bin/bash
 printf '%s\\n' "$0" "$@" >> {said}
@@ -80,6 +81,29 @@ def test_bottlerocket_gets_the_settings_in_its_own_format() -> None:
                 "visible-devices-envvar-when-unprivileged": False,
             }
         }
+    }
+
+
+def test_parallel_pulls_are_a_second_part_for_nodeadm_after_the_same_script() -> None:
+    message = email.message_from_string(text(**PARALLEL))
+    assert (message.get_content_type(), message.defects) == ("multipart/mixed", [])
+    first, second = message.get_payload()
+    assert first.get_payload() == script()
+    assert (second.get_content_type(), second.defects) == ("application/node.eks.aws", [])
+    assert yaml.safe_load(second.get_payload()) == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"featureGates": {"FastImagePull": True}},
+    }
+
+
+def test_bottlerocket_selects_the_same_pulls_by_its_settings() -> None:
+    found = tomllib.loads(text(**BOTTLEROCKET, **PARALLEL))["settings"]
+    without = tomllib.loads(text(**BOTTLEROCKET))["settings"]
+    assert found == {
+        **without,
+        "container-runtime": {"snapshotter": "soci"},
+        "container-runtime-plugins": {"soci-snapshotter": {"pull-mode": "parallel-pull-unpack"}},
     }
 
 

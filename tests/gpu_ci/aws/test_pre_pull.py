@@ -1,0 +1,155 @@
+"""The images that the nodes of a runner pool pull before a job needs them, and the room for that pod on a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpu_catalog as catalog
+import pytest
+from gpu_ci.aws import node_capacity
+from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
+from gpu_ci.kubernetes import image_pre_pull
+
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import AWS_WIRING, COMPUTED, scale_set_wiring
+
+RUNNER = EksRunnerPool.EXAMPLE["runner"]["image"]
+JOB, OTHER = (f"ghcr.io/acme/job@sha256:{digest * 64}" for digest in "bc")
+NOVOLUME = {"image": RUNNER, "containerMode": {"kind": "kubernetes-novolume"}}
+FORM = "has a form that is not accepted"
+NO_DIGEST = "has no digest, and its tag can point to another, unchecked image later"
+INSPECT = "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…"
+NO_IMAGE = (
+    "needs at least one image: with containerMode kubernetes-novolume, the runner's image is not used on nodes of the "
+    "pool"
+)
+LIST_IMAGES = "list the images of container: in workflows, or remove prePull"
+
+
+def resources(**choices: Any) -> dict[str, dict[str, Any]]:
+    """Return the inputs of each Kubernetes resource of a pool l4 with these choices, by name."""
+
+    def program() -> None:
+        wiring = {key: value for key, value in AWS_WIRING.items() if key != "cluster_name"}
+        wiring |= scale_set_wiring() | {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
+        EksRunnerPool("l4", EksRunnerPoolArgs(**{**EksRunnerPool.EXAMPLE, **choices, **wiring}))
+
+    rows = deploy(program, computed=COMPUTED).rows
+    return {row.name: row.inputs for row in rows if row.type.startswith("kubernetes:")}
+
+
+def pulled(**choices: Any) -> list[str]:
+    """Return the images that the nodes of the pool pull."""
+    spec = resources(**choices)["l4-pre-pull-daemonset"]["spec"]["template"]["spec"]
+    return [each["image"] for each in spec["initContainers"]]
+
+
+def test_by_default_a_pool_pulls_nothing_before_a_job_needs_it() -> None:
+    assert sorted(resources()) == [
+        "l4-runners-app",
+        "l4-runners-registered",
+        "l4-runners-release",
+        "l4-smoke-check",
+        "l4-smoke-job",
+    ]
+
+
+def test_nodes_pull_the_runners_image_first_and_then_the_others() -> None:
+    assert pulled(prePull={}) == [RUNNER]
+    assert pulled(prePull={"images": [JOB, OTHER]}) == [RUNNER, JOB, OTHER]
+
+
+def test_nodes_do_not_pull_the_image_of_runners_that_run_elsewhere() -> None:
+    assert pulled(runner=NOVOLUME, prePull={"images": [JOB]}) == [JOB]
+    assert pulled(runner=NOVOLUME, prePull={"images": [RUNNER, JOB]}) == [RUNNER, JOB]
+
+
+def test_the_pod_is_on_the_nodes_of_the_check_and_uses_the_secrets_of_the_runner() -> None:
+    found = resources(runner={"image": RUNNER, "imagePullSecrets": ["ghcr"]}, prePull={"pauseImage": JOB})
+    spec = found["l4-pre-pull-daemonset"]["spec"]["template"]["spec"]
+    check = found["l4-smoke-job"]["spec"]["template"]["spec"]
+    for key in ("nodeSelector", "tolerations", "imagePullSecrets"):
+        assert spec[key] == check[key]
+    assert [each["image"] for each in spec["containers"]] == [JOB]
+
+
+def test_parallel_and_early_pulls_can_be_combined() -> None:
+    both = {"prePull": {"images": [JOB]}, "parallelImagePull": True, "diskThroughputMib": 600}
+    assert EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **both}) == []
+    assert pulled(**both) == [RUNNER, JOB]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text", "hint"),
+    [
+        ({"prePull": True}, "prePull", "must be a map", "such as prePull: {}"),
+        ({"prePull": [JOB]}, "prePull", "must be a map", "such as prePull: {}"),
+        ({"prePull": {"kind": "pre-pull"}}, "prePull.kind", "unknown key", "remove it"),
+        ({"prePull": {"image": JOB}}, "prePull.image", "unknown key", "did you mean images"),
+        ({"prePull": {"images": JOB}}, "prePull.images", "must be a list", ""),
+        ({"prePull": {"images": [None]}}, "prePull.images[0]", "must be text", ""),
+        ({"prePull": {"images": ["job"]}}, "prePull.images[0]", FORM, ""),
+        ({"prePull": {"images": ["ghcr.io/acme/job:1"]}}, "prePull.images[0]", NO_DIGEST, INSPECT),
+        ({"prePull": {"images": [JOB, OTHER, JOB]}}, "prePull.images[2]", "is a duplicate", "remove it"),
+        (
+            {"prePull": {"images": [JOB, RUNNER]}},
+            "prePull.images[1]",
+            "is the runner's image, which nodes pull anyway",
+            "remove it",
+        ),
+        (
+            {"prePull": {"images": [f"ghcr.io/acme/job@sha256:{each:064x}" for each in range(20)]}},
+            "prePull.images",
+            "must have at most 19 entries",
+            "",
+        ),
+        ({"prePull": {"pauseImage": "pause"}}, "prePull.pauseImage", FORM, ""),
+        ({"prePull": {"pauseImage": "registry.k8s.io/pause:3.10"}}, "prePull.pauseImage", NO_DIGEST, INSPECT),
+        ({"runner": NOVOLUME, "prePull": {}}, "prePull.images", NO_IMAGE, LIST_IMAGES),
+        ({"runner": NOVOLUME, "prePull": {"images": []}}, "prePull.images", NO_IMAGE, LIST_IMAGES),
+        (
+            {"fastImagePull": True},
+            "fastImagePull",
+            "cannot be set",
+            "remove it: use parallelImagePull instead, which also works on Bottlerocket",
+        ),
+    ],
+)
+def test_one_mistake_is_one_problem(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
+    [problem] = EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **changes})
+    assert (problem.path, problem.text, problem.hint) == (path, text, hint)
+
+
+def test_two_mistakes_are_reported_together() -> None:
+    found = EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, "prePull": {"images": [RUNNER, "job"]}})
+    assert sorted(each.path for each in found) == ["prePull.images[0]", "prePull.images[1]"]
+
+
+# The instance types with the least memory in addition to what runners may request, and the largest number of their pods
+# (awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/kubelet/instance-info.jsonl and eni_max_pods.go).
+MAX_PODS = {"g5g.xlarge": 58, "g6f.large": 20, "g7.2xlarge": 254, "g5.xlarge": 58, "g4dn.xlarge": 29}
+# The device plugin of a DevicePlugin, and the pod that pulls images.
+PLUGIN_CPU_MILLI, PLUGIN_MEMORY_MIB = 50, 128
+# The rest is for the pods of AWS's add-ons.
+ADD_ONS_CPU_MILLI, ADD_ONS_MEMORY_MIB = 350, 512
+
+
+@pytest.mark.parametrize("machine", catalog.machines(cloud="aws"), ids=lambda machine: machine.machine_type)
+def test_runners_that_use_all_cpus_leave_room_for_the_pod(machine: catalog.Machine) -> None:
+    """The kubelet's share is from awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/kubelet/config.go."""
+    total = int(machine.vcpus * 1000)
+    ranges = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, total, 25))
+    kubelet = sum((min(total, end) - start) * share // 10_000 for start, end, share in ranges if total > start)
+    cpus, _ = node_capacity.free_for_pods(machine)
+    left = total - kubelet - cpus * 1000 - PLUGIN_CPU_MILLI - image_pre_pull.CPU_MILLI
+    assert left >= ADD_ONS_CPU_MILLI
+
+
+@pytest.mark.parametrize(("name", "pods"), MAX_PODS.items())
+def test_runners_that_use_all_memory_leave_room_for_the_pod(name: str, pods: int) -> None:
+    """255 MiB and 11 MiB for each pod are the kubelet's, and 100 MiB must be free (the same file)."""
+    machine = catalog.machine(name, "aws")
+    _, gib = node_capacity.free_for_pods(machine)
+    kubelet = 255 + 11 * pods + 100
+    left = machine.memory_gib * 1024 - kubelet - gib * 1024 - PLUGIN_MEMORY_MIB - image_pre_pull.MEMORY_MIB
+    assert left >= ADD_ONS_MEMORY_MIB
