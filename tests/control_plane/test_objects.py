@@ -10,6 +10,7 @@ import pytest
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.image_pre_pull import ImagePrePull, ImagePrePullArgs
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 
@@ -53,6 +54,10 @@ WAYS_OUT = {"egressPorts": [443, 22], "privateRanges": ["10.20.0.0/16", "fd12:34
             f"Namespace{4 * ' CustomResourceDefinition'}",
         ),
         (lambda: DevicePlugin("nvdp", DevicePluginArgs(**DevicePlugin.EXAMPLE)), "Namespace"),
+        (
+            lambda: ImagePrePull("l4-pre-pull", ImagePrePullArgs(namespace="gpu-ci", **ImagePrePull.EXAMPLE)),
+            "DaemonSet",
+        ),
         (scale_set(), "Secret ConfigMap"),
         (scale_set(containerMode=NOVOLUME), "Secret ConfigMap"),
     ],
@@ -63,6 +68,7 @@ WAYS_OUT = {"egressPorts": [443, 22], "privateRanges": ["10.20.0.0/16", "fd12:34
         "smoke-job-of-two",
         "controller",
         "plugin",
+        "pre-pull",
         "scale-set",
         "scale-set-novolume",
     ],
@@ -91,6 +97,12 @@ def test_the_api_server_takes_every_object(
 def test_a_runners_pod_passes_the_level_its_page_names(api: Api, level: str, choices: dict[str, Any]) -> None:
     values = helm_values(scale_set(**choices))
     assert refused(api, level, values["template"]["spec"]) == []
+
+
+def test_the_pod_that_pulls_images_passes_the_level_of_the_runners_namespace(api: Api) -> None:
+    args = ImagePrePullArgs(namespace="gpu-ci", **ImagePrePull.EXAMPLE)
+    [(_, given)] = declared(lambda: ImagePrePull("l4-pre-pull", args))
+    assert refused(api, "restricted", given["spec"]["template"]["spec"]) == []
 
 
 def test_the_listeners_pod_passes_the_level_of_the_controllers_namespace(api: Api) -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.engine
 
 JOB, RELEASE = "a10g-smoke-job", "a10g-runners-release"
 NODES, TEMPLATE, LIMITS = "a10g-nodes-nodes", "a10g-nodes-template", "a10g-nodes-limits"
+PRE_PULL = "a10g-pre-pull"
 RUNNER, POD = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner", "kubernetes:core/v1:Pod"
 EPHEMERAL = "a10g-nodes-asg-resources-ephemeral-storage"
 NEW_CHECK = [("create-replacement", JOB), ("replace", JOB)]
@@ -158,6 +159,33 @@ def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_
     _, done = pool.steps(*larger)
     assert done == [*NEW_CHECK, GROWS, OLD_CHECK, OLD_CHECK]
     assert idle(pool) == 1
+
+
+@pytest.mark.slow
+def test_images_are_pulled_on_the_pools_nodes_without_another_check(busy: SandboxRunner) -> None:
+    """Only a new DaemonSet: the runners, their nodes and the check stay. Its second image changes it in place."""
+    another = f"ghcr.io/acme/job@sha256:{'b2' * 32}"
+    up, done = busy.steps(*changed(busy, minIdle=2, prePull={}))
+    assert sorted(done) == [("create", PRE_PULL), ("create", f"{PRE_PULL}-daemonset")]
+    assert "a10g-pre-pull-daemonset runs on 2 of 2 nodes" in up.output
+    _, done = busy.steps(*changed(busy, minIdle=2, prePull={"images": [another]}))
+    assert done == [("update", f"{PRE_PULL}-daemonset")]
+    [row] = [row for row in busy.world() if row["name"] == f"{PRE_PULL}-daemonset"]
+    pod = row["inputs"]["spec"]["template"]["spec"]
+    assert [each["image"] for each in pod["initContainers"]] == [
+        stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"]["image"],
+        another,
+    ]
+    assert jobs(busy) == {"0": "0", "1": "1"}
+
+
+@pytest.mark.slow
+def test_parallel_pulls_change_the_template_and_are_proven_before_the_scale_set_changes(pool: SandboxRunner) -> None:
+    fields = {"parallelImagePull": True, "diskThroughputMib": 600, "minIdle": 1}
+    _, done = pool.steps(*changed(pool, **fields))
+    assert [each for each in done if each[1] == TEMPLATE] == [("update", TEMPLATE)]
+    names = [each for each in done if each in (*NEW_CHECK, GROWS)]
+    assert names == [*NEW_CHECK, GROWS]
 
 
 @pytest.mark.slow

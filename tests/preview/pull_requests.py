@@ -1,4 +1,4 @@
-"""Twenty-six pull requests that change the staging stack, each with the expected result of `gpu-ci preview`."""
+"""Twenty-seven pull requests that change the staging stack, each with the expected result of `gpu-ci preview`."""
 
 from __future__ import annotations
 
@@ -153,6 +153,17 @@ PULL_REQUESTS = (
         (0, 1, 2, 0),
     ),
     PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 7, 5, 0)),
+    PullRequest(
+        "images-pulled-sooner",
+        staging(
+            (
+                "      max: 2\n",
+                "      max: 2\n      parallelImagePull: true\n      diskThroughputMib: 600\n      prePull: {}\n",
+            )
+        ),
+        3,
+        (2, 3, 1, 0),
+    ),
     PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2, (0, 1, 0, 0)),
     PullRequest(
         "repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2, (0, 1, 0, 0)
