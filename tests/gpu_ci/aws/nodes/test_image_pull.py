@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu_ci.aws.node_groups import args, problems, template
+from tests.gpu_ci.aws.node_groups import OWN_IMAGE, args, problems, template
 
 PARALLEL = {"parallel_image_pull": True, "disk_throughput_mib": 600}
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
@@ -37,6 +37,11 @@ NEWER = "a release of AL2023 since 20250813, or Bottlerocket 1.44.0 or newer"
         ),
         ({"release_version": "1.35.3-20250812"}, OLD.format("1.35.3-20250812"), NEWER),
         ({**BOTTLEROCKET, "release_version": "1.43.9-c9b02bd1"}, OLD.format("1.43.9-c9b02bd1"), NEWER),
+        (
+            OWN_IMAGE,
+            "has no effect with amiId: images that were pulled into the image are not stored in the SOCI snapshotter",
+            "remove one of the two",
+        ),
         ({"parallel_image_pull": "true"}, "must be true or false", ""),
         ({"parallel_image_pull": 1}, "must be true or false", ""),
     ],
