@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from .errors import ArgsError, Problem
-
 # The names of a pool's resources are the pool's name with suffixes, such as -template and Pulumi's -a1b2c3d. Google's
 # limit is 63 characters (RFC 1035).
 PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
@@ -30,6 +28,9 @@ def fit(text: str, limit: int) -> str:
 
 def check(kind: str, name: str) -> None:
     """Raise ArgsError for a component name that is too long or invalid as part of its children's names."""
+    # Imported here, because it imports pydantic and pulumi. Programs without these packages call only `fit`.
+    from .errors import ArgsError, Problem
+
     if not _COMPONENT.fullmatch(name):
         problem = Problem("name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4")
         raise ArgsError(kind, [problem])

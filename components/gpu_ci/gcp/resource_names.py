@@ -64,9 +64,3 @@ SecretName = Annotated[
     str, Redacted(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
 ]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]
-
-
-def region_and_name_of_template(link: str) -> tuple[str, str]:
-    """Return region and name of a template link: projects/<p>/regions/<region>/instanceTemplates/<name>, or a URL."""
-    parts = link.split("?")[0].split("/")
-    return parts[parts.index("regions") + 1], parts[-1]

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from typing import Any, Protocol
 
 from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
-from gpu_ci.gcp.resource_names import region_and_name_of_template
+from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_ci.naming import fit
 
 from ..decision.names import pool_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_ci.gcp.gate.stopped import MANAGER_LABEL, TEMPLATE_LABEL
-from gpu_ci.gcp.resource_names import region_and_name_of_template
+from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_ci.naming import fit
 
 from ..decision.names import STANDBY, slug

@@ -11,7 +11,7 @@ from typing import Any
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.cli.verify.google import Call, GoogleError
 from gpu_ci.gcp import manager_permissions
-from gpu_ci.gcp.resource_names import region_and_name_of_template
+from gpu_ci.gcp.template_links import region_and_name_of_template
 
 from ..config import Config
 from ..github.adapter import GithubAdapter

@@ -168,6 +168,7 @@ class GoogleCompute:
             static_discovery=True,
             cache_discovery=False,
         )
+        self._service = service
         self._instances = service.instances()
         self._operations = service.zoneOperations()
         self._templates = service.regionInstanceTemplates()

@@ -3,25 +3,27 @@
 A check machine is a Compute Engine VM from the gate's instance template, with the metadata `gpu-ci-role: check`. At
 boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py).
 The gate runner tries the zones of the pool in order, until a zone has capacity for the machine.
+
+The build of a host image (gcp/host_image) runs its builder machine and its check machine with the same code.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import Any, TypeVar
 
 from ...naming import fit
-from ..resource_names import region_and_name_of_template
+from ..template_links import region_and_name_of_template
 from .channel import Channel
 from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
 from .pace import Pace
 from .stopped import delete_stopped
-from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
+from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, PASS, STEPS, Verdict
 
 _OPERATION_EVERY_SEC = 2.0
 """The interval between two requests for the status of an operation."""
@@ -75,6 +77,21 @@ class CheckSpec:
     labels: dict[str, str] = field(default_factory=dict)
     deadline_sec: int = 1200
     on_no_capacity: str = "fail"
+    role: str = "check"
+    """The role of the machine, in its name and in its metadata."""
+    image: str = ""
+    """Another boot image than the template's, as projects/<project>/global/images/<name>."""
+    steps: Mapping[str, str] = field(default_factory=lambda: STEPS)
+    """A description of each step that the machine reports."""
+    spare_sec: int = 300
+    """The time from the deadline until Google deletes the machine."""
+    after_pass: Callable[[str, str], None] = lambda zone, name: None  # noqa: ARG005 - the default does nothing
+    """Called with zone and name of a machine that passed, before the machine is deleted. It may raise ApiError."""
+
+    @property
+    def noun(self) -> str:
+        """The name of the machine in messages."""
+        return f"{self.role} machine"
 
 
 class GateRunner:
@@ -109,7 +126,7 @@ class GateRunner:
         for zone in dict.fromkeys(spec.zones):
             if self._context.cancel.is_set():
                 return _cancelled(zone)
-            self._context.log(f"starting a check machine in {zone}")
+            self._context.log(f"starting a {spec.noun} in {zone}")
             try:
                 verdict = _ZoneCheck(spec, zone, body, self._context).run()
             except ApiError as error:
@@ -124,7 +141,7 @@ class GateRunner:
             self._context.log(verdict.summary)
         others = [zone for zone in dict.fromkeys(suggested) if zone not in without_capacity]
         tried = ", ".join(without_capacity)
-        return Verdict(NO_CAPACITY, f"no zone had capacity for the check machine: {tried}{_suggestion(others)}")
+        return Verdict(NO_CAPACITY, f"no zone had capacity for the {spec.noun}: {tried}{_suggestion(others)}")
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete the check machines of an earlier run of this gate that was interrupted."""
@@ -150,14 +167,15 @@ class GateRunner:
         properties = self._context.retry_rate_limited(read_template)
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
         return {
-            "name": f"{fit(spec.pool, 45)}-check-{self._suffix()}",
+            "name": f"{fit(spec.pool, 45)}-{spec.role}-{self._suffix()}",
             "labels": {**properties.get("labels", {}), **spec.labels, GATE_LABEL: _gate_label(spec)},
-            "metadata": {"items": [*items, {"key": ROLE, "value": "check"}]},
+            "metadata": {"items": [*items, {"key": ROLE, "value": spec.role}]},
+            **({"disks": _disks(properties, spec.image)} if spec.image else {}),
             # At this limit, Google deletes the machine, in case the gate was killed.
             "scheduling": {
                 **properties.get("scheduling", {}),
                 "instanceTerminationAction": "DELETE",
-                "maxRunDuration": {"seconds": str(spec.deadline_sec + 300)},
+                "maxRunDuration": {"seconds": str(spec.deadline_sec + spec.spare_sec)},
             },
         }
 
@@ -262,6 +280,8 @@ class _ZoneCheck:
                 if not self._create():
                     continue
                 if verdict := self._poll():
+                    if verdict.outcome == PASS:
+                        self._spec.after_pass(self._zone, self._machine[2])
                     return verdict
                 context.wait_for_next_poll()
             return _cancelled(self._zone)
@@ -360,20 +380,22 @@ class _ZoneCheck:
         if self._context.cancel.is_set():
             return _cancelled(self._zone)
         if self._state != _GONE:
-            return self._without_verdict("the check machine stopped without a verdict")
+            return self._without_verdict(f"the {self._spec.noun} stopped without a verdict")
         if self._body["scheduling"].get("provisioningModel") == "SPOT":
             return _preempted(self._zone)
-        return Verdict(FAIL, "the check machine was deleted before it had a verdict", self._zone, NO_VERDICT)
+        text = f"the {self._spec.noun} was deleted before it had a verdict"
+        return Verdict(FAIL, text, self._zone, NO_VERDICT)
 
     def _timed_out(self) -> Verdict:
         """Return the verdict for a machine that did not start, or did not report a verdict, within the time limit."""
         zone = self._zone
         if not self._has_started:
-            return Verdict(NO_CAPACITY, f"{zone} did not start the check machine within {self._limit_sec:.0f} s", zone)
+            text = f"{zone} did not start the {self._spec.noun} within {self._limit_sec:.0f} s"
+            return Verdict(NO_CAPACITY, text, zone)
         if verdict := self._channel.verdict(last=True):
             return verdict
         step = self._channel.step
-        last = f"its last step was {step}: {STEPS.get(step, 'unknown step')}" if step else "it reported no step"
+        last = f"its last step was {step}: {self._spec.steps.get(step, 'unknown step')}" if step else "it reported no step"
         text = f"no verdict within {self._spec.deadline_sec} s of the start; {last}"
         return self._without_verdict(text, NO_VERDICT)
 
@@ -389,7 +411,7 @@ class _ZoneCheck:
         is_silent = self._has_started and now - self._step_since >= _SILENT_SEC
         last_line = self._last_line() if is_silent else ""
         self._context.log(
-            f"check machine in {self._zone} is {self._state.lower()}{step}, {now - self._limit_began:.0f} s of "
+            f"{self._spec.noun} in {self._zone} is {self._state.lower()}{step}, {now - self._limit_began:.0f} s of "
             f"{self._limit_sec:.0f} s{last_line}"
         )
 
@@ -402,6 +424,16 @@ class _ZoneCheck:
 def _suggestion(zones: Sequence[str]) -> str:
     """Return the zones with capacity that Google names, as the end of a sentence."""
     return f"; Google suggests {', '.join(zones)}" if zones else ""
+
+
+def _disks(properties: Mapping[str, Any], image: str) -> list[dict[str, Any]]:
+    """Return the disks of a template with another image for its boot disk."""
+    return [
+        {**disk, "initializeParams": {**disk.get("initializeParams", {}), "sourceImage": image}}
+        if disk.get("boot")
+        else disk
+        for disk in properties["disks"]
+    ]
 
 
 def _preempted(zone: str) -> Verdict:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-from ..resource_names import region_and_name_of_template
+from ..template_links import region_and_name_of_template
 from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
 
