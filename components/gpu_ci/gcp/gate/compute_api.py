@@ -212,9 +212,13 @@ class GoogleCompute:
     def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
         """Return True if the operation has ended, and its error, if any. Raise ApiError if the request itself fails."""
         found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
-        errors = found.get("error", {}).get("errors", [])
-        status = int(found.get("httpErrorStatusCode", 0))
-        return found["status"] == "DONE", _operation_error(errors[0], status) if errors else None
+        return found["status"] == "DONE", self._error_of(found)
+
+    @staticmethod
+    def _error_of(operation: Mapping[str, Any]) -> ApiError | None:
+        """Return the error of an operation, if it has one."""
+        errors = operation.get("error", {}).get("errors", [])
+        return _operation_error(errors[0], int(operation.get("httpErrorStatusCode", 0))) if errors else None
 
     def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
         names: list[str] = []

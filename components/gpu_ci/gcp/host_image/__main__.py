@@ -1,0 +1,66 @@
+"""The steps of the build of a host image, which Cloud Build runs: `python -m gpu_ci.gcp.host_image build|check`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from threading import Event
+
+from ..gate.compute_api import ApiError
+from .api import GoogleImages
+from .build import BuildError, ImageBuild, refused
+from .settings import parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one step, and return its exit code: 0, 1 for a build without a candidate, or 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(prog="python -m gpu_ci.gcp.host_image", description=__doc__)
+    parser.add_argument("step", choices=("build", "check"), help="build: create the image; check: check it, and prune")
+    parser.add_argument("--settings", required=True, metavar="JSON", help="the settings of the pipeline")
+    arguments = parser.parse_args(argv)
+    try:
+        settings = parse(arguments.settings)
+    except ValueError as error:
+        parser.error(str(error))
+    cancel = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: cancel.set())
+    try:
+        build = ImageBuild(settings, GoogleImages(), _log, time.time(), cancel)
+        return _run(build, arguments.step)
+    except ApiError as error:
+        return _failed(refused(error))
+
+
+def _run(build: ImageBuild, step: str) -> int:
+    if step == "build":
+        return _exit_code(build.build)
+    code = _exit_code(build.check)
+    # After a failed check, too: images of failed builds must not accumulate.
+    return max(code, _exit_code(build.prune))
+
+
+def _exit_code(function: Callable[[], object]) -> int:
+    try:
+        function()
+    except BuildError as error:
+        return _failed(str(error))
+    except ApiError as error:
+        return _failed(refused(error))
+    return 0
+
+
+def _failed(text: str) -> int:
+    print(f"gpu-ci: {text}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _log(text: str) -> None:
+    print(f"gpu-ci: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

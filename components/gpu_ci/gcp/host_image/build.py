@@ -1,0 +1,247 @@
+"""Builds a host image, checks it on a machine with a GPU, and deletes old images.
+
+- `build` starts the builder machine. After its provisioning, `build` stops the machine and creates the image.
+- `check` starts a machine with a GPU from the image. Only an image that passes gets the label gpu-ci-check: passed.
+- `prune` deletes images, but none that an instance template or the stack file names.
+
+Each function can be repeated after an interruption: it continues with the images and machines that exist.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from ..gate.clock import Clock, RealClock
+from ..gate.compute_api import ApiError
+from ..gate.runner import CheckSpec, GateRunner
+from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
+from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, ImageApi, path_of
+from .settings import MachineSettings, Settings
+
+BUILDER_STEPS = {
+    "packages": "it installed packages of the distribution",
+    "driver": "it installed the NVIDIA driver, or restarted for the driver",
+    "runner": "it downloaded GitHub's runner",
+    "torch": "it installed torch",
+    "docker": "it installed Docker and NVIDIA's container toolkit",
+    "verify": "it tried the installed programs",
+    "clean": "it deleted logs, keys and package lists",
+}
+"""A description of each step of provision.sh."""
+
+_OPERATION_EVERY_SEC, _PROGRESS_EVERY_SEC = 5.0, 60.0
+# A stop takes 90 s at most, and the image of a disk with 30 GB of data some minutes. No source gives a limit.
+_STOP_WITHIN_SEC, _IMAGE_WITHIN_SEC = 300.0, 1800.0
+# The time from the deadline of the builder until Google deletes it. It does not count while the machine is stopped.
+_BUILDER_SPARE_SEC = 600
+_HINTS = {
+    "no-capacity": "run the pipeline again later, or add zones",
+    "unreachable": "check that the subnetwork has Cloud NAT; run the pipeline again",
+    "wrong-checksum": "set runner.sha256 to the checksum in the runner's release notes",
+    "wrong-key": "the signing key of the repository changed: compare it with the vendor's page, and update gpu-ci",
+    "no-driver": "use another base image or driver.branch (docs/guides/images.md)",
+    "no-tool": "use Ubuntu 24.04 or Debian 12 as the base image",
+    "disk-full": "raise diskGib",
+    "no-verdict": "raise builder.deadlineSec or check.deadlineSec",
+}
+
+
+@dataclass(frozen=True)
+class BuildError(Exception):
+    """The build ended without a candidate. The text has a hint."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class ImageBuild:
+    """The build of one pipeline."""
+
+    settings: Settings
+    api: ImageApi
+    log: Callable[[str], None]
+    unix_sec: float
+    """The time at the start of the build, which is a part of the image's name."""
+    cancel: Event = field(default_factory=Event)
+    clock: Clock = field(default_factory=RealClock)
+
+    @property
+    def name(self) -> str:
+        """The name of the image."""
+        return self.settings.image_name(self.unix_sec)
+
+    @property
+    def link(self) -> str:
+        """The path of the image, as a pool's field `image` has it."""
+        return f"projects/{self.settings.project}/global/images/{self.name}"
+
+    def build(self) -> None:
+        """Create the image, unless it exists. Raise BuildError or ApiError if the image was not created."""
+        settings = self.settings
+        if existing := self._image():
+            if existing.get("status") == "READY":
+                self.log(f"{self.link} exists, built from the same inputs")
+                return
+            if existing.get("status") != "FAILED":
+                raise BuildError(f"{self.link} is {existing.get('status')}, so another build creates it")
+            self._delete(self.name)
+        self.log(f"building {self.link}")
+        spec = self._spec(settings.builder, "build", "", BUILDER_STEPS, self._create, _BUILDER_SPARE_SEC)
+        verdict = self._run(spec)
+        if verdict.outcome != PASS:
+            raise BuildError(_failure("the builder machine failed", verdict))
+        self.log(f"built {self.link}: {verdict.summary}")
+
+    def check(self) -> None:
+        """Check the newest image on a machine with a GPU, and label it. Raise BuildError if it did not pass."""
+        image = next(iter(self.api.images(self.settings.project, self.settings.pipeline)), None)
+        if image is None or image.get("status") != "READY":
+            raise BuildError(f"{self.settings.pipeline} has no image to check\n  hint: run the step `build` first")
+        link = path_of(str(image["selfLink"]))
+        if image.get("labels", {}).get(CHECK_LABEL) == PASSED:
+            self.log(f"{link} passed its check before")
+            return
+        self.log(f"checking {link}")
+        verdict = self._run(self._spec(self.settings.check, "check", link, STEPS, lambda *_: None, 300))
+        if verdict.outcome == PASS:
+            self._label(image, PASSED)
+            self.log(f"candidate: {link} passed its check in {verdict.zone}: {verdict.summary}")
+            return
+        if verdict.outcome == FAIL:
+            self._label(image, FAILED)
+        raise BuildError(_failure(f"{link} is no candidate", verdict))
+
+    def prune(self) -> list[str]:
+        """Delete old images of the pipeline, and return their names.
+
+        The newest `keep` images that passed stay, and newer images without a pass. Images that an instance template of
+        the project or the stack file names stay, too.
+        """
+        settings = self.settings
+        images = self.api.images(settings.project, settings.pipeline)
+        passed = [image["name"] for image in images if image.get("labels", {}).get(CHECK_LABEL) == PASSED]
+        kept = passed[: settings.keep]
+        newest_kept = next((at for at, image in enumerate(images) if image["name"] in kept), len(images))
+        kept += [image["name"] for image in images[:newest_kept]]
+        surplus = [image for image in images if image["name"] not in kept]
+        if not surplus:
+            return []
+        named = self.api.images_of_templates(settings.project) | {path_of(image) for image in settings.in_use}
+        deleted: list[str] = []
+        for image in surplus:
+            name, path = str(image["name"]), path_of(str(image["selfLink"]))
+            if path in named:
+                self.log(f"{path} stays, because a template or the stack file names it")
+                continue
+            self.log(f"deleting {path}, which is older than the newest {settings.keep}")
+            self._delete(name)
+            deleted.append(name)
+        return deleted
+
+    def _image(self) -> dict[str, Any] | None:
+        images = self.api.images(self.settings.project, self.settings.pipeline)
+        return next((image for image in images if image["name"] == self.name), None)
+
+    def _spec(
+        self,
+        machine: MachineSettings,
+        role: str,
+        image: str,
+        steps: dict[str, str],
+        after_pass: Callable[[str, str], None],
+        spare_sec: int,
+    ) -> CheckSpec:
+        settings = self.settings
+        return CheckSpec(
+            gate=f"{settings.pipeline} {role}",
+            project=settings.project,
+            template=machine.template,
+            zones=machine.zones,
+            pool=settings.pipeline,
+            labels=dict(settings.labels),
+            deadline_sec=machine.deadline_sec,
+            role=role,
+            image=image,
+            steps=steps,
+            spare_sec=spare_sec,
+            after_pass=after_pass,
+        )
+
+    def _run(self, spec: CheckSpec) -> Verdict:
+        return GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
+
+    def _create(self, zone: str, machine: str) -> None:
+        """Create the image from the disk of the builder machine.
+
+        The machine is stopped first, so that the file system is complete on the disk.
+        """
+        settings, api = self.settings, self.api
+        self.log(f"stopping {machine}")
+        stop = api.stop(settings.project, zone, machine)
+        self._wait(lambda: api.done(settings.project, zone, stop), f"the stop of {machine}", _STOP_WITHIN_SEC)
+        boot_disk = next(
+            (disk for disk in api.instance(settings.project, zone, machine).get("disks", []) if disk.get("boot")), {}
+        )
+        self.log(f"creating {self.link}")
+        body = {
+            "name": self.name,
+            "description": json.dumps(dict(settings.made_from), sort_keys=True),
+            "labels": {**settings.labels, IMAGE_LABEL: settings.pipeline},
+            # By default, the boot disk has the name of the machine (compute v1, AttachedDiskInitializeParams.diskName).
+            "sourceDisk": boot_disk.get("source") or f"projects/{settings.project}/zones/{zone}/disks/{machine}",
+            **({"guestOsFeatures": features} if (features := boot_disk.get("guestOsFeatures")) else {}),
+            **({"storageLocations": [settings.storage_location]} if settings.storage_location else {}),
+        }
+        self._wait_global(api.insert_image(settings.project, body), f"the creation of {self.link}")
+
+    def _label(self, image: dict[str, Any], result: str) -> None:
+        name, labels = str(image["name"]), {**image.get("labels", {}), CHECK_LABEL: result}
+        fingerprint = str(image.get("labelFingerprint", ""))
+        operation = self.api.label_image(self.settings.project, name, fingerprint, labels)
+        self._wait_global(operation, f"the label of {name}")
+
+    def _delete(self, name: str) -> None:
+        self._wait_global(self.api.delete_image(self.settings.project, name), f"the deletion of {name}")
+
+    def _wait_global(self, operation: str, what: str) -> None:
+        self._wait(lambda: self.api.image_done(self.settings.project, operation), what, _IMAGE_WITHIN_SEC)
+
+    def _wait(self, done: Callable[[], bool], what: str, within_sec: float) -> None:
+        """Wait for an operation, also after a cancellation: half an image would stay."""
+        began = reported = self.clock.now()
+        while not done():
+            now = self.clock.now()
+            if now - began >= within_sec:
+                raise BuildError(f"{what} did not end within {within_sec:.0f} s")
+            if now - reported >= _PROGRESS_EVERY_SEC:
+                reported = now
+                self.log(f"{what}: {now - began:.0f} s")
+            self.clock.wait(Event(), _OPERATION_EVERY_SEC)
+
+
+def refused(error: ApiError) -> str:
+    """Return the message for an error with which Google refused a request."""
+    hint = ""
+    if error.reason == "unauthenticated":
+        hint = "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
+    elif error.over_quota:
+        hint = "request more quota, or wait until other machines have ended"
+    elif error.constraint:
+        hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
+    elif error.permission:
+        hint = "run pulumi up, which restores the role of the pipeline; a grant takes minutes to apply"
+    return f"Google refused a request: {error}" + (f"\n  hint: {hint}" if hint else "")
+
+
+def _failure(what: str, verdict: Verdict) -> str:
+    place = f" in {verdict.zone}" if verdict.zone else ""
+    reason = NO_CAPACITY if verdict.outcome == NO_CAPACITY else verdict.reason
+    hint = _HINTS.get(reason, "")
+    return f"{what}{place}: {verdict.summary}" + (f"\n  hint: {hint}" if hint else "")
