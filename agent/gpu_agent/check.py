@@ -104,6 +104,8 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
     if _text(home / _INSTALLED) == config.torch and machine.run(python, "-c", _NO_TORCH, deadline=deadline).code == 0:
         machine.say(f"gpu-ci: the image has no torch; torch {config.torch} was installed by an earlier boot")
         return [python]
+    if not config.installs:
+        raise AgentExit("check-failed", f"the image has no torch {config.torch}, and this machine installs nothing")
     machine.say(f"gpu-ci: the image has no torch; installing torch {config.torch}")
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)

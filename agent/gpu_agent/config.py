@@ -59,6 +59,8 @@ class RunnerConfig:
     register_sec: int = 300
     """Seconds for download, unpacking and registration together."""
     work_folder: str = "_work"
+    installs: bool = True
+    """False if the machine must not download a runner, because it checks that its image contains the runner."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Config:
     runner: RunnerConfig | None = None
     registered_by: str = "machine"
     """The program that registers the runner: `machine`, as configured in `github`, or `manager`, the runner manager."""
+    installs: bool = True
+    """False if the machine must not install torch, because it checks that its image contains torch."""
 
 
 def parse(text: str | None) -> Config:
@@ -145,7 +149,7 @@ def _parsed_value(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
 
 def _plain(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
     origin, inner = get_origin(kind) or kind, get_args(kind)
-    if not isinstance(value, origin) or isinstance(value, bool):
+    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
         problems.append(f"{path}: expected {origin.__name__}, got {type(value).__name__}")
     elif inner and not all(isinstance(each, inner[-1]) for each in (value.values() if origin is dict else value)):
         problems.append(f"{path}: expected every {inner[-1].__name__}")

@@ -28,6 +28,10 @@ CUDA_INSTALLER = (
 """The release of Google's driver installer. It installs driver 580.159.04 (lts), 595.84 (prod) or 610.43.02 (nfb), per
 the README of GoogleCloudPlatform/compute-gpu-installation at e4d32d9."""
 
+PYTHON_IMAGE = "python:3.13-slim-trixie"
+"""Docker's image of Python for the build of host images, as in images/runtime/Dockerfile. Its digest is not known here,
+so the tag is not immutable. The libraries that the build installs in it are pinned by their hashes."""
+
 DOCKER_IMAGE = "docker:29.7.2-cli"
 """Docker's client image. It contains buildx 0.36.1 (docker-library/docker@3289af8:versions.json). The docker builder of
 Cloud Build is not used, because it has no immutable tag.

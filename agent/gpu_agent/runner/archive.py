@@ -52,6 +52,8 @@ def obtain(
             return folder
         if folder.exists():
             say(f"gpu-agent: {folder} is not used: {problem}")
+    if not config.installs:
+        raise AgentExit("no-runner", f"the image has no runner {config.version}, and this machine installs nothing")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
     with _as_agent_exit(url):

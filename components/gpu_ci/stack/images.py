@@ -14,6 +14,7 @@ from ..validation_errors import join
 from . import clusters
 from .entries import Family, choice_problems, kind_of, name_problems
 from .hints import shape
+from .pools import region_of_choices
 
 IMAGES = "gpu-ci:images"
 FAMILY = Family(
@@ -44,8 +45,8 @@ class PipelineSpec:
 
     @property
     def region(self) -> str:
-        region = self.choices.get("region") or self.known_wiring.get("region")
-        return region if isinstance(region, str) else ""
+        known = self.choices.get("region") or self.known_wiring.get("region")
+        return region_of_choices({**self.choices, "region": known})
 
 
 def needed_extras(value: Any) -> set[str]:

@@ -50,14 +50,14 @@ class PoolSpec:
     def region(self) -> str:
         """The region of the pool: its field region, or the region of its cluster or zones. Empty if none is valid."""
         known = self.choices.get("region") or self.known_wiring.get("region")
-        return _region_of({**self.choices, "region": known})
+        return region_of_choices({**self.choices, "region": known})
 
     @property
     def regions(self) -> list[str]:
         """The region of the pool, and the regions of its ladder. Invalid rungs are skipped."""
         ladder = self.choices.get("ladder")
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
-        return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
+        return list(dict.fromkeys([self.region, *(region_of_choices(rung) for rung in rungs)]))
 
     def args_with_placeholders(self) -> Args:
         """Return the arguments of the pool, with placeholders for values from other resources of the stack."""
@@ -69,7 +69,7 @@ class PoolSpec:
         return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
-def _region_of(choices: Mapping[str, Any]) -> str:
+def region_of_choices(choices: Mapping[str, Any]) -> str:
     """Return the chosen region or the region of the zones; empty if neither can be read."""
     region, zones = choices.get("region"), choices.get("zones")
     if isinstance(region, str):

@@ -395,7 +395,8 @@ class _ZoneCheck:
         if verdict := self._channel.verdict(last=True):
             return verdict
         step = self._channel.step
-        last = f"its last step was {step}: {self._spec.steps.get(step, 'unknown step')}" if step else "it reported no step"
+        what = self._spec.steps.get(step, "unknown step")
+        last = f"its last step was {step}: {what}" if step else "it reported no step"
         text = f"no verdict within {self._spec.deadline_sec} s of the start; {last}"
         return self._without_verdict(text, NO_VERDICT)
 

@@ -54,12 +54,13 @@ def _exit_code(function: Callable[[], object]) -> int:
 
 
 def _failed(text: str) -> int:
-    print(f"gpu-ci: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"gpu-ci: {text}\n")
     return 1
 
 
 def _log(text: str) -> None:
-    print(f"gpu-ci: {text}", flush=True)
+    sys.stdout.write(f"gpu-ci: {text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

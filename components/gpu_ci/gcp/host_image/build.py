@@ -186,9 +186,8 @@ class ImageBuild:
         self.log(f"stopping {machine}")
         stop = api.stop(settings.project, zone, machine)
         self._wait(lambda: api.done(settings.project, zone, stop), f"the stop of {machine}", _STOP_WITHIN_SEC)
-        boot_disk = next(
-            (disk for disk in api.instance(settings.project, zone, machine).get("disks", []) if disk.get("boot")), {}
-        )
+        disks = api.instance(settings.project, zone, machine).get("disks", [])
+        boot_disk: dict[str, Any] = next((disk for disk in disks if disk.get("boot")), {})
         self.log(f"creating {self.link}")
         body = {
             "name": self.name,

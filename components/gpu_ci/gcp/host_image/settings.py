@@ -54,7 +54,7 @@ def parse(text: str) -> Settings:
     """Return the settings. Raise ValueError if the JSON has other fields."""
     try:
         value: dict[str, Any] = json.loads(text)
-        machines = {name: MachineSettings(**value.pop(name)) for name in ("builder", "check")}
-        return Settings(**machines, **value)
+        builder, check = (MachineSettings(**value.pop(name)) for name in ("builder", "check"))
+        return Settings(builder=builder, check=check, **value)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"the settings of the pipeline are incomplete: {error}") from None

@@ -20,7 +20,12 @@ _OVERHEAD_SEC = 60
 
 
 def agent_config(
-    pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None
+    pool: str,
+    args: GpuMachineArgs,
+    deadline_sec: int,
+    registration: Registration | None,
+    *,
+    installs: bool = True,
 ) -> pulumi.Input[str]:
     """Return the configuration as JSON. The result is a plain string if every value is known."""
     machine = args.machine
@@ -40,6 +45,9 @@ def agent_config(
         "driver": _driver(args.driver),
         **(_registration_config(registration) if registration else {}),
     }
+    if not installs:
+        config["installs"] = False
+        config["runner"]["installs"] = False
     return pulumi.Output.json_dumps(config) if is_late(config) else json.dumps(config)
 
 

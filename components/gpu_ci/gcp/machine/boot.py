@@ -27,18 +27,23 @@ _SMALL_ENTRIES = 16_384
 
 
 def metadata(
-    pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None = None
+    pool: str,
+    args: GpuMachineArgs,
+    deadline_sec: int,
+    registration: Registration | None = None,
+    *,
+    installs: bool = True,
 ) -> dict[str, pulumi.Input[str]]:
     """Return the metadata for the boot of a machine.
 
     The boot agent in the metadata installs the driver, checks the GPU and reports the result. If `registration` is set,
-    it then runs a GitHub runner.
+    it then runs a GitHub runner. Without `installs`, the check fails if the image lacks the runner or torch.
     """
     return {
         "enable-guest-attributes": "TRUE",
         "startup-script": script(),
         "gpu-agent-pyz": agent_archive(),
-        "gpu-agent-config": agent_config(pool, args, deadline_sec, registration),
+        "gpu-agent-config": agent_config(pool, args, deadline_sec, registration, installs=installs),
         "gpu-smoke-pyz": smoke_archive(),
     }
 

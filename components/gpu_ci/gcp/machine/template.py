@@ -31,14 +31,18 @@ def machine_template(
     pool: str,
     args: GpuMachineArgs,
     *,
-    account: pulumi.Input[str],
+    account: pulumi.Input[str] | None,
     tags: dict[str, str],
     deadline_sec: int,
     opts: pulumi.ResourceOptions,
     metadata: Mapping[str, pulumi.Input[str]] | None = None,
     registration: Registration | None = None,
+    checks_image: bool = False,
 ) -> gcp.compute.RegionInstanceTemplate:
-    """Create the template of `pool`'s machines. Templates are immutable, so every change creates a new one."""
+    """Create the template of `pool`'s machines. Templates are immutable, so every change creates a new one.
+
+    With `checks_image`, the machine installs nothing and secure boot is off, as for an image without a known publisher.
+    """
     attached = args.guest_accelerator
     return gcp.compute.RegionInstanceTemplate(
         logical_name,
@@ -53,20 +57,22 @@ def machine_template(
                 network=args.network, subnetwork=args.subnetwork, nic_type=args.nic_type or args.machine.nic or None
             )
         ],
-        service_account={"email": account, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]},
+        service_account={"email": account, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}
+        if account is not None
+        else None,
         scheduling=_scheduling(args),
         reservation_affinity=_reservation(args),
         shielded_instance_config={
             "enable_vtpm": True,
             "enable_integrity_monitoring": True,
-            "enable_secure_boot": software.is_signed(args.image),
+            "enable_secure_boot": software.is_signed(args.image) and not checks_image,
         },
         metadata={
             **(metadata or {}),
             "enable-oslogin": "TRUE",
             "block-project-ssh-keys": "TRUE",
             "serial-port-enable": "FALSE",
-            **boot.metadata(pool, args, deadline_sec, registration),
+            **boot.metadata(pool, args, deadline_sec, registration, installs=not checks_image),
         },
         labels=tags,
         opts=opts,

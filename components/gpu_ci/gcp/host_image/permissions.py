@@ -1,0 +1,36 @@
+"""The Google permissions of the build of a host image, listed by the API calls that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpu_common import google_permissions
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    # The builder and the check machine have no service account. An insert with another disk image needs its own right.
+    "compute.instances.insert": (
+        *(each for each in google_permissions.INSERT if each != "compute.instances.setServiceAccount"),
+        "compute.images.useReadOnly",
+    ),
+    "compute.instances.delete": ("compute.instances.delete",),
+    "compute.instances.get": ("compute.instances.get",),
+    "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),
+    "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
+    "compute.instances.list": ("compute.instances.list",),
+    "compute.instances.stop": ("compute.instances.stop",),
+    "compute.instanceTemplates.aggregatedList": ("compute.instanceTemplates.list",),
+    "compute.regionInstanceTemplates.get": ("compute.instanceTemplates.get",),
+    "compute.zoneOperations.get": ("compute.zoneOperations.get",),
+    "compute.globalOperations.get": ("compute.globalOperations.get",),
+    # cloud.google.com/compute/docs/images/create-custom, "Required roles": for an image of a disk.
+    "compute.images.insert": ("compute.images.create", "compute.images.setLabels", "compute.disks.useReadOnly"),
+    "compute.images.list": ("compute.images.list",),
+    "compute.images.setLabels": ("compute.images.setLabels",),
+    "compute.images.delete": ("compute.images.delete",),
+}
+"""Permissions in the project of the pipeline."""
+
+
+def permissions() -> list[str]:
+    """Return the permissions of all calls, sorted and without duplicates."""
+    return sorted({permission for each in CALLS.values() for permission in each})

@@ -1,0 +1,422 @@
+"""The component HostImagePipeline: builds boot images for GPU machines, and checks them on a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+import pulumi_gcp as gcp
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from .. import naming
+from ..args import Args, Integer
+from ..errors import invalid
+from ..image_pipeline import ImagePipeline
+from ..labels import merge
+from .host_image import permissions, program, provisioning
+from .machine.args import GpuMachineArgs, ImageDriver
+from .machine.rules import machine_of
+from .machine.runner import Registration, RunnerGithub, RunnerSettings
+from .machine.template import machine_template
+
+# The provisioning needs a CPU for the driver's modules and for the archives, and no GPU.
+_BUILDERS = {"x86_64": "e2-standard-8", "arm64": "c4a-standard-8"}
+_GPU_FAMILIES = re.compile(r"(a2|a3|a4|a4x|g2|g4)-")
+_CRON_FIELD = r"[0-9A-Za-z*,/-]+"
+# Cloud Scheduler's format of five fields (cloud.google.com/scheduler/docs/configuring/cron-job-schedules).
+_SCHEDULE = re.compile(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}")
+# Discovery document cloudbuild v1, Build.timeout: at most 24 hours. A builder and a check machine can each take their
+# deadline and 10 minutes to start in each zone; an image takes up to 30 minutes.
+_BUILD_MOST_SEC, _AROUND_SEC = 86_400, 3_600
+_ROLE_ID_MOST = 64
+
+
+def _schedule(value: str | None) -> str | None:
+    if value is not None and not _SCHEDULE.fullmatch(value):
+        raise invalid(
+            "is not a schedule of Cloud Scheduler",
+            expected="minute, hour, day of month, month and day of week, with single spaces",
+            hint="such as 0 4 * * 1, which is Monday at 04:00 UTC",
+        )
+    return value
+
+
+class BuilderSettings(Args):
+    """Settings of the builder machine, which has no GPU."""
+
+    machine_type: str | None = Field(
+        default=None,
+        validate_default=True,
+        pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$",
+        description="a machine type without a GPU, of the same architecture as machineType; by default e2-standard-8, "
+        "or c4a-standard-8 for arm64",
+    )
+    deadline_sec: Integer = Field(
+        default=3600,
+        ge=900,
+        le=14_400,
+        description="seconds from the start of the builder machine to the end of its provisioning, 900 to 14400",
+    )
+
+    @field_validator("machine_type")
+    @classmethod
+    def _machine_type(cls, value: str | None) -> str | None:
+        if value and _GPU_FAMILIES.match(value):
+            raise invalid(
+                "has a GPU, which the builder machine does not need",
+                expected="a machine type without a GPU",
+                hint="remove machineType; machineType of the pipeline is the type of the check machine",
+            )
+        return value
+
+
+class HostImagePipelineArgs(GpuMachineArgs):
+    """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
+
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned"}
+    DECIDED: ClassVar[dict[str, str]] = {
+        **GpuMachineArgs.DECIDED,
+        "baseImage": "image is the base image",
+        "family": "an image has no family, because pools name one image; gpu-ci images promote writes its name",
+        "cron": "use schedule instead",
+        "retain": "use keep instead",
+        "docker": "use runner.docker instead",
+    }
+
+    runner: RunnerSettings = Field(
+        default=RunnerSettings(docker="rootless"),
+        description="the GitHub runner in the image, and the Docker mode whose packages it contains; by default "
+        "rootless",
+    )
+    builder: BuilderSettings = Field(default=BuilderSettings(), description="settings of the builder machine")
+    check_deadline_sec: Integer = Field(
+        default=1200,
+        ge=120,
+        le=3600,
+        description="seconds from the start of the check machine to its verdict, 120 to 3600",
+    )
+    schedule: Annotated[str | None, AfterValidator(_schedule)] = Field(
+        default=None,
+        examples=["0 4 * * 1"],
+        description="when to build, as a schedule of Cloud Scheduler in UTC; by default only manually",
+    )
+    refresh_days: Integer = Field(
+        default=7,
+        ge=1,
+        le=90,
+        description="days after which unchanged settings give a new image with newer packages, 1 to 90; a build before "
+        "that creates no image",
+    )
+    keep: Integer = Field(
+        default=3,
+        ge=2,
+        le=50,
+        description="number of images that passed their check to keep, 2 to 50; images that an instance template or a "
+        "pool of the stack file names are always kept",
+    )
+    pinned: list[str] = Field(default=[], description="images that pools of the stack file name, which are kept")
+
+    @field_validator("driver")
+    @classmethod
+    def _driver_in_image(cls, value: Any, info: ValidationInfo) -> Any:
+        machine = machine_of(info.data)
+        if value.source == "installer" and machine and machine.gpu_count < 1:
+            raise invalid(
+                f"cannot put a driver for {machine.machine_type} into an image: it has a fraction of a GPU, whose vGPU "
+                "guest driver is installed only on such a machine",
+                hint="use a machine type with a whole GPU, or a pool with driver: {source: installer} and no image",
+            )
+        if value.source == "cos":
+            raise invalid(
+                "installs its driver at every boot, so an image cannot contain the driver",
+                expected="source: image or source: installer",
+                hint="remove driver, to use Google's image with a driver as the base image",
+            )
+        return value
+
+    @field_validator("runner")
+    @classmethod
+    def _runner(cls, value: RunnerSettings, info: ValidationInfo) -> RunnerSettings:
+        if value.docker == "rootful":
+            raise invalid(
+                "has docker: rootful, for which gpu-ci has no packages in host images",
+                expected="docker: rootless or docker: none",
+                hint="use docker: rootless",
+            )
+        machine = machine_of(info.data)
+        if machine is None:
+            return value
+        name = provisioning.ARCHITECTURES[machine.architecture]
+        if name not in value.archives:
+            raise invalid(
+                f"has no checksum of the {name} archive, which {machine.machine_type} needs",
+                expected=f"sha256.{name}",
+                hint=f"copy the checksum from the release notes of the runner {value.version}",
+            )
+        return value
+
+    @field_validator("check_deadline_sec")
+    @classmethod
+    def _whole_build(cls, value: int, info: ValidationInfo) -> int:
+        builder = info.data.get("builder", BuilderSettings())
+        zones = len(info.data.get("zones", []))
+        longest_sec = (builder.deadline_sec + value) * max(zones, 1)
+        if longest_sec + _AROUND_SEC > _BUILD_MOST_SEC:
+            raise invalid(
+                f"and builder.deadlineSec may take {longest_sec} s in {zones} zones, more than a build may take",
+                expected=f"at most {_BUILD_MOST_SEC - _AROUND_SEC} s",
+                hint="use fewer zones or shorter deadlines",
+            )
+        return value
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
+        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
+
+    @property
+    def builder_type(self) -> str:
+        """The machine type of the builder machine."""
+        return self.builder.machine_type or _BUILDERS[self.machine.architecture]
+
+    @property
+    def made_from(self) -> dict[str, str]:
+        """The inputs of the image, by name. Equal inputs give an image of the same name until the next refresh."""
+        chosen = {name.lower(): value for name, value in provisioning.settings(self).items() if name != "SHA256"}
+        return {"base": self.image, **chosen, "script": hashlib.sha256(provisioning.script().encode()).hexdigest()[:12]}
+
+
+class HostImagePipeline(ImagePipeline):
+    """Builds a boot image with driver, GitHub's runner, torch and rootless Docker, and checks it on a GPU.
+
+    Creates: a Cloud Build trigger on messages of a Pub/Sub topic, and the topic; with `schedule`, a Cloud Scheduler job
+    that publishes a message. A bucket with the program of the build. A service account for builds, with a custom role
+    of the permissions that the program's API calls need. Instance templates of the builder machine and of the check
+    machine. Both machines have no service account and no public address.
+    Costs: the builder machine, the check machine with its GPU, and the minutes of Cloud Build, for each build. The
+    images by the GiB stored, and the bucket. Cloud Scheduler costs for each job above three.
+    Does not: change a pool. A build creates a candidate, and gpu-ci images promote writes its name into stack files.
+    The network of the machines needs internet access, such as Cloud NAT.
+    Replaces on change of: both instance templates for almost every field. The next build uses the new templates.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:HostImagePipeline"
+    ARGS: ClassVar[type[Args]] = HostImagePipelineArgs
+    IMAGE_KIND: ClassVar[str] = "host"
+    PINS: ClassVar[tuple[tuple[str, ...], ...]] = (("image",),)
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "machineType": "g2-standard-8",
+        "zones": ["us-central1-a", "us-central1-b"],
+        "schedule": "0 4 * * 1",
+    }
+
+    trigger: pulumi.Output[str]
+    """Name of the trigger, for `gcloud builds triggers run`."""
+    region: pulumi.Output[str]
+    """Region of the trigger and of the machines."""
+    pipeline: pulumi.Output[str]
+    """Value of the label gpu-ci-image of the pipeline's images."""
+    service_account_email: pulumi.Output[str]
+    """Service account of builds."""
+
+    def __init__(self, name: str, args: HostImagePipelineArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        self._name, self._args = name, args
+        self._tags = merge(args.labels, {"gpu-ci-pool": name})
+        label = naming.fit(f"{name}-{pulumi.get_stack()}", 50)
+        account = self._account()
+        bucket = self._bucket()
+        source = gcp.storage.BucketObject(
+            f"{name}-program",
+            bucket=bucket.name,
+            name=f"program-{program.digest()}.zip",
+            source=program.archive(),
+            opts=self.child(),
+        )
+        grants = self._grants(account, bucket)
+        topic = gcp.pubsub.Topic(f"{name}-builds", project=args.project, labels=self._tags, opts=self.child())
+        builder, check = self._builder_template(), self._check_template()
+        trigger = self._trigger(topic, source, account, self._settings(label, builder, check), grants)
+        if args.schedule:
+            self._scheduled(topic, args.schedule, trigger)
+        self.trigger = trigger.name
+        self.region = pulumi.Output.from_input(args.region)
+        self.pipeline = pulumi.Output.from_input(label)
+        self.service_account_email = account.email
+        self.register()
+
+    def _account(self) -> gcp.serviceaccount.Account:
+        return gcp.serviceaccount.Account(
+            f"{self._name}-account",
+            account_id=naming.fit(f"image-{self._name}-{pulumi.get_stack()}", 30),
+            display_name=f"builds of the host images {self._name}",
+            project=self._args.project,
+            opts=self.child(),
+        )
+
+    def _bucket(self) -> gcp.storage.Bucket:
+        return gcp.storage.Bucket(
+            f"{self._name}-source",
+            project=self._args.project,
+            location=self._args.region,
+            labels=self._tags,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            # The stack has the content of the bucket.
+            force_destroy=True,
+            opts=self.child(),
+        )
+
+    def _grants(self, account: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
+        """Grant the account the calls of the program, its log, and its source."""
+        name, args = self._name, self._args
+        member = pulumi.Output.concat("serviceAccount:", account.email)
+        role = gcp.projects.IAMCustomRole(
+            f"{name}-role",
+            project=args.project,
+            role_id=naming.fit(f"gpu-ci-image-{name}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
+            title=f"builds of the host images {name}",
+            permissions=permissions.permissions(),
+            opts=self.child(),
+        )
+        in_project: dict[str, pulumi.Input[str]] = {"machines": role.name, "log-writer": "roles/logging.logWriter"}
+        return [
+            *(
+                gcp.projects.IAMMember(
+                    f"{name}-{right}", project=args.project, role=granted, member=member, opts=self.child()
+                )
+                for right, granted in in_project.items()
+            ),
+            gcp.storage.BucketIAMMember(
+                f"{name}-source-reader",
+                bucket=bucket.name,
+                role="roles/storage.objectViewer",
+                member=member,
+                opts=self.child(),
+            ),
+        ]
+
+    def _builder_template(self) -> gcp.compute.RegionInstanceTemplate:
+        args = self._args
+        return gcp.compute.RegionInstanceTemplate(
+            f"{self._name}-builder",
+            project=args.project,
+            region=args.region,
+            machine_type=args.builder_type,
+            disks=[
+                {
+                    "boot": True,
+                    "auto_delete": True,
+                    "source_image": args.image,
+                    "disk_size_gb": args.disk_gib,
+                    "disk_type": "hyperdisk-balanced" if args.builder_type.startswith("c4a-") else "pd-balanced",
+                    "labels": self._tags,
+                }
+            ],
+            network_interfaces=[{"network": args.network, "subnetwork": args.subnetwork}],
+            # The program sets the maximum run duration from builder.deadlineSec. This one is for a machine that a user
+            # creates from the template.
+            scheduling={
+                "automatic_restart": False,
+                "on_host_maintenance": "MIGRATE",
+                "instance_termination_action": "DELETE",
+                "max_run_duration": {"seconds": args.builder.deadline_sec},
+            },
+            # The modules of cuda_installer are not signed.
+            shielded_instance_config={
+                "enable_vtpm": True,
+                "enable_integrity_monitoring": True,
+                "enable_secure_boot": False,
+            },
+            metadata=provisioning.metadata(args),
+            labels=self._tags,
+            opts=self.child(),
+        )
+
+    def _check_template(self) -> gcp.compute.RegionInstanceTemplate:
+        """Create the template of the check machine. The program replaces its image by the new one."""
+        args = self._args
+        # As in a pool whose runners the runner manager registers, so no secret and no GitHub App is needed.
+        registration = Registration(RunnerGithub(owner="gpu-ci"), args.runner, [])
+        return machine_template(
+            f"{self._name}-check",
+            self._name,
+            args.model_copy(update={"driver": ImageDriver(source="image")}),
+            account=None,
+            tags=self._tags,
+            deadline_sec=args.check_deadline_sec,
+            opts=self.child(),
+            registration=registration,
+            checks_image=True,
+        )
+
+    def _settings(
+        self, label: str, builder: gcp.compute.RegionInstanceTemplate, check: gcp.compute.RegionInstanceTemplate
+    ) -> pulumi.Output[str]:
+        """Return the settings of the program (host_image/settings.py) as JSON."""
+        args = self._args
+        return pulumi.Output.json_dumps(
+            {
+                "project": args.project,
+                "pipeline": label,
+                "builder": {
+                    "template": builder.self_link,
+                    "zones": args.zones,
+                    "deadline_sec": args.builder.deadline_sec,
+                },
+                "check": {"template": check.self_link, "zones": args.zones, "deadline_sec": args.check_deadline_sec},
+                "made_from": args.made_from,
+                "keep": args.keep,
+                "refresh_days": args.refresh_days,
+                "in_use": args.pinned,
+                "labels": self._tags,
+                "storage_location": args.region,
+            }
+        )
+
+    def _trigger(
+        self,
+        topic: gcp.pubsub.Topic,
+        source: gcp.storage.BucketObject,
+        account: gcp.serviceaccount.Account,
+        settings: pulumi.Output[str],
+        grants: list[pulumi.Resource],
+    ) -> gcp.cloudbuild.Trigger:
+        name, args = self._name, self._args
+        deadlines_sec = (args.builder.deadline_sec + args.check_deadline_sec) * len(args.zones)
+        return gcp.cloudbuild.Trigger(
+            f"{name}-trigger",
+            name=naming.fit(f"{name}-image-{pulumi.get_stack()}", 64),
+            project=args.project,
+            location=args.region,
+            description=f"host images of the pipeline {name}",
+            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            service_account=account.name,
+            build=gcp.cloudbuild.TriggerBuildArgs(
+                source=gcp.cloudbuild.TriggerBuildSourceArgs(
+                    storage_source=gcp.cloudbuild.TriggerBuildSourceStorageSourceArgs(
+                        bucket=source.bucket, object=source.name
+                    )
+                ),
+                steps=program.steps(settings),
+                timeout=f"{deadlines_sec + _AROUND_SEC}s",
+                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
+            ),
+            opts=self.child(depends_on=grants),
+        )
+
+    def _scheduled(self, topic: gcp.pubsub.Topic, schedule: str, trigger: gcp.cloudbuild.Trigger) -> None:
+        gcp.cloudscheduler.Job(
+            f"{self._name}-schedule",
+            project=self._args.project,
+            region=self._args.region,
+            name=naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
+            description=f"builds the host images of the pipeline {self._name}",
+            schedule=schedule,
+            time_zone="Etc/UTC",
+            # "build" in base64. Cloud Build ignores the data.
+            pubsub_target={"topic_name": topic.id, "data": "YnVpbGQ="},
+            opts=self.child(depends_on=[trigger]),
+        )
