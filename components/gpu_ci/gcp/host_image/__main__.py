@@ -29,10 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cancel.set())
     try:
-        build = ImageBuild(settings, GoogleImages(), _log, time.time(), cancel)
-        return _run(build, arguments.step)
+        api = GoogleImages()
     except ApiError as error:
         return _failed(refused(error))
+    try:
+        return _run(ImageBuild(settings, api, _log, time.time(), cancel), arguments.step)
+    finally:
+        api.close()
 
 
 def _run(build: ImageBuild, step: str) -> int:

@@ -1,4 +1,4 @@
-"""Store zonal operations of the Compute Engine API in files that all servers of a sandbox share."""
+"""Store zonal and global operations of the Compute Engine API in files that all servers of a sandbox share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.gcp.names import in_zone, self_link
+from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, self_link
 from pulumi_sandbox.providers.machines.metadata import operator
 
 Json = dict[str, Any]
@@ -52,17 +52,18 @@ class Operations:
     ) -> Json:
         """Start an operation that is done after `sec` seconds, with `error` if it is given.
 
-        `fields` are further fields of the operation.
+        `fields` are further fields of the operation. Without a zone, the operation is global.
         """
         name = (
             f"operation-{int(time.time() * 1000)}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
         )
-        path = in_zone(project, zone, "operations", name)
+        path = in_zone(project, zone, "operations", name) if zone else everywhere(project, "operations", name)
+        place = {"zone": self_link(f"projects/{project}/zones/{zone}")} if zone else {}
         operation: Json = {
             "kind": "compute#operation",
             "id": number(),
             "name": name,
-            "zone": self_link(f"projects/{project}/zones/{zone}"),
+            **place,
             "operationType": kind,
             "targetLink": self_link(target),
             "targetId": number(),
@@ -83,7 +84,7 @@ class Operations:
             stored = json.loads((self.folder / f"{name}.json").read_text()) if re.fullmatch(r"[-\w]+", name) else None
         except (OSError, ValueError):
             return None
-        if stored is None or not stored["operation"]["zone"].endswith(f"/zones/{zone}"):
+        if stored is None or not str(stored["operation"].get("zone", "/zones/")).endswith(f"/zones/{zone}"):
             return None
         return self._operation_json(stored["operation"], stored["done"])
 
@@ -94,7 +95,7 @@ class Operations:
         for file in self.folder.glob("operation-*.json"):
             with contextlib.suppress(OSError, ValueError):  # another process removed the old file
                 stored = json.loads(file.read_text())
-                if stored["operation"]["zone"] == zone_link:
+                if stored["operation"].get("zone") == zone_link:
                     operations.append(self._operation_json(stored["operation"], stored["done"]))
         return sorted(operations, key=lambda operation: str(operation["insertTime"]))
 

@@ -1,7 +1,7 @@
 """Emulate the read-only methods of the Compute Engine API for quotas, images and networks of a project.
 
 - Quotas: all metrics of the discovery document, each with the same high limit.
-- Images: every image exists.
+- Images: every image exists. images_api.py has the images that clients create.
 - Subnetworks: those of the emulated state and those that sandbox.yaml lists. A listed subnetwork is in the network
   `default`, as lookups return it (fixtures/). That network has a Cloud NAT in every region.
 """

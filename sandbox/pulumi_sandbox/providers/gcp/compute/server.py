@@ -15,11 +15,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.query_rate import ReadQuota
-from pulumi_sandbox.providers.gcp.names import in_zone, last, self_link
+from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
@@ -83,7 +84,9 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
+        self._project_reads = reads
         self.reads = ReadQuota()
+        self.images = Images(instances.world, instances.machines, operations)
         self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
@@ -107,7 +110,17 @@ class ComputeApi:
                 ("GET", rf"{zone}/acceleratorTypes", self._accelerator_types),
                 ("GET", "", lambda r: reads.project(r.project)),
                 ("GET", r"regions/(?P<name>[^/]+)", lambda r, name: reads.region(r.project, name)),
-                ("GET", rf"global/images/(?:family/)?{name}", lambda r, name: reads.image(r.project, name)),
+                ("GET", rf"global/images/(?:family/)?{name}", self._image),
+                ("POST", r"global/images", self._insert_image),
+                ("GET", r"global/images", self._images),
+                ("DELETE", rf"global/images/{name}", self._delete_image),
+                (
+                    "POST",
+                    rf"global/images/{name}/setLabels",
+                    lambda r, name: self.images.set_labels(r.project, name, r.body),
+                ),
+                ("GET", rf"global/operations/{name}", lambda r, name: self._operation(r, "", name)),
+                ("GET", r"aggregated/instanceTemplates", self._templates),
                 (
                     "GET",
                     rf"{zone}/acceleratorTypes/{name}",
@@ -142,7 +155,7 @@ class ComputeApi:
         raise errors.GoogleError(
             404,
             "notFound",
-            f"The sandbox does not serve {method} {path}; it serves instances, their operations and templates.",
+            f"The sandbox does not serve {method} {path}; it serves instances, images, operations and templates.",
         )
 
     def _insert(self, request: Request, zone: str) -> Json:
@@ -234,11 +247,34 @@ class ComputeApi:
 
     def _found(self, operation: Json | None, project: str, zone: str, name: str) -> Json:
         if operation is None:
-            raise errors.not_found(in_zone(project, zone, "operations", name))
+            path = in_zone(project, zone, "operations", name) if zone else everywhere(project, "operations", name)
+            raise errors.not_found(path)
         return operation
 
     def _template(self, request: Request, place: str, name: str) -> Json:
         return self.instances.template(f"projects/{request.project}/{place}/instanceTemplates/{name}")
+
+    def _image(self, request: Request, name: str) -> Json:
+        """Return an image that a client created. Any other image exists, as those of Google's projects do."""
+        return self.images.get(request.project, name) or self._project_reads.image(request.project, name)
+
+    def _images(self, request: Request) -> Json:
+        rows = apply_filter(self.images.all(request.project), request.one("filter"))
+        return list_response("compute#imageList", f"projects/{request.project}/global/images", *page_of(rows, request))
+
+    def _insert_image(self, request: Request) -> Json:
+        return self._once(request, "", lambda: self.images.insert(request.project, request.body))
+
+    def _delete_image(self, request: Request, name: str) -> Json:
+        return self._once(request, "", lambda: self.images.delete(request.project, name))
+
+    def _templates(self, request: Request) -> Json:
+        scopes = {
+            scope: {"instanceTemplates": [self.instances.template(path) for path in paths]}
+            for scope, paths in self.images.templates(request.project).items()
+        }
+        path = f"projects/{request.project}/aggregated/instanceTemplates"
+        return list_response("compute#instanceTemplateAggregatedList", path, scopes, "")
 
     def _machine_type(self, request: Request, zone: str, name: str) -> Json:
         path = in_zone(request.project, zone, "machineTypes", name)

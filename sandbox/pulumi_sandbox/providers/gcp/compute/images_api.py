@@ -1,0 +1,119 @@
+"""Emulate the image methods of the Compute Engine API: images of disks of the sandbox's VMs, without their content."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, VirtualMachines
+from pulumi_sandbox.providers.gcp.names import NAME_PATTERN, absolute, everywhere, in_zone, last, part, self_link
+from pulumi_sandbox.providers.gcp.types import TEMPLATES
+from pulumi_sandbox.world.store import Exists, Record, World
+
+IMAGE = "gcp:compute/image:Image"
+# Google Cloud documentation "Create custom images": minutes for a real disk.
+CREATION_SEC = 0.2
+# Discovery document compute v1, Labels of resources: keys and values.
+LABEL_KEY, LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
+
+
+@dataclass
+class Images:
+    """The methods of the API for images. An image's source is the boot disk of a VM, which has the VM's name."""
+
+    world: World
+    machines: VirtualMachines
+    operations: Operations
+
+    def insert(self, project: str, body: Json) -> Json:
+        name = str(body.get("name", ""))
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
+        self._check_labels(body.get("labels") or {})
+        disk = absolute(str(body.get("sourceDisk", "")), project)
+        machine = self.world.get(INSTANCE, in_zone(project, part(disk, "zones"), "instances", last(disk)))
+        if machine is None:
+            raise errors.not_found(disk)
+        path = everywhere(project, "images", name)
+        # Google Cloud documentation "Create custom images": the machine of the disk must be stopped, or the request has
+        # forceCreate. The message is that of a disk in use (github.com/hashicorp/packer/issues/2467).
+        if self.machines.instance_json(machine)["status"] not in OFF:
+            text = f"The disk resource '{disk}' is already being used by '{machine.id}'"
+            raise errors.GoogleError(400, "resourceInUseByAnotherResource", text)
+        if fault := self.world.take_fault("refuse", IMAGE, name, id=path):
+            raise errors.GoogleError(400, "invalid", fault.message or "The request was refused.")
+        outputs = {
+            **body,
+            "kind": "compute#image",
+            "id": number(),
+            "creationTimestamp": now(),
+            "status": "READY",
+            "sourceType": "RAW",
+            "selfLink": self_link(path),
+        }
+        try:
+            self.world.insert(Record(IMAGE, path, name, "", body, outputs, "api"))
+        except Exists:
+            raise errors.already_exists(path) from None
+        return self.operations.add(project, "", "insert", path, sec=CREATION_SEC)
+
+    def get(self, project: str, name: str) -> Json | None:
+        """Return an image that a client of the API created; None for another name."""
+        record = self.world.get(IMAGE, everywhere(project, "images", name))
+        return image_json(record) if record else None
+
+    def all(self, project: str) -> list[Json]:
+        return [image_json(record) for record in self.world.find(IMAGE) if part(record.id, "projects") == project]
+
+    def delete(self, project: str, name: str) -> Json:
+        record = self._record(project, name)
+        self.world.delete(IMAGE, record.id)
+        return self.operations.add(project, "", "delete", record.id)
+
+    def set_labels(self, project: str, name: str, body: Json) -> Json:
+        record = self._record(project, name)
+        labels = body.get("labels") or {}
+        self._check_labels(labels)
+        if body.get("labelFingerprint") != label_fingerprint(record.outputs.get("labels") or {}):
+            # Discovery document compute v1, GlobalSetLabelsRequest.labelFingerprint: error 412 conditionNotMet.
+            raise errors.GoogleError(
+                412, "conditionNotMet", "Labels fingerprint either invalid or resource labels changed"
+            )
+        self.world.update(IMAGE, record.id, outputs={**record.outputs, "labels": labels})
+        return self.operations.add(project, "", "setLabels", record.id)
+
+    def templates(self, project: str) -> Json:
+        """Return the paths of the instance templates by scope, for an aggregated list."""
+        scopes: dict[str, list[str]] = {}
+        for record in (row for token in TEMPLATES for row in self.world.find(token)):
+            if part(record.id, "projects") == project:
+                region = part(record.id, "regions")
+                scopes.setdefault(f"regions/{region}" if region else "global", []).append(record.id)
+        return scopes
+
+    def _record(self, project: str, name: str) -> Record:
+        path = everywhere(project, "images", name)
+        record = self.world.get(IMAGE, path)
+        if record is None:
+            raise errors.not_found(path)
+        return record
+
+    def _check_labels(self, labels: Json) -> None:
+        for key, value in labels.items():
+            if not re.fullmatch(LABEL_KEY, key) or not re.fullmatch(LABEL_VALUE, str(value)):
+                raise errors.invalid("labels", f"{key}: {value}", "Label keys and values must be lower case.")
+
+
+def label_fingerprint(labels: Json) -> str:
+    """Return the hash of the labels, which a change must send."""
+    text = json.dumps(labels, sort_keys=True)
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def image_json(record: Record) -> Json:
+    return {**record.outputs, "labelFingerprint": label_fingerprint(record.outputs.get("labels") or {})}

@@ -1,0 +1,339 @@
+"""The build of a host image against the sandbox's Compute Engine API: its machines boot there."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from googleapiclient.http import HttpRequest
+from gpu_ci.gcp.gate import pace, runner
+from gpu_ci.gcp.host_image import __main__ as program
+from gpu_ci.gcp.host_image import build as image_build
+from gpu_ci.gcp.host_image import permissions
+from gpu_ci.gcp.host_image.program import files
+from pulumi_sandbox.providers.gcp.compute import images_api, instances_api, vm_store
+from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
+from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.machines.metadata import TOKEN
+from pulumi_sandbox.world.store import Fault, Record
+
+from tests.sandbox.providers.gcp.api import Api, script
+from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE, Google
+
+ZONES = ["us-central1-a", "us-central1-b"]
+BASE = "projects/images/global/images/one"
+
+
+def says(verdict: str, reason: str = "", summary: str = "fine") -> str:
+    """A startup script that reports this verdict as provision.sh and the agent do, and waits for its deletion."""
+    text = json.dumps({"verdict": verdict, "exit_code": 0, "summary": summary, "reason": reason})
+    return f"echo SMOKE-RESULT {base64.b64encode(text.encode()).decode()}; exec sleep 300"
+
+
+class Project:
+    """A project with the two templates of a pipeline, and the settings of its build."""
+
+    def __init__(self, google: Google, monkeypatch: pytest.MonkeyPatch) -> None:
+        google.cloud.configure(google.config)
+        self.google, self.api = google, Api(google)
+        self.environ = {
+            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"http://127.0.0.1:{google.workspace.compute_port}/compute/v1/",
+            "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
+            "NO_PROXY": "*",
+        }
+        for name, value in self.environ.items():
+            monkeypatch.setenv(name, value)
+        self.settings: dict[str, Any] = {}
+        self.count = itertools.count()
+        self.templates(says("pass", "provisioned"), says("pass", "rehearsed"))
+
+    def templates(self, builder: str, check: str) -> None:
+        """Create templates whose machines run these scripts."""
+        made = {
+            role: self.google.make(
+                "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+                f"{role}-{next(self.count)}",
+                {**TEMPLATE, "disks": [{**TEMPLATE["disks"][0], "boot": True, "autoDelete": True}], **script(text)},
+            ).outputs["selfLink"]
+            for role, text in (("builder", builder), ("check", check))
+        }
+        self.settings |= {
+            "project": PROJECT,
+            "pipeline": "gpu-host-prod",
+            "made_from": {"base": BASE, "torch": "2.15.0"},
+            "keep": 2,
+            "refresh_days": 7,
+            **{role: {"template": link, "zones": ZONES, "deadline_sec": 60} for role, link in made.items()},
+        }
+
+    def run(self, step: str) -> int:
+        return program.main([step, "--settings", json.dumps(self.settings)])
+
+    def images(self) -> dict[str, str]:
+        """The images of the project by name, each with the result of its check."""
+        rows = self.google.world.find(IMAGE)
+        return {row.name: row.outputs["labels"].get("gpu-ci-check", "") for row in rows}
+
+    def machines(self) -> list[str]:
+        return [row.id for row in self.google.world.find(INSTANCE)]
+
+    def add_image(self, name: str, created: str, result: str = "passed") -> str:
+        """Create an image as an earlier build did."""
+        path = f"projects/{PROJECT}/global/images/{name}"
+        labels = {"gpu-ci-image": "gpu-host-prod", **({"gpu-ci-check": result} if result else {})}
+        outputs = {"name": name, "labels": labels, "status": "READY", "creationTimestamp": created}
+        outputs["selfLink"] = f"https://www.googleapis.com/compute/v1/{path}"
+        self.google.world.insert(Record(IMAGE, path, name, "", outputs, outputs, "api"))
+        return path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
+    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
+    monkeypatch.setattr(images_api, "CREATION_SEC", 0.0)
+    monkeypatch.setattr(pace, "_SHORTEST_SEC", 0.05)
+    monkeypatch.setattr(runner, "_OPERATION_EVERY_SEC", 0.05)
+    monkeypatch.setattr(image_build, "_OPERATION_EVERY_SEC", 0.05)
+    google = Google(tmp_path)
+    yield Project(google, monkeypatch)
+    google.cloud.stop()
+    google.world.close()
+
+
+def test_a_build_and_its_check_make_a_candidate_and_leave_no_machine(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.run("build") == 0
+    [(name, result)] = project.images().items()
+    assert (name.startswith("gpu-host-prod-"), result) == (True, "")
+    assert project.run("check") == 0
+    assert project.images() == {name: "passed"}
+    assert project.machines() == []
+    image = project.api.ok("GET", f"global/images/{name}")
+    assert json.loads(image["description"]) == {"base": BASE, "torch": "2.15.0"}
+    out = capsys.readouterr().out.splitlines()
+    path = f"projects/{PROJECT}/global/images/{name}"
+    assert out[0] == f"gpu-ci: building {path}"
+    assert out[-1] == f"gpu-ci: candidate: {path} passed its check in us-central1-a: fine"
+
+
+def test_the_check_machine_boots_from_the_new_image_and_google_deletes_both_at_their_limits(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies: list[dict[str, Any]] = []
+    insert = Instances.insert
+    monkeypatch.setattr(Instances, "insert", lambda *args: (bodies.append(args[3]), insert(*args))[1])
+    assert (project.run("build"), project.run("check")) == (0, 0)
+    [name] = project.images()
+    builder, check = bodies
+    assert "disks" not in builder
+    assert check["disks"][0]["initializeParams"]["sourceImage"] == f"projects/{PROJECT}/global/images/{name}"
+    limits = [body["scheduling"]["maxRunDuration"]["seconds"] for body in bodies]
+    assert limits == ["660", "360"]
+    assert {body["scheduling"]["instanceTerminationAction"] for body in bodies} == {"DELETE"}
+
+
+def test_a_second_build_of_the_same_inputs_creates_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (project.run("build"), project.run("check")) == (0, 0)
+    images = project.images()
+    project.templates("exit 1", "exit 1")  # no machine is started, so these scripts do not run
+    capsys.readouterr()
+    assert (project.run("build"), project.run("check")) == (0, 0)
+    assert project.images() == images
+    [name] = images
+    assert capsys.readouterr().out.splitlines() == [
+        f"gpu-ci: projects/{PROJECT}/global/images/{name} exists, built from the same inputs",
+        f"gpu-ci: projects/{PROJECT}/global/images/{name} passed its check before",
+    ]
+
+
+def test_a_provisioning_that_fails_creates_no_image_and_leaves_no_machine(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.templates(says("fail", "wrong-checksum", "step runner: the archive has another SHA-256"), "exit 1")
+    assert project.run("build") == 1
+    assert (project.images(), project.machines()) == ({}, [])
+    assert capsys.readouterr().err == (
+        "gpu-ci: the builder machine failed in us-central1-a: step runner: the archive has another SHA-256\n"
+        "  hint: set runner.sha256 to the checksum in the runner's release notes\n"
+    )
+
+
+def test_an_image_that_fails_its_check_never_becomes_a_candidate(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.templates(says("pass"), says("fail", "check-failed", "GPU 0: wrong numbers"))
+    assert (project.run("build"), project.run("check")) == (0, 1)
+    [name] = project.images()
+    assert project.images() == {name: "failed"}
+    assert project.machines() == []
+    assert capsys.readouterr().err == (
+        f"gpu-ci: projects/{PROJECT}/global/images/{name} is no candidate in us-central1-a: GPU 0: wrong numbers\n"
+    )
+    # The same image may pass later, because a GPU can be broken, too.
+    project.templates(says("pass"), says("pass"))
+    assert project.run("check") == 0
+    assert project.images() == {name: "passed"}
+
+
+def test_a_check_machine_that_ends_without_a_verdict_gives_no_candidate(project: Project) -> None:
+    project.templates(says("pass"), "shutdown -h now")
+    assert (project.run("build"), project.run("check")) == (0, 1)
+    assert list(project.images().values()) == ["failed"]
+
+
+def test_without_capacity_for_its_check_an_image_stays_unchecked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.run("build") == 0
+    project.google.world.add_fault(Fault("stockout", "*-check-*", times=2))
+    capsys.readouterr()
+    assert project.run("check") == 1
+    [name] = project.images()
+    assert project.images() == {name: ""}
+    text = f"projects/{PROJECT}/global/images/{name} is no candidate: no zone had capacity for the check machine"
+    assert capsys.readouterr().err.splitlines() == [
+        f"gpu-ci: {text}: us-central1-a, us-central1-b; Google suggests us-central1-c, us-east1-b",
+        "  hint: run the pipeline again later, or add zones",
+    ]
+    assert project.run("check") == 0
+    assert project.images() == {name: "passed"}
+
+
+def test_a_builder_without_capacity_is_started_in_the_next_zone(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.google.world.add_fault(Fault("stockout", "*-build-*"))
+    assert project.run("build") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "gpu-ci: starting a build machine in us-central1-b" in lines
+
+
+def test_a_refused_image_leaves_no_machine(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "Constraint constraints/compute.storage violated"
+    project.google.world.add_fault(Fault("refuse", IMAGE, message=text))
+    assert project.run("build") == 1
+    assert (project.images(), project.machines()) == ({}, [])
+    assert capsys.readouterr().err == (
+        "gpu-ci: Google refused a request: Constraint constraints/compute.storage violated\n"
+        "  hint: the organization policy compute.storage forbids the machine: ask its administrator for an exception\n"
+    )
+
+
+def test_old_images_are_deleted_but_never_one_that_a_template_or_a_stack_file_names(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in range(1, 7):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z", "failed" if day == 5 else "passed")
+    named = f"projects/{PROJECT}/global/images/old-2"
+    disks = [{**TEMPLATE["disks"][0], "sourceImage": named}]
+    project.google.make(
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate", "pool", {**TEMPLATE, "disks": disks}
+    )
+    project.settings["in_use"] = [f"projects/{PROJECT}/global/images/old-1"]
+    assert project.run("check") == 0  # the newest image, old-6, has passed
+    assert sorted(project.images()) == ["old-1", "old-2", "old-4", "old-6"]
+    out = capsys.readouterr().out
+    assert f"{named} stays, because a template or the stack file names it" in out
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_killed_build_leaves_no_machine_after_the_time_limit(project: Project, tmp_path: Path) -> None:
+    project.templates("exec sleep 300", "exit 1")
+    project.settings["builder"]["deadline_sec"] = -597  # Google's limit is 600 s later
+    with start(project, tmp_path, "build") as process:
+        _until(lambda: len(project.machines()) == 1)
+        process.kill()
+        process.wait()
+    assert len(project.machines()) == 1
+    _until(lambda: not project.machines())
+
+
+@pytest.mark.slow
+def test_a_stopped_build_deletes_its_machine(project: Project, tmp_path: Path) -> None:
+    project.templates("exec sleep 300", "exit 1")
+    with start(project, tmp_path, "build") as process:
+        _until(lambda: len(project.machines()) == 1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 1
+    assert (project.machines(), project.images()) == ([], {})
+
+
+@pytest.mark.slow
+def test_a_build_deletes_the_machine_of_a_killed_build_first(project: Project, tmp_path: Path) -> None:
+    project.templates("exec sleep 300", "exit 1")
+    with start(project, tmp_path, "build") as process:
+        _until(lambda: len(project.machines()) == 1)
+        process.kill()
+    [left] = project.machines()
+    # The same templates, because the label of the machine contains the template.
+    with start(project, tmp_path, "build") as process:
+        _until(lambda: project.machines() not in ([left], []))
+        assert left not in project.machines()
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def start(project: Project, folder: Path, step: str) -> subprocess.Popen[str]:
+    """Start a step as Cloud Build does: with the files of the archive, and without pydantic and pulumi."""
+    for path, text in files().items():
+        file = folder / "workspace" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    blocker = folder / "workspace" / "sitecustomize.py"
+    blocker.write_text("import sys\nsys.modules['pydantic'] = sys.modules['pulumi'] = None\n")
+    environ = {**os.environ, **project.environ, "PYTHONPATH": str(folder / "workspace")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpu_ci.gcp.host_image", step, "--settings", json.dumps(project.settings)],
+        cwd=folder,
+        env=environ,
+        text=True,
+    )
+
+
+def test_every_call_of_the_build_is_in_the_table_of_its_permissions(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: set[str] = set()
+    execute = HttpRequest.execute
+
+    def recorded(self: Any, *args: Any, **options: Any) -> Any:
+        called.add(str(self.methodId))
+        return execute(self, *args, **options)
+
+    monkeypatch.setattr(HttpRequest, "execute", recorded)
+    for day in range(1, 5):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
+    assert (project.run("build"), project.run("check")) == (0, 0)
+    # The verdict of these machines is on their serial ports, so their guest attributes are not read.
+    assert sorted(called) == sorted({*permissions.CALLS} - {"compute.instances.getGuestAttributes"})
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no", '{"project": "p"}', '{"builder": {}, "check": {}}'])
+def test_settings_of_another_form_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.main(["build", "--settings", text])
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
