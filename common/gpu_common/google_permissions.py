@@ -77,6 +77,7 @@ RESOURCES: Mapping[str, Operations] = {
     "gcp:cloudrunv2/workerPool:WorkerPool": _plain(
         "run.workerpools", _ACT_AS, "artifactregistry.repositories.downloadArtifacts", operations="run.operations"
     ),
+    "gcp:cloudscheduler/job:Job": _plain("cloudscheduler.jobs"),
     "gcp:compute/firewall:Firewall": {
         **_plain("compute.firewalls", _NETWORK_POLICY, operations=_GLOBAL),
         DELETE: ("compute.firewalls.delete", "compute.firewalls.get", _NETWORK_POLICY, f"{_GLOBAL}.get"),
@@ -121,6 +122,11 @@ RESOURCES: Mapping[str, Operations] = {
         CREATE: ("iam.roles.create", "iam.roles.get", "iam.roles.undelete", "iam.roles.update"),
     },
     "gcp:projects/iAMMember:IAMMember": _policy("resourcemanager.projects"),
+    # Role roles/pubsub.editor, in the same dataset. Cloud Build's own service agent creates the subscription of a trigger.
+    "gcp:pubsub/topic:Topic": {
+        **_plain("pubsub.topics"),
+        UPDATE: ("pubsub.topics.get", "pubsub.topics.update"),
+    },
     "gcp:secretmanager/secretIamMember:SecretIamMember": _policy("secretmanager.secrets"),
     "gcp:serviceaccount/account:Account": _plain("iam.serviceAccounts"),
     "gcp:serviceaccount/iAMMember:IAMMember": _policy("iam.serviceAccounts"),
