@@ -17,6 +17,7 @@ from ..errors import invalid
 from ..image_pipeline import ImagePipeline
 from ..labels import merge
 from .host_image import permissions, program, provisioning
+from .host_image.settings import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
 from .machine.rules import machine_of
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -32,6 +33,8 @@ _SCHEDULE = re.compile(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}")
 # deadline and 10 minutes to start in each zone; an image takes up to 30 minutes.
 _BUILD_MOST_SEC, _AROUND_SEC = 86_400, 3_600
 _ROLE_ID_MOST = 64
+_IMAGE_NAME = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
+_IMAGE = rf"^projects/[a-z0-9.:-]+/global/images/{_IMAGE_NAME[1:]}"
 
 
 def _schedule(value: str | None) -> str | None:
@@ -116,6 +119,14 @@ class HostImagePipelineArgs(GpuMachineArgs):
         le=50,
         description="number of images that passed their check to keep, 2 to 50; images that an instance template or a "
         "pool of the stack file names are always kept",
+    )
+    keep_images: list[Annotated[str, Field(pattern=_IMAGE)]] = Field(
+        default=[],
+        description="images that are always kept, such as those of pools in other projects, as "
+        "projects/<project>/global/images/<name>",
+    )
+    skip: list[Annotated[str, Field(pattern=_IMAGE_NAME)]] = Field(
+        default=[], description="names of candidates that gpu-ci images promote must not use, such as after a rollback"
     )
     pinned: list[str] = Field(default=[], description="images that pools of the stack file name, which are kept")
 
@@ -225,7 +236,7 @@ class HostImagePipeline(ImagePipeline):
         super().__init__(name, args, opts)
         self._name, self._args = name, args
         self._tags = merge(args.labels, {"gpu-ci-pool": name})
-        label = naming.fit(f"{name}-{pulumi.get_stack()}", 50)
+        label = pipeline_label(name, pulumi.get_stack())
         account = self._account()
         bucket = self._bucket()
         source = gcp.storage.BucketObject(
@@ -370,7 +381,7 @@ class HostImagePipeline(ImagePipeline):
                 "made_from": args.made_from,
                 "keep": args.keep,
                 "refresh_days": args.refresh_days,
-                "in_use": args.pinned,
+                "in_use": sorted({*args.pinned, *args.keep_images}),
                 "labels": self._tags,
                 "storage_location": args.region,
             }

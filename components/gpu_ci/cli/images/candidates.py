@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,8 +67,8 @@ def show(file: StackFile, rows: list[Row]) -> None:
         [
             (
                 pipeline.name,
-                each.name[:_SHORT],
-                each.made_from[:_SHORT],
+                _short(each.name),
+                _short(each.made_from),
                 f"{each.check}, skipped" if each.name in pipeline.skipped else each.check,
                 _age(each),
                 ", ".join(pin.pool for pin in pins if pin.reference == each.reference),
@@ -125,6 +126,11 @@ def document(file: StackFile, rows: list[Row]) -> dict[str, Any]:
             for pipeline, found, pins in rows
         ],
     }
+
+
+def _short(text: str) -> str:
+    """Shorten a digest or a commit. Names of host images differ only at their end, so they stay whole."""
+    return text[:_SHORT] if re.match("sha256:|commit ", text) else text
 
 
 def _age(candidate: Candidate) -> str:

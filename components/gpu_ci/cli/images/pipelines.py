@@ -23,7 +23,11 @@ from gpu_ci.stack.images import IMAGES, PipelineSpec
 PASSED, FAILED, MISSING = "passed", "failed", "missing"
 """The results of the check of a candidate. MISSING: the check did not pass, or it has not ended."""
 
-MODULES = {"ami": "gpu_ci.cli.images.amis", "container": "gpu_ci.cli.images.containers"}
+MODULES = {
+    "ami": "gpu_ci.cli.images.amis",
+    "container": "gpu_ci.cli.images.containers",
+    "host": "gpu_ci.cli.images.hosts",
+}
 """The module of each kind of pipeline."""
 
 

@@ -13,6 +13,11 @@ from ...naming import fit
 _DAY_SEC = 86_400
 
 
+def pipeline_label(name: str, stack: str) -> str:
+    """Return the label gpu-ci-image of a pipeline's images, which is also the start of their names."""
+    return fit(f"{name}-{stack}", 50)
+
+
 @dataclass(frozen=True)
 class MachineSettings:
     """A machine of the build: its template, the zones to try in order, and the time limit of its work."""
@@ -47,7 +52,7 @@ class Settings:
         """Return the name of the image: the pipeline, and a hash of the inputs and of the refresh period."""
         period = int(unix_sec // (self.refresh_days * _DAY_SEC))
         text = json.dumps([sorted(self.made_from.items()), period])
-        return f"{fit(self.pipeline, 50)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return f"{self.pipeline}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def parse(text: str) -> Settings:

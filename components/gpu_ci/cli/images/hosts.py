@@ -1,0 +1,83 @@
+"""The candidates of pipelines of kind host, from Compute Engine. A label of an image has the result of its check."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+from gpu_ci.cli.images.pipelines import FAILED, MISSING, PASSED, Candidate, Pipeline, PoolPin
+from gpu_ci.cli.output import InputError
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.host_image import api
+from gpu_ci.gcp.host_image.settings import pipeline_label
+
+_CHECKS = {api.PASSED: PASSED, api.FAILED: FAILED}
+# The inputs of an image that users recognize it by, in this order.
+_SHOWN = ("runner", "torch", "driver", "branch")
+
+
+def candidates(pipeline: Pipeline) -> list[Candidate]:
+    """Return the complete images of the pipeline."""
+    where = f"{pipeline.file.name}: {pipeline.spec.path}"
+    try:
+        google = api.GoogleImages()
+        try:
+            images = google.images(pipeline.file.project, _label(pipeline))
+        finally:
+            google.close()
+    except ApiError as error:
+        raise InputError(
+            f"{where}: Compute Engine refused to list the images",
+            got=str(error),
+            expected="the permission compute.images.list",
+            hint="run gcloud auth application-default login"
+            if error.reason == "unauthenticated"
+            else f"grant roles/compute.viewer on the project {pipeline.file.project}",
+        ) from None
+    return [_candidate(image) for image in images if image.get("status") == "READY"]
+
+
+def owns(pipeline: Pipeline, reference: str) -> bool:
+    """Return True for a name that a build of the pipeline gives to an image."""
+    image = rf"projects/{re.escape(pipeline.file.project)}/global/images/{re.escape(_label(pipeline))}-[0-9a-f]{{12}}"
+    return bool(re.fullmatch(image, api.path_of(reference)))
+
+
+def keeps(pipeline: Pipeline, pin: PoolPin) -> bool:
+    """Return True for a pool of the pipeline's own file or project, and for an image of keepImages.
+
+    The build keeps images that its own file or an instance template of its own project names.
+    """
+    kept = pipeline.spec.choices.get("keepImages")
+    listed = isinstance(kept, list) and api.path_of(pin.reference) in map(str, kept)
+    return listed or pin.file.path == pipeline.file.path or pin.file.project == pipeline.file.project
+
+
+def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
+    """Return how to keep the image of a pool in another project."""
+    return f"add {api.path_of(pin.reference)} to keepImages of {pipeline.spec.path} in {pipeline.file.name}"
+
+
+def _label(pipeline: Pipeline) -> str:
+    return pipeline_label(pipeline.name, pipeline.stack)
+
+
+def _candidate(image: dict[str, Any]) -> Candidate:
+    return Candidate(
+        str(image["name"]),
+        api.path_of(str(image["selfLink"])),
+        _made_from(str(image.get("description", ""))),
+        _CHECKS.get(image.get("labels", {}).get(api.CHECK_LABEL, ""), MISSING),
+        datetime.fromisoformat(str(image["creationTimestamp"])),
+    )
+
+
+def _made_from(description: str) -> str:
+    """Return the main inputs of an image from its description, such as "runner 2.338.0, torch 2.15.0"."""
+    try:
+        inputs = json.loads(description)
+        return ", ".join(f"{name} {inputs[name]}" for name in _SHOWN if name in inputs)
+    except (ValueError, TypeError):
+        return ""
