@@ -47,7 +47,12 @@ def test_the_check_machine_boots_from_the_new_image_and_google_deletes_both_at_t
 ) -> None:
     bodies: list[dict[str, Any]] = []
     insert = Instances.insert
-    monkeypatch.setattr(Instances, "insert", lambda *args: (bodies.append(args[3]), insert(*args))[1])
+
+    def recorded(*args: Any) -> Any:
+        bodies.append(args[3])
+        return insert(*args)
+
+    monkeypatch.setattr(Instances, "insert", recorded)
     assert (project.run("build"), project.run("check")) == (0, 0)
     [name] = project.images()
     builder, check = bodies

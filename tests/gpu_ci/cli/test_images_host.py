@@ -1,0 +1,124 @@
+"""`gpu-ci images candidates` and `promote` with images that the real build made in the sandbox's Compute Engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpu_ci.cli.images import hosts
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.host_image.api import GoogleImages
+from gpu_ci.gcp.host_image.settings import pipeline_label
+
+from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.gcp.host_image.project import Project, project_in_sandbox, says
+from tests.sandbox.providers.gcp.conftest import PROJECT
+
+IMAGES = f"projects/{PROJECT}/global/images"
+OLD = f"{IMAGES}/gpu-host-prod-000000000000"
+FILE = f"""\
+config:
+  gcp:project: {PROJECT}
+  gpu-ci:site:
+    subnetworks: {{us-central1: projects/{PROJECT}/regions/us-central1/subnetworks/ci}}
+  gpu-ci:images:
+    gpu-host:
+      kind: host
+      machineType: g2-standard-8
+      zones: [us-central1-a, us-central1-b]
+  gpu-ci:pools:
+    l4:
+      kind: gce-runners
+      machineType: g2-standard-8
+      zones: [us-central1-a]
+      image: {OLD}  # a host image
+      max: 4
+    t4:
+      kind: gce-runners
+      machineType: n1-standard-8
+      guestAccelerator: {{type: nvidia-tesla-t4}}
+      zones: [us-central1-a]
+      max: 4
+"""
+STACK = "Pulumi.prod.yaml"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[Project]:
+    Path(STACK).write_text(FILE)
+    yield from project_in_sandbox(tmp_path, monkeypatch)
+
+
+def built(project: Project, number: int, *, passes: bool = True) -> str:
+    """Build and check one more image, and return its name."""
+    project.templates(says("pass"), says("pass" if passes else "fail"))
+    project.settings["made_from"] = {"driver": "image", "runner": f"2.{number}.0", "torch": "2.15.0"}
+    before = project.images()
+    assert project.run("build") == 0
+    assert project.run("check") == (0 if passes else 1)
+    [name] = set(project.images()) - set(before)
+    return name
+
+
+def test_the_label_of_the_test_is_that_of_the_pipeline_and_the_stack(project: Project) -> None:
+    assert pipeline_label("gpu-host", "prod") == project.settings["pipeline"]
+
+
+def test_promotion_writes_the_newest_image_that_passed_and_a_revert_of_the_file_rolls_back(
+    project: Project, ask: Ask
+) -> None:
+    passed, failed = built(project, 1), built(project, 2, passes=False)
+    [document] = ask("images", "candidates", STACK, "--json").json
+    [pipeline] = document["pipelines"]
+    rows = [(each["name"], each["check"], each["madeFrom"]) for each in pipeline["candidates"]]
+    assert rows == [
+        (failed, "failed", "runner 2.2.0, torch 2.15.0, driver image"),
+        (passed, "passed", "runner 2.1.0, torch 2.15.0, driver image"),
+    ]
+    answer = ask("images", "promote", "gpu-host")
+    assert answer.code == 0, answer
+    assert Path(STACK).read_text() == FILE.replace(OLD, f"{IMAGES}/{passed}")
+    assert ask("images", "promote", "--json").json["changes"] == []
+    newest = built(project, 3)
+    assert ask("images", "promote").code == 0
+    assert Path(STACK).read_text() == FILE.replace(OLD, f"{IMAGES}/{newest}")
+    # The revert of the commit, with the bad candidate under `skip`, stays as it is.
+    rolled_back = FILE.replace(OLD, f"{IMAGES}/{passed}").replace(
+        "kind: host\n", f"kind: host\n      skip: [{newest}]\n"
+    )
+    Path(STACK).write_text(rolled_back)
+    assert ask("images", "promote", "--json").json["changes"] == []
+    assert Path(STACK).read_text() == rolled_back
+
+
+def test_an_image_that_failed_its_check_cannot_be_promoted_by_its_name(project: Project, ask: Ask) -> None:
+    failed = built(project, 1, passes=False)
+    answer = ask("images", "promote", "gpu-host", "--to", failed)
+    assert answer.code != 0
+    assert f"the check of {failed} is failed" in answer.err
+    assert Path(STACK).read_text() == FILE
+
+
+def test_a_refused_list_names_the_permission(project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise ApiError("forbidden", "Required 'compute.images.list' permission for 'projects/p'", 403)
+
+    monkeypatch.setattr(GoogleImages, "images", refused)
+    answer = ask("images", "candidates", STACK)
+    assert answer.code == 2
+    assert "compute.images.list" in answer.err
+    assert f"grant roles/compute.viewer on the project {PROJECT}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("description", "text"),
+    [
+        ('{"runner": "2.1.0", "branch": "lts", "driver": "installer"}', "runner 2.1.0, driver installer, branch lts"),
+        ("", ""),
+        ("[]", ""),
+        ("no JSON", ""),
+    ],
+)
+def test_the_description_of_an_image_gives_its_inputs(description: str, text: str) -> None:
+    assert hosts._made_from(description) == text
