@@ -29,9 +29,9 @@ _GPU_FAMILIES = re.compile(r"(a2|a3|a4|a4x|g2|g4)-")
 _CRON_FIELD = r"[0-9A-Za-z*,/-]+"
 # Cloud Scheduler's format of five fields (cloud.google.com/scheduler/docs/configuring/cron-job-schedules).
 _SCHEDULE = re.compile(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}")
-# Discovery document cloudbuild v1, Build.timeout: at most 24 hours. A builder and a check machine can each take their
-# deadline and 10 minutes to start in each zone; an image takes up to 30 minutes.
-_BUILD_MOST_SEC, _AROUND_SEC = 86_400, 3_600
+# For the start of the machines in each zone (10 minutes) and for the image (30 minutes). With the longest deadlines and
+# four zones, a build stays below Cloud Build's limit of 24 hours (discovery document cloudbuild v1, Build.timeout).
+_AROUND_SEC = 7_200
 _ROLE_ID_MOST = 64
 _IMAGE_NAME = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _IMAGE = rf"^projects/[a-z0-9.:-]+/global/images/{_IMAGE_NAME[1:]}"
@@ -166,20 +166,6 @@ class HostImagePipelineArgs(GpuMachineArgs):
                 f"has no checksum of the {name} archive, which {machine.machine_type} needs",
                 expected=f"sha256.{name}",
                 hint=f"copy the checksum from the release notes of the runner {value.version}",
-            )
-        return value
-
-    @field_validator("check_deadline_sec")
-    @classmethod
-    def _whole_build(cls, value: int, info: ValidationInfo) -> int:
-        builder = info.data.get("builder", BuilderSettings())
-        zones = len(info.data.get("zones", []))
-        longest_sec = (builder.deadline_sec + value) * max(zones, 1)
-        if longest_sec + _AROUND_SEC > _BUILD_MOST_SEC:
-            raise invalid(
-                f"and builder.deadlineSec may take {longest_sec} s in {zones} zones, more than a build may take",
-                expected=f"at most {_BUILD_MOST_SEC - _AROUND_SEC} s",
-                hint="use fewer zones or shorter deadlines",
             )
         return value
 

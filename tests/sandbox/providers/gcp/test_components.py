@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from gpu_ci.component import Component
+from pulumi_sandbox.providers.values import Asset
 
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, build
 from tests.sandbox.providers.gcp.conftest import Google
 
-_SECRET = "4dabf18193072939515e22adb298388d"
+_SIGNATURE, _SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
 
 GOOGLES = {token: component for token, component in COMPONENTS.items() if token.startswith("gpu-ci:gcp:")}
 
@@ -25,6 +26,10 @@ def test_a_component_asks_for_nothing_that_is_refused(google: Google, component:
 
 def as_sent(inputs: dict[str, Any]) -> dict[str, Any]:
     """Without the marks of secrets, which the engine takes off for a provider that does not ask for them."""
-    return {
-        key: value["value"] if isinstance(value, dict) and _SECRET in value else value for key, value in inputs.items()
-    }
+    return {key: _as_sent(value) for key, value in inputs.items()}
+
+
+def _as_sent(value: Any) -> Any:
+    if not isinstance(value, dict) or _SIGNATURE not in value:
+        return value
+    return value["value"] if value[_SIGNATURE] == _SECRET else Asset(value)

@@ -1,0 +1,216 @@
+"""The resources and the build of a pipeline for host images, and the mistakes in its fields in a stack file."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from gpu_ci import versions
+from gpu_ci.gcp.host_image import permissions, program, provisioning
+from gpu_ci.gcp.host_image.settings import parse
+from gpu_ci.gcp.host_image_pipeline import HostImagePipeline, HostImagePipelineArgs
+from gpu_ci.stack import images
+
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED
+
+PROJECT = "example-ci"
+WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-central1/subnetworks/ci"}
+EXAMPLE = HostImagePipeline.EXAMPLE
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+RECORDED = {**COMPUTED, "gcp:serviceaccount/account:Account": {"email": "one@p.iam.gserviceaccount.com", "name": "one"}}
+
+
+def args(**changes: Any) -> HostImagePipelineArgs:
+    return HostImagePipelineArgs(**{**EXAMPLE, **WIRING, **changes})
+
+
+def build(**changes: Any) -> Deployment:
+    return deploy(lambda: HostImagePipeline("gpu-host", args(**changes)), computed=RECORDED)
+
+
+def settings_of(deployment: Deployment) -> Any:
+    """The settings that the two steps of the program get, which are equal."""
+    _, first, second = deployment.one(":Trigger").inputs["build"]["steps"]
+    assert first["args"][-1] == second["args"][-1]
+    return json.loads(first["args"][-1])
+
+
+def test_a_pipeline_makes_these_resources_and_no_others() -> None:
+    # Pulumi registers resources that wait for others in any order.
+    assert {(row.name, row.type) for row in build().rows} == {
+        ("gpu-host", "gpu-ci:gcp:HostImagePipeline"),
+        ("gpu-host-account", "gcp:serviceaccount/account:Account"),
+        ("gpu-host-source", "gcp:storage/bucket:Bucket"),
+        ("gpu-host-program", "gcp:storage/bucketObject:BucketObject"),
+        ("gpu-host-role", "gcp:projects/iAMCustomRole:IAMCustomRole"),
+        ("gpu-host-builds", "gcp:pubsub/topic:Topic"),
+        ("gpu-host-builder", TEMPLATE),
+        ("gpu-host-check", TEMPLATE),
+        ("gpu-host-machines", "gcp:projects/iAMMember:IAMMember"),
+        ("gpu-host-log-writer", "gcp:projects/iAMMember:IAMMember"),
+        ("gpu-host-source-reader", "gcp:storage/bucketIAMMember:BucketIAMMember"),
+        ("gpu-host-trigger", "gcp:cloudbuild/trigger:Trigger"),
+        ("gpu-host-schedule", "gcp:cloudscheduler/job:Job"),
+    }
+
+
+def test_without_a_schedule_builds_start_only_manually() -> None:
+    assert not build(schedule=None).of(":Job")
+
+
+def test_the_schedule_publishes_to_the_topic_of_the_trigger() -> None:
+    deployment = build()
+    job = deployment.one(":Job").inputs
+    assert (job["schedule"], job["timeZone"], job["region"]) == ("0 4 * * 1", "Etc/UTC", "us-central1")
+    assert job["pubsubTarget"]["topicName"] == deployment.one(":Trigger").inputs["pubsubConfig"]["topic"]
+
+
+def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_source() -> None:
+    deployment = build()
+    role = deployment.one(":IAMCustomRole").inputs
+    assert role["permissions"] == permissions.permissions()
+    assert not [each for each in role["permissions"] if "setIamPolicy" in each or "actAs" in each]
+    granted = [row.inputs["role"] for row in deployment.of(":IAMMember") if row.inputs["role"].startswith("roles/")]
+    assert granted == ["roles/logging.logWriter"]
+    reader = deployment.one(":BucketIAMMember").inputs
+    assert reader["role"] == "roles/storage.objectViewer"
+
+
+def test_both_machines_have_no_public_address_no_service_account_and_an_end() -> None:
+    for row in build().of(":RegionInstanceTemplate"):
+        assert "serviceAccount" not in row.inputs
+        [interface] = row.inputs["networkInterfaces"]
+        assert "accessConfigs" not in interface
+        assert row.inputs["scheduling"]["instanceTerminationAction"] == "DELETE"
+        assert row.inputs["scheduling"]["maxRunDuration"]["seconds"] > 0
+        assert row.inputs["shieldedInstanceConfig"]["enableSecureBoot"] is False
+
+
+def test_the_check_machine_is_one_that_installs_nothing_and_tries_the_runner() -> None:
+    [builder, check] = build().of(":RegionInstanceTemplate")
+    config = json.loads(check.inputs["metadata"]["gpu-agent-config"])
+    assert (config["installs"], config["runner"]["installs"]) == (False, False)
+    assert (config["registered_by"], config["runner"]["docker"]) == ("manager", "rootless")
+    assert config["driver"] == {"source": "image"}
+    assert check.inputs["machineType"] == "g2-standard-8"
+    assert builder.inputs["machineType"] == "e2-standard-8"
+    assert builder.inputs["metadata"]["startup-script"] == provisioning.script()
+
+
+def test_the_check_machine_takes_the_driver_from_the_image_that_an_installer_made() -> None:
+    base = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
+    [builder, check] = build(image=base, driver={"source": "installer", "branch": 580}).of(":RegionInstanceTemplate")
+    assert json.loads(check.inputs["metadata"]["gpu-agent-config"])["driver"] == {"source": "image"}
+    lines = builder.inputs["metadata"][provisioning.SETTINGS_KEY].splitlines()
+    assert lines[:3] == ["DRIVER=installer", "BRANCH=lts", f"INSTALLER={versions.CUDA_INSTALLER}"]
+
+
+def test_the_steps_install_hashed_libraries_and_then_build_and_check() -> None:
+    deployment = build()
+    trigger = deployment.one(":Trigger").inputs
+    install, first, second = trigger["build"]["steps"]
+    assert {step["name"] for step in trigger["build"]["steps"]} == {versions.PYTHON_IMAGE}
+    assert "--require-hashes" in install["args"]
+    assert install["args"][-1] == "/workspace/gpu_ci/gcp/host_image/requirements.lock"
+    assert [step["args"][:3] for step in (first, second)] == [
+        ["-m", "gpu_ci.gcp.host_image", "build"],
+        ["-m", "gpu_ci.gcp.host_image", "check"],
+    ]
+    # Two zones, an hour for the builder, 20 minutes for the check, and two hours around them.
+    assert trigger["build"]["timeout"] == "16800s"
+    assert deployment.one(":BucketObject").inputs["name"] == f"program-{program.digest()}.zip"
+
+
+def test_the_program_reads_the_settings_of_its_steps() -> None:
+    pinned = ["projects/example-ci/global/images/one"]
+    found = parse(json.dumps(settings_of(build(pinned=pinned, keepImages=["projects/b/global/images/two"]))))
+    assert found.pipeline == "gpu-host-stack"
+    assert (found.keep, found.refresh_days) == (3, 7)
+    assert found.in_use == ["projects/b/global/images/two", *pinned]
+    assert (found.builder.deadline_sec, found.check.deadline_sec) == (3600, 1200)
+    assert found.made_from["base"] == versions.GCE_IMAGE
+    assert found.made_from["torch"] == versions.TORCH
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"torch": "2.14.1"},
+        {"image": "projects/deeplearning-platform-release/global/images/common-cu129-ubuntu-2404-nvidia-580-v1"},
+        {"runner": {"docker": "none"}},
+    ],
+)
+def test_another_input_gives_another_name(changes: dict[str, Any]) -> None:
+    day, same = 86_400.0, parse(json.dumps(settings_of(build())))
+    assert parse(json.dumps(settings_of(build(**changes)))).image_name(day) != same.image_name(day)
+    assert same.image_name(day) == same.image_name(6 * day)
+    assert same.image_name(day) != same.image_name(7 * day)
+    assert len(same.image_name(day)) <= 63
+
+
+def test_the_archive_of_the_program_has_no_other_imports_than_its_libraries() -> None:
+    text = "\n".join(program.files().values())
+    assert "import pulumi\n" not in text
+    assert "gpu_ci/gcp/host_image/provisioning.py" not in program.files()
+
+
+SHORT = {"kind": "host", **EXAMPLE}
+COS = {"source": "cos", "checkImage": f"registry.example/torch@sha256:{'a' * 64}"}
+WEEKLY = "such as 0 4 * * 1, which is Monday"
+WRONG: list[tuple[dict[str, Any], str, str, str]] = [
+    ({"kind": "hots"}, ".kind", "unknown kind of image pipeline", "did you mean host"),
+    ({"machineType": None}, ".machineType", "is missing", "such as machineType: g2-standard-8"),
+    ({"machineType": "e2-standard-8"}, ".machineType", "is not a machine type with a GPU", ""),
+    ({"zones": ["us-central1-z"]}, ".zones[0]", "", ""),
+    ({"schedule": "weekly"}, ".schedule", "is not a schedule of Cloud Scheduler", WEEKLY),
+    (
+        {"schedule": "0 4 * *"},
+        ".schedule",
+        "is not a schedule of Cloud Scheduler",
+        "such as 0 4 * * 1, which is Monday",
+    ),
+    ({"keep": 1}, ".keep", "must be at least 2", "such as keep: 3"),
+    ({"refreshDays": 0}, ".refreshDays", "must be at least 1", "such as refreshDays: 7"),
+    ({"keeps": 3}, ".keeps", "unknown key", "did you mean keep"),
+    ({"family": "gpu"}, ".family", "cannot be set", "remove it: an image has no family"),
+    ({"baseImage": "x"}, ".baseImage", "cannot be set", "remove it: image is the base image"),
+    ({"pinned": []}, ".pinned", "is set by gpu-ci, not in a stack file", "remove it"),
+    ({"skip": ["projects/p/global/images/one"]}, ".skip[0]", "has a form that is not accepted", ""),
+    ({"keepImages": ["one"]}, ".keepImages[0]", "has a form that is not accepted", ""),
+    (
+        {"driver": COS, "image": "projects/cos-cloud/global/images/family/cos-stable"},
+        ".driver",
+        "installs its driver at every boot, so an image cannot contain the driver",
+        "remove driver, to use Google's image with a driver as the base image",
+    ),
+    ({"driver": {"source": "installer"}}, ".image", "the default image contains a driver", ""),
+    (
+        {"runner": {"docker": "rootful"}},
+        ".runner",
+        "has docker: rootful, for which gpu-ci has no packages in host images",
+        "use docker: rootless",
+    ),
+    ({"runner": {"version": "2.337.0"}}, ".runner.sha256", "is missing", "copy them from the release notes"),
+    ({"builder": {"machineType": "g2-standard-8"}}, ".builder.machineType", "has a GPU, which the builder", ""),
+    ({"builder": {"deadlineSec": 60}}, ".builder.deadlineSec", "must be at least 900", ""),
+]
+
+
+@pytest.mark.parametrize(("changes", "path", "text", "hint"), WRONG)
+def test_a_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
+    choices = {key: value for key, value in {**copy.deepcopy(SHORT), **changes}.items() if value is not None}
+    _, problems = images.check({"gpu-host": choices})
+    assert [each.path for each in problems] == [f"gpu-ci:images.gpu-host{path}"]
+    [problem] = problems
+    assert problem.text.startswith(text), problem
+    assert problem.hint, problem
+    assert problem.hint.startswith(hint), problem
+
+
+def test_the_example_and_an_installed_driver_are_valid() -> None:
+    base = "projects/debian-cloud/global/images/family/debian-12"
+    installed = {**SHORT, "image": base, "driver": {"source": "installer", "branch": 595}}
+    assert images.check({"one": SHORT, "two": installed})[1] == []
