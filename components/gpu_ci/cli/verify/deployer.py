@@ -46,6 +46,18 @@ IMAGE_PIPELINES = {
         _ACCOUNT,
         _PROJECT_MEMBER,
     ),
+    "host": (
+        "gcp:cloudbuild/trigger:Trigger",
+        "gcp:cloudscheduler/job:Job",
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        "gcp:projects/iAMCustomRole:IAMCustomRole",
+        "gcp:pubsub/topic:Topic",
+        "gcp:storage/bucket:Bucket",
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        "gcp:storage/bucketObject:BucketObject",
+        _ACCOUNT,
+        _PROJECT_MEMBER,
+    ),
 }
 """The types of each kind of image pipeline on Google Cloud."""
 TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)

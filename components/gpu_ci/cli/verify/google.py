@@ -37,6 +37,13 @@ APIS = (
 """The services that a stack with gce-runners calls."""
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
 """The services that a stack also calls if it has pools of kind cloud-build, or image pipelines of kind container."""
+HOST_IMAGE_APIS = (
+    "cloudbuild.googleapis.com",
+    "cloudscheduler.googleapis.com",
+    "pubsub.googleapis.com",
+    "storage.googleapis.com",
+)
+"""The services that a stack also calls if it has image pipelines of kind host."""
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -178,7 +185,8 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
     builds = builds or any(each.kind == "container" for each in file.pipelines)
-    apis = (*APIS, *(BUILD_APIS if builds else ()))
+    hosts = any(each.kind == "host" for each in file.pipelines)
+    apis = tuple(dict.fromkeys((*APIS, *(BUILD_APIS if builds else ()), *(HOST_IMAGE_APIS if hosts else ()))))
     return Project(
         file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
     )
