@@ -8,6 +8,9 @@ Everything is real except these parts:
 
 It needs root, nft and the environment with torch (`make torch`).
 
+One variant downloads GitHub's runner. The other one has the runner in the image, as a host image does, and is configured
+to install nothing: a boot that needs a download would fail. Both have torch in the image.
+
 With `--device cuda` the GPU, the driver and nvidia-smi are real too. It uses the torch of the running Python, and its
 job computes on the GPU as the runner's user.
 """
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from gpu_agent.runner.archive import MARKER
 from gpu_ci.payload import smoke_archive
 from rich.console import Console
 from rich.table import Table
@@ -38,6 +42,8 @@ from tests.agent.fakes.jobs import job
 from tests.agent.fakes.whole_machine import SECRET, Github
 
 ROOT = Path(__file__).resolve().parent.parent
+FETCHED, HOST_IMAGE, DOWNLOADED = "runner downloaded", "host image", "downloaded"
+RUNNERS = Path("/opt/actions-runner")  # where the agent looks for a runner of the image (gpu_agent.runner.archive)
 # actions-runner-linux-x64-2.338.0.tar.gz has 227,660,598 bytes (seen in notes of 2026-10-08 on installing it).
 ARCHIVE_BYTES = 227_660_598
 # The job of a machine without a GPU: it runs the hook that starts a job, and ends.
@@ -64,7 +70,7 @@ STEPS = {
 
 
 def bench_boot(rounds: int, device: str, console: Console) -> None:
-    """Measure the seconds of each step, with a downloaded runner and with the runner in the image."""
+    """Measure the seconds of each step, with a downloaded runner and with everything in the image."""
     machine.needs("nft", "ip")
     on_gpu = device == "cuda"
     python = machine.open_python()
@@ -72,34 +78,37 @@ def bench_boot(rounds: int, device: str, console: Console) -> None:
     # Hexadecimal digits of random bytes, which compress to little more than those bytes.
     filling = runner.Entry("./externals/filling", os.urandom(ARCHIVE_BYTES * 7 // 8).hex())
     archive = runner.archive(runner.listener(python, job(step) if on_gpu else JOB_WITHOUT_GPU), filling)
-    # The variant with the runner in the image replaces /opt by a temporary folder. On a GPU machine torch for CUDA may
-    # be in /opt, so this variant is left out.
-    runs: dict[str, list[dict[str, float]]] = {"fetched": []} | ({} if on_gpu else {"baked": []})
+    runs: dict[str, list[dict[str, float]]] = {FETCHED: [], HOST_IMAGE: []}
+    is_new = not RUNNERS.exists()
+    RUNNERS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-boot-", dir="/srv") as folder:
         for number in range(rounds):
             for variant, results in runs.items():
-                folder_of_run = Path(folder, f"{variant}-{number}")
+                folder_of_run = Path(folder, f"{list(runs).index(variant)}-{number}")
                 folder_of_run.mkdir(mode=0o755)
-                results.append(machine.inside(partial(_boot, folder_of_run, archive, variant == "baked", on_gpu)))
-    names = {"fetched": "runner fetched, s", "baked": "runner in the image, s"}
+                results.append(machine.inside(partial(_boot, folder_of_run, archive, variant == HOST_IMAGE, on_gpu)))
+    if is_new:
+        RUNNERS.rmdir()
     table = Table(
         "step",
         "what",
-        *(names[variant] for variant in runs),
+        *(f"{variant}, s" for variant in runs),
         title=f"boot on {device}, median of {rounds}; an archive of {len(archive) / 1e6:.0f} MB",
     )
     for step, description in STEPS.items():
         table.add_row(
             step, description, *(f"{statistics.median(run[step] for run in results):.1f}" for results in runs.values())
         )
+    sums = [statistics.median(sum(run[step] for step in STEPS) for run in results) for results in runs.values()]
+    table.add_row("", "sum", *(f"{seconds:.1f}" for seconds in sums))
     table.add_row(
-        "", "sum", *(f"{statistics.median(sum(run.values()) for run in results):.1f}" for results in runs.values())
+        "", "downloaded, MB", *(f"{max(run[DOWNLOADED] for run in results):.0f}" for results in runs.values())
     )
     console.print(table)
 
 
-def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, float]:
-    """Boot one machine and return the seconds of each step."""
+def _boot(folder: Path, archive: bytes, host_image: bool, on_gpu: bool) -> dict[str, float]:
+    """Boot one machine and return the seconds of each step, and the megabytes that it downloaded."""
     smi = shutil.which("nvidia-smi")
     machine.network()
     folder.parent.chmod(0o755)  # the runner's user needs the fakes too
@@ -119,7 +128,7 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
     releases = runner.releases(lambda _: (200, archive, len(archive)))
     public_key: Any = load_pem_public_key(public)
     github = Github(public_key, time.time)
-    with serving_google(FakeGoogle()) as google, github_server.serving(github) as url, releases as (base, _):
+    with serving_google(FakeGoogle()) as google, github_server.serving(github) as url, releases as (base, asked):
         google.secrets[SECRET] = key
         boot = Boot(folder, google)
         shutil.rmtree(boot.torch)
@@ -128,9 +137,15 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
             smi = str(boot.tools.add("nvidia-smi", "[[ $* != *query-gpu* ]] || echo 'GPU-1a2b3c4d, 3, 0'"))
         assert smi, "nvidia-smi is not on PATH"
         Path("/usr/local/sbin/nvidia-smi").symlink_to(smi)
-        if baked:
-            _bake(archive, sha256)
-        agent_config = json.dumps(config(github={**github_settings, "labels": ["gpu"]}, runner=pin))
+        if host_image:
+            _install_runner(archive, sha256)
+        agent_config = json.dumps(
+            config(
+                github={**github_settings, "labels": ["gpu"]},
+                runner={**pin, "installs": not host_image},
+                installs=not host_image,
+            )
+        )
         environ = boot.environ() | {"GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base}
         environ |= {"PYTHONPATH": ""} if on_gpu else {"PYTHONPATH": _torch_for_cpu(), "GPU_SMOKE_DEVICE": "cpu"}
         boot.environ = lambda: environ  # type: ignore[method-assign]
@@ -140,7 +155,8 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
     times = {line["step"]: float(line["seconds"]) for line in lines}
     names = [*times, ""]
     assert '"reason":"job-done"' in serial, serial
-    return {step: times[names[names.index(step) + 1]] - times[step] for step in STEPS}
+    seconds = {step: times[names[names.index(step) + 1]] - times[step] for step in STEPS}
+    return seconds | {DOWNLOADED: len(asked) * len(archive) / 1e6}
 
 
 def _torch_for_cpu() -> str:
@@ -148,10 +164,10 @@ def _torch_for_cpu() -> str:
     return str(packages)
 
 
-def _bake(archive: bytes, sha256: str) -> None:
-    """Install the runner as in an image."""
-    home = Path("/opt/actions-runner", runner.VERSION)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/opt"], check=True)
-    home.mkdir(parents=True)
+def _install_runner(archive: bytes, sha256: str) -> None:
+    """Install the runner as in a host image."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", RUNNERS], check=True)
+    home = RUNNERS / runner.VERSION
+    home.mkdir()
     subprocess.run(["tar", "-xz", "--no-same-owner", "--no-same-permissions", "-C", home], input=archive, check=True)
-    (home / ".gpu-agent-sha256").write_text(f"{sha256}\n")
+    (home / MARKER).write_text(f"{sha256}\n")
