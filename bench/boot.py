@@ -8,8 +8,8 @@ Everything is real except these parts:
 
 It needs root, nft and the environment with torch (`make torch`).
 
-One variant downloads GitHub's runner. The other one has the runner in the image, as a host image does, and is configured
-to install nothing: a boot that needs a download would fail. Both have torch in the image.
+One variant downloads GitHub's runner. The other one has the runner in the image, as a host image does, and may install
+nothing: a boot that needs a download would fail. Both have torch in the image.
 
 With `--device cuda` the GPU, the driver and nvidia-smi are real too. It uses the torch of the running Python, and its
 job computes on the GPU as the runner's user.
