@@ -18,7 +18,7 @@ from ..resource_names import AmiId, ClusterName, KmsKeyArn, KubernetesVersion, R
 from . import documents
 
 # The cheapest machines with a GPU, by architecture. The test of the driver needs a GPU.
-BUILD_TYPES = {"x86_64": ["g4dn.xlarge", "g4dn.2xlarge"], "arm64": ["g5g.xlarge", "g5g.2xlarge"]}
+BUILD_TYPES = {"x86_64": ["g4dn.xlarge"], "arm64": ["g5g.xlarge"]}
 
 # docs.aws.amazon.com/imagebuilder/latest/userguide/cron-expressions.html: six fields in UTC.
 _CRON = re.compile(r"cron\(([0-9*,/-]+) ([0-9*,/-]+) (\S+) (\S+) (\S+) (\S+)\)")
@@ -75,7 +75,7 @@ class GpuAmiPipelineArgs(Args):
         min_length=1,
         max_length=10,
         description="instance types of the build machine and the test machine, with a GPU, of which Image Builder "
-        "uses an available one; by default g4dn.xlarge or g4dn.2xlarge, for arm64 g5g.xlarge or g5g.2xlarge",
+        "uses an available one; by default g4dn.xlarge, for arm64 g5g.xlarge",
     )
     disk_gib: Integer = Field(
         default=100,

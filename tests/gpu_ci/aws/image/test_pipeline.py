@@ -72,7 +72,7 @@ def test_the_base_is_the_newest_image_of_eks_for_the_cluster(architecture: str) 
     assert found.one(":ImageRecipe").inputs["parentImage"] == (
         f"ssm:/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/{architecture}/nvidia/recommended/image_id"
     )
-    types = {"x86_64": ["g4dn.xlarge", "g4dn.2xlarge"], "arm64": ["g5g.xlarge", "g5g.2xlarge"]}
+    types = {"x86_64": ["g4dn.xlarge"], "arm64": ["g5g.xlarge"]}
     assert found.one(":InfrastructureConfiguration").inputs["instanceTypes"] == types[architecture]
 
 
