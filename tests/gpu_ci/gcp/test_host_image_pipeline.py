@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from typing import Any
 
@@ -21,6 +22,7 @@ WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-cent
 EXAMPLE = HostImagePipeline.EXAMPLE
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 RECORDED = {**COMPUTED, "gcp:serviceaccount/account:Account": {"email": "one@p.iam.gserviceaccount.com", "name": "one"}}
+MEMBER = "serviceAccount:one@p.iam.gserviceaccount.com"
 
 
 def args(**changes: Any) -> HostImagePipelineArgs:
@@ -76,7 +78,28 @@ def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_sour
     granted = [row.inputs["role"] for row in deployment.of(":IAMMember") if row.inputs["role"].startswith("roles/")]
     assert granted == ["roles/logging.logWriter"]
     reader = deployment.one(":BucketIAMMember").inputs
-    assert reader["role"] == "roles/storage.objectViewer"
+    assert (reader["role"], reader["member"]) == ("roles/storage.objectViewer", MEMBER)
+    assert {row.inputs["member"] for row in deployment.of(":IAMMember")} == {MEMBER}
+    # A message can start a build as soon as the trigger exists.
+    trigger = deployment.one(":Trigger")
+    assert trigger.inputs["serviceAccount"] == "one"
+    waits_for = {urn.rpartition("::")[2] for urn in trigger.request.dependencies}
+    assert {"gpu-host-machines", "gpu-host-log-writer", "gpu-host-source-reader"} <= waits_for
+
+
+def test_the_bucket_is_private_and_is_deleted_with_its_content() -> None:
+    bucket = build().one(":Bucket").inputs
+    assert (bucket["uniformBucketLevelAccess"], bucket["publicAccessPrevention"]) == (True, "enforced")
+    assert bucket["forceDestroy"] is True
+
+
+def test_every_resource_and_image_has_the_labels_of_the_stack() -> None:
+    deployment, labels = build(labels={"team": "ml"}), {"team": "ml", "gpu-ci-pool": "gpu-host"}
+    rows = [*deployment.of(":Bucket"), *deployment.of(":Topic"), *deployment.of(":RegionInstanceTemplate")]
+    assert [row.inputs["labels"] for row in rows] == [labels] * 4
+    disks = [row.inputs["disks"][0] for row in deployment.of(":RegionInstanceTemplate")]
+    assert [disk["labels"] for disk in disks] == [labels] * 2
+    assert settings_of(deployment)["labels"] == labels
 
 
 def test_both_machines_have_no_public_address_no_service_account_and_an_end() -> None:
@@ -86,6 +109,8 @@ def test_both_machines_have_no_public_address_no_service_account_and_an_end() ->
         assert "accessConfigs" not in interface
         assert row.inputs["scheduling"]["instanceTerminationAction"] == "DELETE"
         assert row.inputs["scheduling"]["maxRunDuration"]["seconds"] > 0
+        [disk] = row.inputs["disks"]
+        assert (disk["autoDelete"], disk["sourceImage"]) == (True, versions.GCE_IMAGE)
         assert row.inputs["shieldedInstanceConfig"]["enableSecureBoot"] is False
 
 
@@ -131,8 +156,18 @@ def test_the_program_reads_the_settings_of_its_steps() -> None:
     assert (found.keep, found.refresh_days) == (3, 7)
     assert found.in_use == ["projects/b/global/images/two", *pinned]
     assert (found.builder.deadline_sec, found.check.deadline_sec) == (3600, 1200)
-    assert found.made_from["base"] == versions.GCE_IMAGE
-    assert found.made_from["torch"] == versions.TORCH
+    assert found.storage_location == "us-central1"
+    script = hashlib.sha256(provisioning.script().encode()).hexdigest()[:12]
+    assert found.made_from == {
+        "base": versions.GCE_IMAGE,
+        "driver": "image",
+        "runner": versions.RUNNER,
+        "architecture": "x64",
+        "torch": versions.TORCH,
+        "uv": versions.UV,
+        "docker": "rootless",
+        "script": script,
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,6 +190,10 @@ def test_the_archive_of_the_program_has_no_other_imports_than_its_libraries() ->
     text = "\n".join(program.files().values())
     assert "import pulumi\n" not in text
     assert "gpu_ci/gcp/host_image/provisioning.py" not in program.files()
+
+
+def test_no_file_of_the_archive_is_empty_because_the_engine_drops_empty_texts() -> None:
+    assert [path for path, text in program.files().items() if not text] == []
 
 
 SHORT = {"kind": "host", **EXAMPLE}

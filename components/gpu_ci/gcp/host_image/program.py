@@ -45,7 +45,9 @@ def files() -> dict[str, str]:
         f"gpu_common/{name}.py": without_comments((common / f"{name}.py").read_text(encoding="utf-8"))
         for name in _COMMON
     }
-    return {**found, _LOCK: (_ROOT.parent / _LOCK).read_text(encoding="utf-8")}
+    found[_LOCK] = (_ROOT.parent / _LOCK).read_text(encoding="utf-8")
+    # The engine drops an empty text from an asset, and the SDK then refuses the asset (seen with Pulumi 3.259).
+    return {path: text or "\n" for path, text in found.items()}
 
 
 def digest() -> str:
