@@ -268,16 +268,20 @@ class GoogleCompute:
         call = self._instances.aggregatedList(project=project, filter=expression, maxResults=500, fields=answer_fields)
         while call is not None:
             page = self._run(call)
-            scopes = page.get("items", {})
-            for name, scope in {"the project": page, **scopes}.items():
-                code = scope.get("warning", {}).get("code", _NO_RESULTS)
-                if code != _NO_RESULTS:
-                    raise ApiError("unreachable", f"the list of machines lacks some of {name}: {code}")
-            if unreachable := page.get("unreachables"):
-                raise ApiError("unreachable", f"the list of machines lacks {', '.join(unreachable)}")
-            rows += [row for scope in scopes.values() for row in scope.get("instances", [])]
+            self._require_all(page, "machines")
+            rows += [row for scope in page.get("items", {}).values() for row in scope.get("instances", [])]
             call = self._instances.aggregatedList_next(call, page)
         return rows
+
+    @staticmethod
+    def _require_all(page: Mapping[str, Any], what: str) -> None:
+        """Raise ApiError if a page of an aggregated list lacks a zone or region."""
+        for name, scope in {"the project": page, **page.get("items", {})}.items():
+            code = scope.get("warning", {}).get("code", _NO_RESULTS)
+            if code != _NO_RESULTS:
+                raise ApiError("unreachable", f"the list of {what} lacks some of {name}: {code}")
+        if unreachable := page.get("unreachables"):
+            raise ApiError("unreachable", f"the list of {what} lacks {', '.join(unreachable)}")
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
         """Yield the zone's operations that match the filter, the newest first. Pages are requested as needed."""

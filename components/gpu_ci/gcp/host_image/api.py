@@ -39,7 +39,7 @@ class ImageApi(ComputeApi, Protocol):
         """Return True if a global operation has ended. Raise ApiError if it failed."""
 
     def images_of_templates(self, project: str) -> set[str]:
-        """Return the boot images that the project's instance templates name."""
+        """Return the boot images that the project's instance templates name. Raise ApiError if the list is incomplete."""
 
 
 class GoogleImages(GoogleCompute):
@@ -81,6 +81,8 @@ class GoogleImages(GoogleCompute):
         call = templates.aggregatedList(project=project)
         while call is not None:
             page = self._run(call)
+            # An image that a template outside the list names would be deleted.
+            self._require_all(page, "instance templates")
             rows = [row for scope in page.get("items", {}).values() for row in scope.get("instanceTemplates", [])]
             for disk in (disk for row in rows for disk in row["properties"].get("disks", [])):
                 if image := disk.get("initializeParams", {}).get("sourceImage"):

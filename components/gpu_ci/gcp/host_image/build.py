@@ -50,14 +50,8 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True)
 class BuildError(Exception):
     """The build ended without a candidate. The text has a hint."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass

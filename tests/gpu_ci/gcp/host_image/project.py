@@ -79,11 +79,13 @@ class Project:
     def machines(self) -> list[str]:
         return [row.id for row in self.google.world.find(INSTANCE)]
 
-    def add_image(self, name: str, created: str, result: str = "passed") -> str:
+    def add_image(
+        self, name: str, created: str, result: str = "passed", pipeline: str = "gpu-host-prod", status: str = "READY"
+    ) -> str:
         """Create an image as an earlier build did."""
         path = f"projects/{PROJECT}/global/images/{name}"
-        labels = {"gpu-ci-image": "gpu-host-prod", **({"gpu-ci-check": result} if result else {})}
-        outputs = {"name": name, "labels": labels, "status": "READY", "creationTimestamp": created}
+        labels = {"gpu-ci-image": pipeline, **({"gpu-ci-check": result} if result else {})}
+        outputs = {"name": name, "labels": labels, "status": status, "creationTimestamp": created}
         outputs["selfLink"] = f"https://www.googleapis.com/compute/v1/{path}"
         self.google.world.insert(Record(IMAGE, path, name, "", outputs, outputs, "api"))
         return path

@@ -14,9 +14,13 @@ from typing import Any
 
 import pytest
 from googleapiclient.http import HttpRequest
+from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.host_image import __main__ as program
+from gpu_ci.gcp.host_image import build as image_build
 from gpu_ci.gcp.host_image import permissions
+from gpu_ci.gcp.host_image.api import GoogleImages
 from gpu_ci.gcp.host_image.program import files
+from gpu_ci.gcp.host_image.settings import parse
 from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.world.store import Fault
@@ -167,6 +171,97 @@ def test_old_images_are_deleted_but_never_one_that_a_template_or_a_stack_file_na
     assert sorted(project.images()) == ["old-1", "old-2", "old-4", "old-6"]
     out = capsys.readouterr().out
     assert f"{named} stays, because a template or the stack file names it" in out
+
+
+def test_images_of_other_pipelines_and_full_addresses_in_the_stack_file_stay(project: Project) -> None:
+    for day in range(1, 5):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
+    project.add_image("other-1", "2025-01-01T00:00:00Z", pipeline="gpu-host-dev")
+    # A pool may name an image by its address, as the API returns it.
+    project.settings["in_use"] = [f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/global/images/old-1"]
+    assert project.run("check") == 0
+    assert sorted(project.images()) == ["old-1", "old-3", "old-4", "other-1"]
+
+
+def test_old_images_are_deleted_after_a_failed_check_too(project: Project) -> None:
+    for day in range(1, 5):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z", "" if day == 4 else "passed")
+    project.templates("exit 1", says("fail", "check-failed"))
+    assert project.run("check") == 1
+    assert project.images() == {"old-2": "passed", "old-3": "passed", "old-4": "failed"}
+
+
+def test_a_refused_list_of_templates_deletes_nothing_and_fails_the_step(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in range(1, 5):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
+
+    def refused(*_: object) -> None:
+        raise ApiError("unreachable", "the list of instance templates lacks regions/us-east1")
+
+    monkeypatch.setattr(GoogleImages, "images_of_templates", refused)
+    assert project.run("check") == 1
+    assert len(project.images()) == 4
+    assert "lacks regions/us-east1" in capsys.readouterr().err
+
+
+def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features_of_the_disk(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {"team": "ml"}
+    project.settings |= {"labels": labels, "storage_location": "us-central1"}
+    bodies: list[dict[str, Any]] = []
+    insert = Instances.insert
+
+    def recorded(*args: Any) -> Any:
+        bodies.append(args[3])
+        return insert(*args)
+
+    disk = {"boot": True, "guestOsFeatures": [{"type": "GVNIC"}]}
+    monkeypatch.setattr(Instances, "insert", recorded)
+    monkeypatch.setattr(GoogleImages, "instance", lambda *_: {"disks": [{"source": "scratch"}, disk]})
+    assert (project.run("build"), project.run("check")) == (0, 0)
+    assert [{**body["labels"], **labels} for body in bodies] == [body["labels"] for body in bodies]
+    [name] = project.images()
+    image = project.api.ok("GET", f"global/images/{name}")
+    assert image["labels"] == {**labels, "gpu-ci-image": "gpu-host-prod", "gpu-ci-check": "passed"}
+    assert image["guestOsFeatures"] == [{"type": "GVNIC"}]
+    assert image["storageLocations"] == ["us-central1"]
+
+
+def _name(project: Project) -> str:
+    return parse(json.dumps(project.settings)).image_name(time.time())
+
+
+def test_an_image_that_another_build_creates_is_not_created_twice_or_checked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project.add_image(_name(project), "2026-01-01T00:00:00Z", "", status="PENDING")
+    assert (project.run("build"), project.run("check")) == (1, 1)
+    assert capsys.readouterr().err.splitlines() == [
+        f"gpu-ci: {path} is PENDING, so another build creates it",
+        "gpu-ci: gpu-host-prod has no image to check",
+        "  hint: run the step `build` first",
+    ]
+
+
+def test_an_image_whose_creation_failed_is_created_again(project: Project) -> None:
+    name = _name(project)
+    project.add_image(name, "2026-01-01T00:00:00Z", "", status="FAILED")
+    assert project.run("build") == 0
+    assert project.api.ok("GET", f"global/images/{name}")["status"] == "READY"
+
+
+def test_an_image_that_is_never_complete_fails_the_build_and_leaves_no_machine(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(image_build, "_IMAGE_WITHIN_SEC", 0.2)
+    monkeypatch.setattr(GoogleImages, "image_done", lambda *_: False)
+    assert project.run("build") == 1
+    assert project.machines() == []
+    path = f"projects/{PROJECT}/global/images/{_name(project)}"
+    assert capsys.readouterr().err == f"gpu-ci: the creation of {path} did not end within 0 s\n"
 
 
 def _until(true: Callable[[], bool]) -> None:
