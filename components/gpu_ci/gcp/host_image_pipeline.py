@@ -91,8 +91,8 @@ class HostImagePipelineArgs(GpuMachineArgs):
 
     runner: RunnerSettings = Field(
         default=RunnerSettings(docker="rootless"),
-        description="the GitHub runner in the image, and the Docker mode whose packages it contains; by default "
-        "rootless",
+        description="the GitHub runner in the image, and the Docker mode whose packages it contains; without "
+        "docker, the mode is rootless",
     )
     builder: BuilderSettings = Field(default=BuilderSettings(), description="settings of the builder machine")
     check_deadline_sec: Integer = Field(
@@ -147,6 +147,12 @@ class HostImagePipelineArgs(GpuMachineArgs):
                 hint="remove driver, to use Google's image with a driver as the base image",
             )
         return value
+
+    @field_validator("runner", mode="before")
+    @classmethod
+    def _rootless(cls, value: Any) -> Any:
+        """Keep the default of docker if the stack file has only other fields of the runner, such as its version."""
+        return {"docker": "rootless", **value} if isinstance(value, Mapping) else value
 
     @field_validator("runner")
     @classmethod

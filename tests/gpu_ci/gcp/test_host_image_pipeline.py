@@ -171,6 +171,17 @@ def test_the_program_reads_the_settings_of_its_steps() -> None:
 
 
 @pytest.mark.parametrize(
+    ("runner", "docker"),
+    [
+        ({"version": "9.8.7", "sha256": {"x64": "a" * 64}}, "rootless"),
+        ({"docker": "none"}, "none"),
+    ],
+)
+def test_another_runner_keeps_the_docker_of_the_image(runner: dict[str, Any], docker: str) -> None:
+    assert settings_of(build(runner=runner))["made_from"]["docker"] == docker
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"torch": "2.14.1"},

@@ -39,7 +39,10 @@ class ImageApi(ComputeApi, Protocol):
         """Return True if a global operation has ended. Raise ApiError if it failed."""
 
     def images_of_templates(self, project: str) -> set[str]:
-        """Return the boot images that the project's instance templates name. Raise ApiError if the list is incomplete."""
+        """Return the boot images that the project's instance templates name.
+
+        Raise ApiError if the list is incomplete.
+        """
 
 
 class GoogleImages(GoogleCompute):
