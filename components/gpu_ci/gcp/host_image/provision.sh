@@ -233,6 +233,7 @@ if [[ -z $ROOT && $product != "Google Compute Engine" ]]; then
   exit 2
 fi
 mkdir -p "$STATE"
+command -v curl >/dev/null || fail no-tool "the base image has no curl, which reads the metadata"
 settings
 for step in packages driver runner torch docker verify clean; do
   is_done "$step" && continue

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from gpu_agent import check as agent_check
 from gpu_agent.runner import archive as agent_runner
-from gpu_ci.gcp.gate.verdict import Verdict
+from gpu_ci.gcp.gate.verdict import Verdict, from_serial_log
 from gpu_ci.gcp.host_image import provisioning
 from gpu_ci.gcp.host_image.build import BUILDER_STEPS
 
@@ -285,6 +285,13 @@ def test_a_provisioning_that_fails_names_the_step_and_the_last_line(
     found = builder.verdict()
     assert found == Verdict("fail", found.summary, "", reason)
     assert found.summary.startswith(text), found.summary
+
+
+def test_a_base_image_without_curl_fails_with_its_own_message_on_the_serial_port(builder: Builder) -> None:
+    builder.tools.only("base64", "bash", "cat", "grep", "mkdir", "tail", "tr")
+    (builder.tools.folder / "curl").unlink()
+    text = "step start: the base image has no curl, which reads the metadata"
+    assert from_serial_log(builder.boot().stdout, "") == Verdict("fail", text, "", "no-tool")
 
 
 def test_output_of_a_program_is_never_read_as_a_verdict(builder: Builder) -> None:
