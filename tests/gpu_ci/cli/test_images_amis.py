@@ -118,7 +118,7 @@ def test_only_an_image_that_passed_its_tests_is_promoted_and_the_comment_stays(
     assert pinned(stack) == f"amiId: {second}  # written by gpu-ci images promote"
     assert f"Pulumi.staging.yaml: a10g.amiId is now {second} (recipe 1.0.7)" in found.out
     again = ask("images", "promote")
-    assert again.out == "nodes: its pools have the newest candidate that passed\n"
+    assert again.out == "nodes: no pool names an older image than the newest candidate that passed\n"
 
 
 def test_the_candidates_have_their_check_and_the_pools_that_use_them(

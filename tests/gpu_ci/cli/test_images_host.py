@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.cli.images import hosts
+from gpu_ci.cli.images.pipelines import pins_of, pipelines
+from gpu_ci.cli.stack_files import read
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.host_image.api import GoogleImages
 from gpu_ci.gcp.host_image.settings import pipeline_label
@@ -98,6 +100,47 @@ def test_an_image_that_failed_its_check_cannot_be_promoted_by_its_name(project: 
     assert answer.code != 0
     assert f"the check of {failed} is failed" in answer.err
     assert Path(STACK).read_text() == FILE
+
+
+def test_an_image_that_is_not_complete_is_not_listed(project: Project, ask: Ask) -> None:
+    project.add_image("gpu-host-prod-000000000001", "2026-01-01T00:00:00Z")
+    project.add_image("gpu-host-prod-000000000002", "2026-01-02T00:00:00Z", status="PENDING")
+    [document] = ask("images", "candidates", STACK, "--json").json
+    [pipeline] = document["pipelines"]
+    assert [each["name"] for each in pipeline["candidates"]] == ["gpu-host-prod-000000000001"]
+
+
+@pytest.mark.parametrize(
+    ("image", "owned"),
+    [
+        (OLD, True),
+        (f"https://www.googleapis.com/compute/v1/{OLD}", True),
+        (f"{OLD}0", False),
+        (OLD.replace(PROJECT, "other"), False),
+        (f"{IMAGES}/family/gpu-host-prod", False),
+        (f"{IMAGES}/gpu-host-prod-two-000000000000", False),
+        (f"{IMAGES}/gpu-host-dev-000000000000", False),
+    ],
+)
+def test_an_image_belongs_to_the_pipeline_by_project_stack_and_hash(project: Project, image: str, owned: bool) -> None:
+    [pipeline] = pipelines(read(Path(STACK)))
+    assert hosts.owns(pipeline, image) is owned
+
+
+@pytest.mark.parametrize(
+    ("other_project", "keep_images", "kept"),
+    [(PROJECT, [], True), ("other", [], False), ("other", [OLD], True)],
+)
+def test_an_image_of_a_pool_in_another_project_is_kept_only_by_keep_images(
+    project: Project, other_project: str, keep_images: list[str], kept: bool
+) -> None:
+    Path(STACK).write_text(FILE.replace("kind: host\n", f"kind: host\n      keepImages: {keep_images}\n"))
+    Path("Pulumi.dev.yaml").write_text(FILE.replace(f"gcp:project: {PROJECT}", f"gcp:project: {other_project}"))
+    [pipeline] = pipelines(read(Path(STACK)))
+    [own, other] = pins_of(pipeline, [read(Path(STACK)), read(Path("Pulumi.dev.yaml"))])
+    assert hosts.keeps(pipeline, own)
+    assert hosts.keeps(pipeline, other) is kept
+    assert hosts.keep_hint(pipeline, other) == f"add {OLD} to keepImages of gpu-ci:images.gpu-host in {STACK}"
 
 
 def test_a_refused_list_names_the_permission(project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

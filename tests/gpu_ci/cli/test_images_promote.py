@@ -98,13 +98,25 @@ def test_a_candidate_that_failed_its_check_is_never_promoted(ask: Ask, cloud: Im
     assert "is missing" in answer.err
 
 
-def test_a_newer_pin_is_not_replaced_by_an_older_candidate(ask: Ask, cloud: ImageCloud) -> None:
+def test_an_older_candidate_is_written_only_by_its_name(ask: Ask, cloud: ImageCloud) -> None:
     cloud.build()
     cloud.build(commit="d" * 40)
     old, new = cloud.digests()
     assert (ask("images", "promote").code, pinned()) == (0, new)
     assert (ask("images", "promote", "runner", "--to", old[:19]).code, pinned()) == (0, old)
     assert (ask("images", "promote").code, pinned()) == (0, new)
+
+
+def test_a_newer_pin_is_not_replaced_by_an_older_candidate(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    cloud.world.add_fault(Fault("check", "runner-trigger"))
+    cloud.build(commit="d" * 40)
+    _, unchecked = cloud.digests()
+    # The user wrote it by hand, although its check failed.
+    Path("Pulumi.stack.yaml").write_text(FILE.replace(UNKNOWN, unchecked))
+    answer = ask("images", "promote")
+    assert (answer.code, pinned()) == (0, unchecked)
+    assert answer.out == "runner: no pool names an older image than the newest candidate that passed\n"
 
 
 def test_after_a_rollback_a_skipped_candidate_is_not_proposed_again(ask: Ask, cloud: ImageCloud) -> None:
@@ -161,7 +173,7 @@ def test_a_pin_of_another_stack_is_promoted_and_must_be_listed_to_be_kept(ask: A
     listed = FILE.replace("dockerfile: images/runner/Dockerfile}", f"}}\n      keepDigests: ['{digest}']")
     Path("Pulumi.stack.yaml").write_text(listed.replace(UNKNOWN, digest))
     assert ask("images", "promote", "--json").json["notes"] == [
-        "runner: its pools have the newest candidate that passed"
+        "runner: no pool names an older image than the newest candidate that passed"
     ]
 
 

@@ -100,7 +100,7 @@ def promote(
     for path in dict.fromkeys(pin.file.path for pin in outdated):
         changes += _write(pipeline, path, [pin for pin in outdated if pin.file.path == path], candidate)
     after = [read(file.path) for file in files]
-    texts = [] if outdated else [f"{pipeline.name}: its pools have the newest candidate that passed"]
+    texts = [] if outdated else [f"{pipeline.name}: no pool names an older image than the newest candidate that passed"]
     return changes, texts + notes(pipeline, found, pins_of(pipeline, after))
 
 
