@@ -187,6 +187,7 @@ def test_images_that_pools_name_are_never_deleted() -> None:
 def test_scanning_is_off_by_default(scanning: bool, setting: str) -> None:
     inputs = build(registry={"scanning": scanning}).one(":Repository").inputs
     assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": setting}
+    assert inputs["labels"] == {"gpu-ci-pool": "runner"}
     assert inputs["repositoryId"] == REPOSITORY
 
 

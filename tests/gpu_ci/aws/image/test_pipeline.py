@@ -97,6 +97,25 @@ def test_the_image_is_encrypted_and_private() -> None:
     assert {"launchPermission", "targetAccountIds"} & image.keys() == set()
 
 
+def test_machines_and_images_have_the_tags_of_the_stack() -> None:
+    found, tags = pipeline(tags={"team": "ml"}), {"team": "ml", "gpu-ci-pool": "nodes"}
+    assert found.one(":InfrastructureConfiguration").inputs["resourceTags"] == tags
+    [region] = found.one(":DistributionConfiguration").inputs["distributions"]
+    assert region["amiDistributionConfiguration"]["amiTags"] == tags
+
+
+def test_machines_wait_for_their_network_access_and_the_policy_for_its_role() -> None:
+    found = pipeline()
+
+    def waits_for(type_: str) -> set[str]:
+        return {urn.rpartition("::")[2] for urn in found.one(type_).request.dependencies}
+
+    assert "nodes-https" in waits_for(":InfrastructureConfiguration")
+    attached = {row.name for row in found.of(":RolePolicyAttachment") if row.name.startswith("nodes-cleaner")}
+    assert attached
+    assert attached <= waits_for(":LifecyclePolicy")
+
+
 def test_tests_always_run_and_a_build_needs_a_new_base() -> None:
     inputs = pipeline().one(":ImagePipeline").inputs
     assert inputs["imageTestsConfiguration"] == {"imageTestsEnabled": True}
