@@ -197,6 +197,10 @@ def test_another_input_gives_another_name(changes: dict[str, Any]) -> None:
     assert len(same.image_name(day)) <= 63
 
 
+def test_no_file_of_the_archive_is_empty_because_the_engine_drops_an_empty_text() -> None:
+    assert [path for path, text in program.files().items() if not text] == []
+
+
 def test_the_archive_of_the_program_has_no_other_imports_than_its_libraries() -> None:
     text = "\n".join(program.files().values())
     assert "import pulumi\n" not in text

@@ -40,14 +40,11 @@ _PACKAGES = "/workspace/packages"
 def files() -> dict[str, str]:
     """Return the text of each file of the archive by its path."""
     common = Path(gpu_common.__file__).parent
-    found = {f"gpu_ci/{path}": without_comments((_ROOT / path).read_text(encoding="utf-8")) for path in _MODULES}
-    found |= {
-        f"gpu_common/{name}.py": without_comments((common / f"{name}.py").read_text(encoding="utf-8"))
-        for name in _COMMON
-    }
-    found[_LOCK] = (_ROOT.parent / _LOCK).read_text(encoding="utf-8")
-    # The engine drops an empty text from an asset, and the SDK then refuses the asset (seen with Pulumi 3.259).
-    return {path: text or "\n" for path, text in found.items()}
+    modules = {f"gpu_ci/{path}": _ROOT / path for path in _MODULES}
+    modules |= {f"gpu_common/{name}.py": common / f"{name}.py" for name in _COMMON}
+    # Pulumi's engine drops the text of an empty StringAsset, and the SDK then fails with "Invalid asset encountered".
+    found = {path: without_comments(file.read_text(encoding="utf-8")) or "\n" for path, file in modules.items()}
+    return {**found, _LOCK: (_ROOT.parent / _LOCK).read_text(encoding="utf-8")}
 
 
 def digest() -> str:
