@@ -21,13 +21,13 @@ def for_each_file(
     show: Callable[..., None],
     document: Callable[..., Any],
     as_json: bool,
-    is_bad: Callable[[Answer], bool] = lambda _: False,
+    code_of: Callable[[Answer], int] = lambda _: 0,
     read_file: Callable[[Path], Any] = read,
 ) -> None:
     """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
 
-    The exit code is 2 if a file is not a stack file. It is 1 if a file has problems, or if `is_bad` returns True for a
-    result.
+    The exit code is 2 if a file is not a stack file. It is 1 if a file has problems. `code_of` can return a
+    higher one.
 
     Args:
         names: The paths of stack files.
@@ -35,7 +35,7 @@ def for_each_file(
         show: A function that prints a result as text.
         document: A function that returns a result for the JSON output.
         as_json: True to print JSON.
-        is_bad: A function that returns True if the exit code must be 1 for a result.
+        code_of: A function that returns the exit code for a result.
         read_file: A function that reads a file, for a command that also accepts files of another kind.
     """
     answers = [(path, _answer(path, compute, read_file)) for path in files_of(names)]
@@ -47,7 +47,7 @@ def for_each_file(
             codes.append(each.exit_code)
             print_error(each)
             continue
-        codes.append(int(is_bad(each)))
+        codes.append(int(code_of(each)))
         if not as_json:
             if index:
                 click.echo("")

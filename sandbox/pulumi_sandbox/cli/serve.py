@@ -18,6 +18,7 @@ import click
 
 from pulumi_sandbox import passthrough
 from pulumi_sandbox.engine.model import write_whole
+from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
@@ -29,7 +30,18 @@ from pulumi_sandbox.workspace import ENDPOINT, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
 ENVIRONMENT_FILE = "serve.env"
-CLIENT_VARIABLES = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
+CLIENT_VARIABLES = (
+    ENDPOINT,
+    "GCE_METADATA_HOST",
+    "GCE_METADATA_IP",
+    "CLOUDSDK_CONFIG",
+    "NO_PROXY",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_EC2_METADATA_DISABLED",
+)
 _LOCAL_ADDRESS = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
 _DELIVERY_INTERVAL_SEC = 0.5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -49,7 +61,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def serve(
     port: int | None, executes: bool, webhook: str | None, webhook_secret: Path | None, command: tuple[str, ...]
 ) -> int:
-    """Serve the Compute Engine API, Secret Manager, Cloud Logging and GitHub of this project's sandbox.
+    """Serve the APIs of Google Cloud, AWS and GitHub of this project's sandbox.
 
     A VM that a client inserts runs as a process of this command, and ends with it. The command prints the environment
     for clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
@@ -116,13 +128,15 @@ def serving(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
     project = newest_project(world)
     cloud.start(Context(workspace, world, config={"project": project} if project else {}))
     chosen_port = port or free_port()
+    amazon = AwsServer(0, EksApi(world))
     try:
         services = cloud.serve(project, chosen_port)
-        yield environment(workspace, chosen_port, services)
+        yield environment(workspace, chosen_port, services) | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{amazon.port}"}
     except Refused as refused:
         raise click.ClickException(str(refused)) from None
     finally:
         cloud.stop()
+        amazon.close()
         world.close()
 
 
@@ -136,7 +150,7 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
     """Return the variables that point clients at the served APIs, with credentials for them.
 
     Variables for Google are those of its Terraform provider (custom endpoints) and of google-auth. GITHUB_API_URL is
-    the variable of GitHub's own runners.
+    the variable of GitHub's own runners. The keys for AWS give no access to AWS.
     """
     variables = workspace.environment(port)
     return {name: variables[name] for name in CLIENT_VARIABLES} | {

@@ -179,7 +179,7 @@ def test_a_pin_of_another_stack_is_promoted_and_must_be_listed_to_be_kept(ask: A
 
 def test_without_a_build_or_a_pin_nothing_is_changed(ask: Ask, cloud: ImageCloud) -> None:
     assert ask("images", "promote", "--json").json == {
-        "changes": [], "notes": ["runner: no candidate has passed its check"]
+        "changes": [], "notes": ["runner: no candidate has passed its check"], "problems": []
     }  # fmt: skip
     assert "no build has pushed an image yet" in ask("images", "candidates").out
     cloud.build()
@@ -224,6 +224,21 @@ def test_an_invalid_section_is_reported_as_gpu_ci_check_does(ask: Ask, cloud: Im
     answer = ask("images", command)
     assert answer.code == 1
     assert "gpu-ci:images.runner.region: is not a region of Cloud Build" in answer.err
+
+
+def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(ask: Ask, cloud: ImageCloud) -> None:
+    cloud.build()
+    [digest] = cloud.digests()
+    entry = FILE.partition("    runner:\n")[2].partition("  gpu-ci:pools:")[0]
+    Path("Pulumi.stack.yaml").write_text(FILE.replace("  gpu-ci:pools:", f"    absent:\n{entry}  gpu-ci:pools:"))
+    error = "Pulumi.stack.yaml: gpu-ci:images.absent: Artifact Registry refused to list the images"
+    found = ask("images", "candidates")
+    assert (found.code, [row[0] for row in found.rows], found.err.count(error)) == (2, ["runner"], 1)
+    [document] = ask("images", "candidates", "--json").json
+    assert [(each["name"], "error" in each) for each in document["pipelines"]] == [("runner", False), ("absent", True)]
+    promoted = ask("images", "promote", "--json")
+    assert (promoted.code, len(promoted.json["problems"]), promoted.err.count(error)) == (1, 1, 1)
+    assert pinned() == digest
 
 
 @pytest.mark.parametrize("command", ["candidates", "promote"])

@@ -21,13 +21,15 @@ from gpu_ci.cli.images.pipelines import (
     pipelines,
     readable,
 )
-from gpu_ci.cli.output import print_table, print_text
+from gpu_ci.cli.output import InputError, print_error, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, files_of
 
 _SHORT = 24
 """Longer names are cut off in tables. The digest of an image keeps 17 hexadecimal digits."""
 
 Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
+Unread = tuple[Pipeline, InputError]
+"""A pipeline whose images a cloud did not list, and its error."""
 
 
 @click.command("candidates")
@@ -41,26 +43,41 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
 
     The check is `passed`, `failed`, or `missing`: it did not pass, or has not ended.
 
+    If a cloud does not list the images of a pipeline, the others are still listed, and the exit code is 2.
+
     \b
     Examples:
       gpu-ci images candidates
       gpu-ci images candidates Pulumi.prod.yaml --json
     """
 
-    def compute(file: StackFile) -> tuple[StackFile, list[Row]]:
+    def compute(file: StackFile) -> tuple[StackFile, list[Row], list[Unread]]:
         everywhere = readable(files_of(files))
-        return file, [
-            (each, newest_first(kind_of(each).candidates(each)), pins_of(each, everywhere)) for each in pipelines(file)
-        ]
+        rows: list[Row] = []
+        unread: list[Unread] = []
+        for each in pipelines(file):
+            try:
+                found = newest_first(kind_of(each).candidates(each))
+                rows.append((each, found, pins_of(each, everywhere)))
+            except InputError as error:
+                unread.append((each, error))
+        return file, rows, unread
 
-    for_each_file(files, compute, show, document, as_json)
+    for_each_file(files, compute, show, document, as_json, code_of=lambda answer: 2 if answer[2] else 0)
 
 
-def show(file: StackFile, rows: list[Row]) -> None:
-    """Print a table of the candidates, then a line for each pin that the list does not explain."""
+def show(file: StackFile, rows: list[Row], unread: list[Unread]) -> None:
+    """Print a table of the candidates, then a line for each pin that the list does not explain, then the errors."""
     click.echo(f"{file.name}\n")
-    if not rows:
+    _show_rows(rows)
+    if not rows and not unread:
         click.echo("no image pipeline")
+    for _, error in unread:
+        print_error(error)
+
+
+def _show_rows(rows: list[Row]) -> None:
+    if not rows:
         return
     print_table(
         ["pipeline", "candidate", "made from", "check", "age", "pools"],
@@ -102,7 +119,7 @@ def notes(pipeline: Pipeline, found: list[Candidate], pins: list[PoolPin]) -> li
     return texts
 
 
-def document(file: StackFile, rows: list[Row]) -> dict[str, Any]:
+def document(file: StackFile, rows: list[Row], unread: list[Unread]) -> dict[str, Any]:
     return {
         "file": file.name,
         "pipelines": [
@@ -124,7 +141,8 @@ def document(file: StackFile, rows: list[Row]) -> dict[str, Any]:
                 "notes": notes(pipeline, found, pins),
             }
             for pipeline, found, pins in rows
-        ],
+        ]
+        + [{"name": pipeline.name, "kind": pipeline.spec.kind, **error.document} for pipeline, error in unread],
     }
 
 

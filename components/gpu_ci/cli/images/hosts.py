@@ -29,9 +29,9 @@ def candidates(pipeline: Pipeline) -> list[Candidate]:
             google.close()
     except ApiError as error:
         raise InputError(
-            f"{where}: Compute Engine refused to list the images",
+            f"{where}: Compute Engine did not list the images",
             got=str(error),
-            expected="the permission compute.images.list",
+            expected="credentials with the permission compute.images.list",
             hint="run gcloud auth application-default login"
             if error.reason == "unauthenticated"
             else f"grant roles/compute.viewer on the project {pipeline.file.project}",

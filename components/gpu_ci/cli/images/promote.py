@@ -21,7 +21,7 @@ from gpu_ci.cli.images.pipelines import (
     pins_of,
     pipelines,
 )
-from gpu_ci.cli.output import InputError, print_json, print_text
+from gpu_ci.cli.output import InputError, print_error, print_json, print_text
 from gpu_ci.cli.stack_files import StackFile, files_of, read
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
@@ -56,7 +56,8 @@ def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     back, revert the commit, and add the candidate to `skip` of the pipeline.
 
     A candidate whose check failed or is missing, and a candidate under `skip`, are never written. The exit code is 1 if
-    a field could not be changed, and 2 for a wrong file, pipeline or candidate.
+    a field could not be changed, or if a cloud did not list the images of some pipelines. It is 2 for a wrong file,
+    pipeline or candidate, or if no cloud listed images.
 
     \b
     Examples:
@@ -71,16 +72,24 @@ def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
         raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint=hint)
     changes: list[Change] = []
     texts: list[str] = []
+    errors: list[InputError] = []
     for pipeline in chosen:
-        own, text = promote(pipeline, read_files, wanted)
+        try:
+            own, text = promote(pipeline, read_files, wanted)
+        except InputError as error:
+            errors.append(error)
+            continue
         changes += own
         texts += text
     if as_json:
-        print_json({"changes": [asdict(each) for each in changes], "notes": texts})
-    else:
+        problems = [problem for error in errors for problem in error.problems]
+        print_json({"changes": [asdict(each) for each in changes], "notes": texts, "problems": problems})
+    elif len(errors) < len(chosen) or not chosen:
         _show(changes, texts)
-    if not all(each.written for each in changes):
-        click.get_current_context().exit(1)
+    for error in errors:
+        print_error(error)
+    if errors or not all(each.written for each in changes):
+        click.get_current_context().exit(2 if errors and len(errors) == len(chosen) else 1)
 
 
 def promote(
