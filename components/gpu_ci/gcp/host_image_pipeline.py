@@ -122,11 +122,14 @@ class HostImagePipelineArgs(GpuMachineArgs):
     )
     keep_images: list[Annotated[str, Field(pattern=_IMAGE)]] = Field(
         default=[],
+        examples=[["projects/acme-ci/global/images/gpu-host-prod-6765ba29b805"]],
         description="images that are always kept, such as those of pools in other projects, as "
         "projects/<project>/global/images/<name>",
     )
     skip: list[Annotated[str, Field(pattern=_IMAGE_NAME)]] = Field(
-        default=[], description="names of candidates that gpu-ci images promote must not use, such as after a rollback"
+        default=[],
+        examples=[["gpu-host-prod-6765ba29b805"]],
+        description="names of candidates that gpu-ci images promote must not use, such as after a rollback",
     )
     pinned: list[str] = Field(default=[], description="images that pools of the stack file name, which are kept")
 

@@ -44,6 +44,21 @@ WRONG: dict[str, tuple[Any, str, str, str]] = {
     "an image below cache": (image(image="cache/gpu"), ".build.image", "is below cache/, which has the cached layers",
                              "such as image: gpu-runner"),
     "an image in upper case": (image(image="GPU"), ".build.image", FORM, "such as image: gpu-runner"),
+    "a Dockerfile outside the repository": (
+        image(dockerfile="../Dockerfile"), ".build.dockerfile", "is not a path inside the repository",
+        "such as images/Dockerfile",
+    ),
+    "a context outside the repository": (image(context="/"), ".build.context", "is not a path inside the repository",
+                                         "such as images"),
+    "a build argument with a space": (
+        image(buildArgs={"CUDA VERSION": "cu130"}), '.build.buildArgs["CUDA VERSION"]', "is no name of a build argument",
+        "use letters, digits and underscores, as in ARG of the Dockerfile",
+    ),
+    "a token as a build argument": (
+        image(buildArgs={"TOKEN": "ghp_" + "0" * 36}), ".build.buildArgs.TOKEN",
+        "looks like a secret, and every reader of the image can read it",
+        "remove it; let the image read secrets when it runs",
+    ),
     "a field of the build misspelt": (image(dockerFile="Dockerfile"), ".build.dockerFile", "unknown key",
                                       "did you mean dockerfile"),
     "no check": (pipeline(check=[]), ".check", "needs at least one",

@@ -85,6 +85,7 @@ class GpuAmiPipelineArgs(Args):
     )
     kms_key_arn: KmsKeyArn | None = Field(
         default=None,
+        examples=["arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"],
         description="the KMS key that encrypts the image; by default AWS's own key. The key's policy must allow its "
         "use by AWSServiceRoleForImageBuilder and AWSServiceRoleForAutoScaling",
     )
@@ -109,11 +110,14 @@ class GpuAmiPipelineArgs(Args):
         default=[],
         validate_default=True,
         max_length=_MAX_TAGS,
+        examples=[["prod/a10g"]],
         description="pools of other stacks that use the images, as STACK/POOL; images that they use are kept",
     )
 
     skip: Annotated[list[AmiId], EachOnce] = Field(
-        default=[], description="images that gpu-ci images promote never writes, such as one that was rolled back"
+        default=[],
+        examples=[["ami-0123456789abcdef0"]],
+        description="images that gpu-ci images promote never writes, such as one that was rolled back",
     )
 
     @field_validator("region", "kms_key_arn")

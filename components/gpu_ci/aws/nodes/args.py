@@ -167,6 +167,7 @@ class GpuNodeGroupArgs(Args):
     ami_id: AmiId | None = Field(
         default=None,
         validate_default=True,
+        examples=["ami-0123456789abcdef0"],
         description="an image of your own, such as ami-0123456789abcdef0, built from EKS's AL2023 image with NVIDIA "
         "driver for the Kubernetes version of the cluster, as aws.GpuAmiPipeline builds it; by default EKS's image",
     )

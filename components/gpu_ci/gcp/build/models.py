@@ -138,6 +138,16 @@ class ImageBuild(Args):
         description="whether to cache layers in the registry, as a separate image, for the next build",
     )
 
+    @field_validator("dockerfile", "context")
+    @classmethod
+    def _path(cls, value: str, info: ValidationInfo) -> str:
+        return rules.path_in_repository(value, "images" if info.field_name == "context" else "images/Dockerfile")
+
+    @field_validator("build_args")
+    @classmethod
+    def _build_args(cls, value: dict[str, str]) -> dict[str, str]:
+        return rules.build_args(value)
+
 
 class DockerStep(ImageBuild):
     """Builds an image from a Dockerfile and pushes it to the pool's registry.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_catalog import machine_types
+from gpu_common.secret_patterns import redact
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
@@ -106,6 +107,30 @@ def unreachable_sources(triggers: Mapping[str, Any], attached: object, *, public
         "builds cannot fetch their source from github.com; hint: set publicEgress: true, or use a peered network "
         "with internet access"
     )
+
+
+def path_in_repository(value: str, example: str) -> str:
+    """Return the path, which must not leave the repository: a build would fail only after the clone."""
+    if value.startswith("/") or ".." in value.split("/"):
+        raise invalid("is not a path inside the repository", hint=f"such as {example}")
+    return value
+
+
+def build_args(values: dict[str, str]) -> dict[str, str]:
+    """Return the build arguments. Their values are in the trigger, in logs and in the history of the image."""
+    problems = []
+    for name, value in values.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            hint = "use letters, digits and underscores, as in ARG of the Dockerfile"
+            problems.append(at_path(invalid("is no name of a build argument", hint=hint), name, name))
+        if redact(value) != value:
+            problem = invalid(
+                "looks like a secret, and every reader of the image can read it",
+                safe_hint="remove it; let the image read secrets when it runs",
+            )
+            problems.append(at_path(problem, value, name))
+    raise_problems(problems)
+    return values
 
 
 def ref(value: str) -> str:
