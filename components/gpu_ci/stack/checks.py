@@ -65,15 +65,16 @@ def check(
     problems += _with_package(GITHUB, needed, lambda: _github_problems(github, site, unread))
     problems += _with_package(MANAGER, needed, lambda: _manager_problems(values[MANAGER]))
     choices: list[PoolSpec] = []
+    found: list[Problem] = []
     if POOLS not in unread:
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration, needed)
-        if complete and SITE not in unread:
-            problems += requirements.missing_subnetworks(choices, site, problems + found)
-        problems += found
-    problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
-    pipelines, found = images.check(values[IMAGES], values[CLUSTERS], CLUSTERS not in unread, needed)
+    pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], CLUSTERS not in unread, needed)
+    if complete and SITE not in unread:
+        problems += requirements.missing_subnetworks([*choices, *pipelines], site, problems + found + of_images)
     problems += found
+    problems += _with_package(CLUSTERS, needed, lambda: clusters.problems(values[CLUSTERS], choices))
+    problems += of_images
     if complete:
         has_manager = values[MANAGER] is not None
         problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)

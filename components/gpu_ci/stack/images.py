@@ -44,6 +44,15 @@ class PipelineSpec:
         return join(IMAGES, self.name)
 
     @property
+    def cloud(self) -> str:
+        """The cloud in the component's type token."""
+        return self.component.TYPE.split(":")[1]
+
+    @property
+    def regions(self) -> list[str]:
+        return [self.region]
+
+    @property
     def region(self) -> str:
         known = self.choices.get("region") or self.known_wiring.get("region")
         return region_of_choices({**self.choices, "region": known})

@@ -7,19 +7,20 @@ each machine registers its runner with `runnerApp`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import Problem, nearest
 from ..gcp.regions import COMPUTE
 from ..validation_errors import join
 from .hints import shape
+from .images import PipelineSpec
 from .pools import POOLS, PoolSpec
 from .site import GITHUB, MANAGER, SITE, Site
 
 
-def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
-    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped.
+def missing_subnetworks(choices: Sequence[PoolSpec | PipelineSpec], site: Any, found: list[Problem]) -> list[Problem]:
+    """Report regions that have machines but no subnetwork. Pools and pipelines with invalid zones are skipped.
 
     An entry with a wrong key is reported instead of the missing one, unless `found` has it.
     """

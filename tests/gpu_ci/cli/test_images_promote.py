@@ -202,6 +202,7 @@ def test_a_value_with_an_anchor_is_reported_and_left(ask: Ask, cloud: ImageCloud
     ("words", "text"),
     [
         (("promote", "runer"), "did you mean runner"),
+        (("promote", "Pulumi.stack.yaml"), "hint: --file Pulumi.stack.yaml"),
         (("promote", "--to", UNKNOWN), "--to needs the name of one pipeline"),
         (("promote", "runner", "--to", UNKNOWN), "no single candidate begins with"),
         (("promote", "runner", "--to", "sha256:"), "no single candidate begins with"),

@@ -87,7 +87,12 @@ def _docker_images(pipeline: Pipeline) -> list[dict[str, Any]]:
                 return images
     except NotAskedError as error:
         hint = error.fix[0] if error.fix else ""
-        raise InputError(f"{where}: Artifact Registry was not asked", got=str(error), hint=hint) from None
+        raise InputError(
+            f"{where}: Artifact Registry did not list the images",
+            got=str(error),
+            expected="credentials with roles/artifactregistry.reader on the repository of the pipeline",
+            hint=hint,
+        ) from None
     except google.GoogleError as error:
         raise InputError(
             f"{where}: Artifact Registry refused to list the images",

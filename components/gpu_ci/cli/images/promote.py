@@ -76,8 +76,8 @@ def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     for pipeline in chosen:
         try:
             own, text = promote(pipeline, read_files, wanted)
-        except InputError as error:
-            errors.append(error)
+        except InputError as failure:
+            errors.append(failure)
             continue
         changes += own
         texts += text
@@ -182,7 +182,9 @@ def _chosen(found: Sequence[Pipeline], names: Sequence[str]) -> list[Pipeline]:
             raise InputError(
                 f"gpu-ci images promote: no image pipeline {name}",
                 expected=f"one of {', '.join(known)}" if known else f"a pipeline under {IMAGES}",
-                hint=did_you_mean(name, known) or "gpu-ci images candidates",
+                hint=f"--file {name}"
+                if Path(name).exists()
+                else did_you_mean(name, known) or "gpu-ci images candidates",
             )
     return [each for each in found if not names or each.name in names]
 
