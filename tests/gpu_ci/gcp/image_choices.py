@@ -51,7 +51,8 @@ WRONG: dict[str, tuple[Any, str, str, str]] = {
     "a context outside the repository": (image(context="/"), ".build.context", "is not a path inside the repository",
                                          "such as images"),
     "a build argument with a space": (
-        image(buildArgs={"CUDA VERSION": "cu130"}), '.build.buildArgs["CUDA VERSION"]', "is no name of a build argument",
+        image(buildArgs={"CUDA VERSION": "cu130"}), '.build.buildArgs["CUDA VERSION"]',
+        "is no name of a build argument",
         "use letters, digits and underscores, as in ARG of the Dockerfile",
     ),
     "a token as a build argument": (
