@@ -112,8 +112,8 @@ def test_a_machine_inserted_at_the_server_runs_until_the_server_is_ended(project
             assert answer.read() == b"computeMetadata/\n"
         assert call("POST", f"{environment['GITHUB_API_URL']}/app/installations/1/access_tokens")[0] == 401
         assert (environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]) == ("sandbox", "sandbox")
-        status, unsigned = call("POST", f"{environment['AWS_ENDPOINT_URL']}/ListImagePipelines", {})
-        assert (status, unsigned["message"]) == (400, "Missing Authentication Token")
+        status, unsigned = call("GET", f"{environment['AWS_ENDPOINT_URL']}/clusters/ci")
+        assert (status, unsigned["message"]) == (403, "Missing Authentication Token")
         server.send_signal(signal.SIGTERM)
         assert server.wait(WAIT_SEC) == 0
         assert not start_time(pid)
