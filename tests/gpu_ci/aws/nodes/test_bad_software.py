@@ -88,7 +88,7 @@ from tests.gpu_ci.aws.node_groups import OWN_IMAGE, P3DN, problems
             {**OWN_IMAGE, "ami_id": "ami-123"},
             "amiId",
             "has a form that is not accepted",
-            "",
+            "such as amiId: ami-0123456789abcdef0",
         ),
         (
             {**OWN_IMAGE, "ami_type": "BOTTLEROCKET_x86_64_NVIDIA"},
