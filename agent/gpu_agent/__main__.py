@@ -10,6 +10,8 @@ from pathlib import Path
 
 from . import agent, check, config
 from .broker.registration import Broker
+from .build.request import BuildRequest
+from .build.session import BuildSession
 from .channel import Channel, Ending
 from .clock import Clock
 from .dependencies import Dependencies
@@ -19,7 +21,7 @@ from .google.metadata import Metadata
 from .machine import driver, emulation, power, processes, serial_port
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
-from .outcomes import OUTCOMES
+from .outcomes import OUTCOMES, AgentExit
 from .report import Reporter
 from .runner import hooks
 from .runner.session import RunnerSetup
@@ -103,7 +105,14 @@ def run() -> int:
         prefix=prefix,
         is_emulated=system is not None,
     )
-    runner_setup = RunnerSetup(host.blocked, system or System(), clock, reporter.say)
+    used_system = system or System()
+    runner_setup = RunnerSetup(host.blocked, used_system, clock, reporter.say)
+
+    def build(
+        request: BuildRequest, channel: Channel, mark: Callable[[], None], cause: Callable[[AgentExit], AgentExit]
+    ) -> Ending:
+        return BuildSession(request, host, used_system, clock, channel, mark, cause).run()
+
     deps = Dependencies(
         host=host,
         clock=clock,
@@ -118,6 +127,7 @@ def run() -> int:
         try_runner=runner_setup.try_runner,
         gpu_problem=runner_setup.gpu_problem,
         start=runner_setup.start,
+        build=build,
     )
 
     def work_as_agent(channel: Channel) -> Ending:

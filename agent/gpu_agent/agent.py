@@ -15,6 +15,8 @@ from pathlib import Path
 from . import config as settings
 from . import notices
 from .broker.registration import SEALED
+from .build import request as build_request
+from .build.request import BuildRequest
 from .channel import Channel, Ending
 from .config import Config, RunnerConfig
 from .dependencies import Dependencies, Registrar, Registration, Running
@@ -23,8 +25,9 @@ from .machine import driver
 from .outcomes import AgentExit
 from .report import Verdict
 
-# The metadata key that the gate sets to `check`. Such a check machine tests what the pool's machines would do.
-ROLE = "gpu-ci-role"
+# The metadata key that the gate sets to `check`. Such a check machine tests what the pool's machines would do. A build
+# step sets the key to `build`. Such a machine runs one command after its check.
+ROLE, CHECK, BUILD = "gpu-ci-role", "check", "build"
 CONFIG_SEC = 180.0
 # How long a refused secret is requested again, because an IAM grant takes effect "typically in 2 minutes, potentially 7
 # minutes or longer" (cloud.google.com/iam/docs/access-change-propagation). A check machine may boot right after the
@@ -84,7 +87,9 @@ class Agent:
         if config.runner and config.driver.source == "cos":
             # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
             raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
-        if config.runner and deps.machine.takes_runners:
+        role = deps.host.attribute(ROLE)
+        request = build_request.parse(deps.host.attribute(build_request.KEY)) if role == BUILD else None
+        if (config.runner or request) and deps.machine.takes_runners:
             # This comes first, because processes of an earlier job may run until the machine is off.
             deps.block_identity()
         if self._mark.exists():
@@ -93,7 +98,7 @@ class Agent:
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
             # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
-        is_check = deps.host.attribute(ROLE) == "check"
+        is_check = role == CHECK
         until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
@@ -108,9 +113,19 @@ class Agent:
             channel.verdict(verdict._replace(reason=reason))
             return Ending(reason, verdict.summary)
         channel.verdict(verdict)
+        if request:
+            return self._run_build(request)
         if not config.runner:
             return Ending("proven", verdict.summary, stays=True)
         return self._run_job(config, config.runner)
+
+    def _run_build(self, request: BuildRequest) -> Ending:
+        """Run the command of a build step."""
+        deps = self._dependencies
+        if not deps.machine.takes_runners:
+            raise AgentExit("not-isolated", "builds run only on Compute Engine VMs, and this is not one")
+        _require_healthy(deps.gpu_problem())
+        return deps.build(request, self._channel, lambda: _write_mark(self._mark), self._with_notice)
 
     def _check(self, config: Config) -> Verdict:
         deps, channel = self._dependencies, self._channel

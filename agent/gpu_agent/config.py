@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .outcomes import AgentExit
 
 KEY = "gpu-agent-config"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,25 +89,35 @@ class Config:
 
 def parse(text: str | None) -> Config:
     """Return the configuration. Raises AgentExit("no-config") with all mistakes."""
+    return parse_as(Config, text, KEY, _mistakes)
+
+
+def parse_as(kind: type[T], text: str | None, key: str, mistakes: Callable[[T], list[str]] = lambda _: []) -> T:
+    """Return a metadata value as `kind`, a dataclass. `mistakes` returns the mistakes that types do not show.
+
+    Raises AgentExit("no-config") with all mistakes.
+    """
     if not text:
-        raise AgentExit("no-config", f"the machine's metadata has no {KEY}")
+        raise AgentExit("no-config", f"the machine's metadata has no {key}")
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise AgentExit("no-config", f"{KEY} is not valid JSON: {error}") from None
+        raise AgentExit("no-config", f"{key} is not valid JSON: {error}") from None
     except RecursionError:
-        raise AgentExit("no-config", f"{KEY} is not a configuration: it is nested too deeply") from None
+        raise AgentExit("no-config", f"{key} is not a configuration: it is nested too deeply") from None
     problems: list[str] = []
-    config = _parsed_value(Config, value, "", problems)
-    if not problems and "--expect-gpus" not in config.check_args:
-        # Without its expectations the check would pass on any GPU.
-        problems.append("check_args: has no --expect-gpus")
-    if not problems:
-        problems += _registration_mistakes(config)
+    parsed: T = _parsed_value(kind, value, "", problems)
+    problems = problems or mistakes(parsed)
     if problems:
-        raise AgentExit("no-config", f"{KEY}: " + "; ".join(problems))
-    parsed: Config = config
+        raise AgentExit("no-config", f"{key}: " + "; ".join(problems))
     return parsed
+
+
+def _mistakes(config: Config) -> list[str]:
+    if "--expect-gpus" not in config.check_args:
+        # Without its expectations the check would pass on any GPU.
+        return ["check_args: has no --expect-gpus"]
+    return _registration_mistakes(config)
 
 
 def _registration_mistakes(config: Config) -> list[str]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from .build.request import BuildRequest
+from .channel import Channel, Ending
 from .clock import Clock
 from .config import Config, GithubConfig, RunnerConfig
 from .host import Host
 from .machine.commands import Machine
+from .outcomes import AgentExit
 from .report import Verdict
 
 
@@ -91,3 +94,5 @@ class Dependencies:
     """Returns why the GPU must not take a job, or ""."""
     start: Callable[[str], Running]
     """Starts the runner with this JIT configuration."""
+    build: Callable[[BuildRequest, Channel, Callable[[], None], Callable[[AgentExit], AgentExit]], Ending]
+    """Runs the command of a build. The two functions write the mark of a used machine, and return an end's cause."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 
 class Notice(NamedTuple):
@@ -22,6 +23,23 @@ class BlockedAddresses(NamedTuple):
     """The IPv4 and IPv6 addresses."""
     ports: tuple[int, ...]
     """The ports (TCP and UDP) that stay open, because a cloud's DNS, NTP and DHCP servers have the same address."""
+
+
+class Bucket(Protocol):
+    """A bucket of the cloud's object storage.
+
+    Each method repeats a request that fails, until the deadline. Raises AgentExit: no-source, storage-refused, or
+    storage-unreachable.
+    """
+
+    def read(self, name: str, sink: BinaryIO, deadline: float, limit_bytes: int) -> None:
+        """Write the content of an object into `sink`."""
+
+    def write(self, name: str, content: bytes, sha256: str, deadline: float) -> None:
+        """Create an object with this digest in its metadata."""
+
+    def write_file(self, name: str, path: Path, sha256: str, deadline: float) -> None:
+        """Create an object from a file."""
 
 
 class Host(Protocol):
@@ -54,6 +72,12 @@ class Host(Protocol):
         A refusal is final after `grant_sec`, because a new grant takes a while to take effect. Raises AgentExit:
         no-secret (refused) or secrets-unreachable (late).
         """
+
+    def bucket(self, name: str) -> Bucket:
+        """Return a bucket, which is used with the machine's identity."""
+
+    def registry_token(self, deadline: float) -> str:
+        """Return a password with which a container engine pulls private images for a few minutes."""
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Wait at most this long for an announcement of an end."""

@@ -70,21 +70,28 @@ def ask(
         return Answer(response.status, found, content)
 
 
-def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_bytes: int) -> None:
+def download(
+    url: str,
+    sink: BinaryIO,
+    *,
+    headers: Mapping[str, str] | None = None,
+    deadline: float,
+    clock: Clock,
+    limit_bytes: int,
+) -> None:
     """Write the content at the URL into `sink`, after up to 5 redirects to https.
 
-    If the download fails, `sink` contains a part of the content, so empty it before the next attempt. The request has
-    no additional headers, because a redirect leads to another host: the content must need no secret. Raises
-    Unreachable.
+    If the download fails, `sink` contains a part of the content, so empty it before the next attempt. With headers, no
+    redirect is followed: it may lead to another host, and the headers may contain a secret. Raises Unreachable.
     """
     start = url
     for _ in range(6):
-        with _exchange("GET", url, {}, None, deadline, clock, limit_bytes) as response:
+        with _exchange("GET", url, headers or {}, None, deadline, clock, limit_bytes) as response:
             if response.status == 200:
                 sink.writelines(_chunks("GET", url, response, limit_bytes))
                 return
             location = response.getheader("location")
-            if response.status not in _REDIRECTS or not location:
+            if response.status not in _REDIRECTS or not location or headers:
                 raise Unreachable("GET", url, f"answered {response.status} {response.reason}", response.status)
         try:
             target = urljoin(url, location)

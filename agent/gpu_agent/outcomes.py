@@ -18,6 +18,7 @@ class Outcome(NamedTuple):
 
 _ENDS = (
     Outcome("job-done", "the one job of this machine has ended", "nothing; the job's own result is on GitHub"),
+    Outcome("build-done", "the command of a build has ended", "nothing; the build's log has the output"),
     Outcome(
         "rehearsed", "the check passed, and GitHub would accept a runner", "nothing; the pool may use the template"
     ),
@@ -52,6 +53,15 @@ _ENDS = (
         "correct sha256, or find out why the archive changed",
         True,
     ),
+    Outcome("no-source", "the sources of a build could not be used", "read the detail; run the build again"),
+    Outcome("no-image", "the container image of a build could not be pulled", "correct the image in the build step"),
+    Outcome(
+        "storage-refused",
+        "Cloud Storage refuses an object of a build",
+        "grant the bridge's machine account access to its bucket",
+    ),
+    Outcome("storage-unreachable", "Cloud Storage did not answer in time", "check the network's route to Google"),
+    Outcome("no-artifacts", "the artifacts of a build could not be packed", "correct --artifact in the build step"),
     Outcome("disk-full", "the disk is full", "increase diskGib"),
     Outcome("not-isolated", "a job could have reached the machine's identity", "correct the cause in the detail", True),
     Outcome("no-docker", "rootless Docker did not start", "use an image in which Docker starts, or docker: none", True),

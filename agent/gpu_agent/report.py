@@ -153,7 +153,7 @@ class Reporter:
         self._publish(END, text, within(_PUBLISH_SEC))
         # The runner manager stops machines that wait for a registration, to start them for a later job.
         was_standby = reason == "stopped" and self._step == "register"
-        is_success = was_standby or reason in ("job-done", "rehearsed", "proven", "idle", "used")
+        is_success = was_standby or reason in ("job-done", "build-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if is_success else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
         self._output.flush(within(_FLUSH_SEC))
         if self._serial_port:

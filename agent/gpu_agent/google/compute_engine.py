@@ -19,6 +19,7 @@ from ..redact import redact
 from ..retry import RetryableError, retry_until
 from .crc32c import crc32c
 from .metadata import Metadata
+from .storage import GoogleBucket
 
 _EMAIL_SEC = 5.0
 _ATTEMPT_SEC = 15.0
@@ -51,6 +52,7 @@ class GoogleHost:
         # A sandbox has these services at other addresses.
         self._secrets = environ.get("GPU_AGENT_SECRETMANAGER_URL", "https://secretmanager.googleapis.com")
         self._logging = environ.get("GPU_AGENT_LOGGING_URL", "https://logging.googleapis.com")
+        self._storage = environ.get("GPU_AGENT_STORAGE_URL", "https://storage.googleapis.com")
         self._etag = "0"
         self._facts: dict[str, str] = {}
 
@@ -125,6 +127,14 @@ class GoogleHost:
         return retry_until(
             attempt, deadline=deadline, clock=self._clock, wait=lambda attempts: min(2.0**attempts, 10.0)
         )
+
+    def bucket(self, name: str) -> GoogleBucket:
+        """Return a bucket of Cloud Storage."""
+        return GoogleBucket(self._storage, name, self._token, self._clock)
+
+    def registry_token(self, deadline: float) -> str:
+        """Return an access token of the machine's account: Artifact Registry accepts it as a password."""
+        return self._token(deadline)
 
     def _grant(self, name: str) -> str:
         """Return the refused account and the command that grants access, or "" if the account is unknown."""

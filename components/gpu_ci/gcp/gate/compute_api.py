@@ -1,111 +1,21 @@
-"""The calls of the Compute Engine API that the smoke gate and the runner manager need.
-
-Every error is an ApiError. Its properties, such as `no_capacity` and `missing`, classify the error for the caller.
-"""
+"""The calls of the Compute Engine API that the smoke gate and the runner manager need."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .credentials import CredentialsError, credentials
-
-# Google's client retries failed requests (5xx, 429, broken connections) with growing pauses.
-_RETRIES = 5
-# The default of Google's client.
-_TIMEOUT_SEC = 60.0
+from .google_service import RETRIES, TIMEOUT_SEC, GoogleService
+from .google_service import ApiError as ApiError
+from .google_service import QuotaInfo as QuotaInfo
 
 # Requests that the gate repeats anyway, such as the status, are not retried. Retries would use up the rate limit.
 _NO_RETRIES = 0
 
-_RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
-# Reasons of temporary errors.
-_NOT_YET = (*_RATE_LIMITED, "resourceNotReady", "unreachable", "connectionRefused")
-_NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
-
 # The warning of a complete but empty list.
 _NO_RESULTS = "NO_RESULTS_ON_PAGE"
-
-
-@dataclass(frozen=True)
-class QuotaInfo:
-    """The exhausted quota, as Google reports it: its id, its scope, and the granted limit."""
-
-    id: str
-    region: str = ""
-    gpu_family: str = ""
-    limit: float = 0.0
-
-
-@dataclass
-class ApiError(Exception):
-    """An error of the API, with Google's reason and message."""
-
-    reason: str
-    message: str
-    status: int = 0
-    zones_available: tuple[str, ...] = field(default=())
-    quota: QuotaInfo | None = None
-
-    def __str__(self) -> str:
-        return self.message
-
-    @property
-    def no_capacity(self) -> bool:
-        """True if the zone has no capacity for the machine now. Another zone may have some."""
-        return self.reason in _NO_CAPACITY
-
-    @property
-    def over_quota(self) -> bool:
-        """True if a quota of the project is exceeded. Another zone does not help, because zones share the quota."""
-        return "QUOTA" in self.reason.upper()
-
-    @property
-    def missing(self) -> bool:
-        """True if the resource of the call does not exist."""
-        return self.status == 404
-
-    @property
-    def not_yet(self) -> bool:
-        """True if the same request may succeed later, for example after a rate limit or an outage."""
-        return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
-
-    @property
-    def rate_limited(self) -> bool:
-        """True if the project has used up its requests of this minute. The request was not executed."""
-        return self.reason in _RATE_LIMITED
-
-    @property
-    def connection_refused(self) -> bool:
-        """True if nothing listens at the address of the service or proxy, because it restarts or has stopped."""
-        return self.reason == "connectionRefused"
-
-    @property
-    def about_account(self) -> bool:
-        """True if the error is about the machine's service account.
-
-        For some time after its creation, Google may not know the account, or the caller's permission to use it.
-        """
-        names_account = re.search("service ?account", self.message, re.IGNORECASE)
-        return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(names_account))
-
-    @property
-    def permission(self) -> str:
-        """The IAM permission that the caller lacks, such as compute.instances.create; empty for other errors."""
-        found = re.match(r"Required '([\w.]+)' permission for ", self.message)
-        return found[1] if found else ""
-
-    @property
-    def constraint(self) -> str:
-        """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
-        found = re.search(r"constraints/([\w.]*\w)", self.message)
-        return found[1] if found else ""
 
 
 class ComputeApi(Protocol):
@@ -139,42 +49,16 @@ class ComputeApi(Protocol):
         """Return the output of the first serial port after `start` bytes, and the `start` for the next call."""
 
 
-class GoogleCompute:
-    """The API through Google's Python client.
+class GoogleCompute(GoogleService):
+    """The API through Google's Python client."""
 
-    Several threads may share one instance: a stack can have many gates, and a new client takes a third of a second of
-    CPU. Each thread has its own connection, because connections of httplib2 are not thread-safe
-    (googleapis/google-api-python-client docs/thread_safety.md).
-
-    Raises:
-        ApiError: No credentials were found.
-    """
-
-    def __init__(self, retries: int = _RETRIES, timeout_sec: float = _TIMEOUT_SEC) -> None:
-        from googleapiclient.discovery import build
-
+    def __init__(self, retries: int = RETRIES, timeout_sec: float = TIMEOUT_SEC) -> None:
         # The variable contains the whole base URL including compute/v1/, as in Terraform's Google provider.
         endpoint = os.environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
-        options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
-        try:
-            self._credentials = credentials(os.environ)
-        except CredentialsError as error:
-            raise ApiError("unauthenticated", str(error)) from None
-        service = build(
-            "compute",
-            "v1",
-            credentials=self._credentials,
-            client_options=options,
-            static_discovery=True,
-            cache_discovery=False,
-        )
-        self._service = service
-        self._instances = service.instances()
-        self._operations = service.zoneOperations()
-        self._templates = service.regionInstanceTemplates()
-        self._threads = threading.local()
-        self._retries = retries
-        self._timeout_sec = timeout_sec
+        super().__init__("compute", "v1", endpoint, retries=retries, timeout_sec=timeout_sec)
+        self._instances = self._service.instances()
+        self._operations = self._service.zoneOperations()
+        self._templates = self._service.regionInstanceTemplates()
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         found = self._run(self._templates.get(project=project, region=region, instanceTemplate=name))
@@ -257,7 +141,8 @@ class GoogleCompute:
 
     def instance(self, project: str, zone: str, name: str) -> dict[str, Any]:
         """Return a machine. Raise ApiError with `missing` if it does not exist."""
-        return self._run(self._instances.get(project=project, zone=zone, instance=name))
+        found: dict[str, Any] = self._run(self._instances.get(project=project, zone=zone, instance=name))
+        return found
 
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """Return these fields of all machines that match the filter. Raise ApiError if the answer lacks a zone."""
@@ -291,51 +176,6 @@ class GoogleCompute:
             page = self._run(call)
             yield from page.get("items", [])
             call = self._operations.list_next(call, page)
-
-    def close(self) -> None:
-        """Close the connection of this thread."""
-        self._connection().close()
-
-    def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
-        """Send a request, and return the answer.
-
-        Retries are safe: Google executes calls with the same requestId once.
-        """
-        from google.auth.exceptions import GoogleAuthError
-        from googleapiclient.errors import HttpError
-        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
-
-        try:
-            attempts = self._retries if retries is None else retries
-            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=attempts)
-        except HttpError as error:
-            raise _http_error(error.resp.status, error.content) from None
-        except GoogleAuthError as error:
-            raise ApiError("unauthenticated", str(error)) from None
-        except (HttpLib2Error, OSError) as error:
-            reason = "connectionRefused" if isinstance(error, ConnectionRefusedError) else "unreachable"
-            raise ApiError(reason, f"cannot connect to the compute API: {error}") from None
-        return answer
-
-    def _connection(self) -> Any:
-        """Return the connection of this thread."""
-        from google_auth_httplib2 import AuthorizedHttp
-        from googleapiclient.http import build_http
-
-        if not hasattr(self._threads, "http"):
-            connection = build_http()
-            connection.timeout = self._timeout_sec
-            self._threads.http = AuthorizedHttp(self._credentials, http=connection)
-        return self._threads.http
-
-
-def _http_error(status: int, content: bytes) -> ApiError:
-    try:
-        error = json.loads(content)["error"]
-        first = (error.get("errors") or [{}])[0]
-        return ApiError(str(first.get("reason", "")), str(error.get("message", "")), status)
-    except (ValueError, KeyError, TypeError):
-        return ApiError("", f"Google answered {status}: {content[:200].decode(errors='replace')}", status)
 
 
 def _operation_error(error: dict[str, Any], status: int) -> ApiError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-_COMPUTE = "https://www.googleapis.com/auth/compute"
+COMPUTE = "https://www.googleapis.com/auth/compute"
 
 # The environment variables, in the order in which pulumi-gcp reads them
 # (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and google/transport/config.go,
@@ -29,7 +29,7 @@ class CredentialsError(Exception):
     """No usable credentials were found. The message contains no part of the credentials."""
 
 
-def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
+def credentials(environ: Mapping[str, str], scope: str = COMPUTE) -> Any:
     """Return Google's credentials, by default for Compute Engine only. Raise CredentialsError if there are none."""
     from google.auth import impersonated_credentials
 

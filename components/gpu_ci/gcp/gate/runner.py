@@ -58,6 +58,9 @@ _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
+# The values that a Spot machine has otherwise (discovery document compute v1, Scheduling).
+_STANDARD = {"provisioningModel": "STANDARD", "preemptible": False}
+
 ROLE = "gpu-ci-role"
 GATE_LABEL = "gpu-ci-gate"
 
@@ -79,6 +82,10 @@ class CheckSpec:
     on_no_capacity: str = "fail"
     role: str = "check"
     """The role of the machine, in its name and in its metadata."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """More metadata of the machine."""
+    market: str = ""
+    """`standard` if the machine must not be a Spot machine, whatever the template says."""
     image: str = ""
     """Another boot image than the template's, as projects/<project>/global/images/<name>."""
     steps: Mapping[str, str] = field(default_factory=lambda: STEPS)
@@ -165,15 +172,17 @@ class GateRunner:
         region, name = region_and_name_of_template(spec.template)
         read_template = partial(self._context.api.template, spec.project, region, name)
         properties = self._context.retry_rate_limited(read_template)
-        items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
+        own = {ROLE: spec.role, **spec.metadata}
+        items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] not in own]
         return {
             "name": f"{fit(spec.pool, 45)}-{spec.role}-{self._suffix()}",
             "labels": {**properties.get("labels", {}), **spec.labels, GATE_LABEL: _gate_label(spec)},
-            "metadata": {"items": [*items, {"key": ROLE, "value": spec.role}]},
+            "metadata": {"items": [*items, *({"key": key, "value": own[key]} for key in own)]},
             **({"disks": _disks(properties, spec.image)} if spec.image else {}),
             # At this limit, Google deletes the machine, in case the gate was killed.
             "scheduling": {
                 **properties.get("scheduling", {}),
+                **(_STANDARD if spec.market == "standard" else {}),
                 "instanceTerminationAction": "DELETE",
                 "maxRunDuration": {"seconds": str(spec.deadline_sec + spec.spare_sec)},
             },
@@ -323,7 +332,7 @@ class _ZoneCheck:
         if not rate_limited and self._state not in _STARTING:
             verdict = channel.verdict(last=self._state in _OFF)
             if verdict:
-                return _preempted(self._zone) if verdict.reason == "preempted" else verdict
+                return self._preempted() if verdict.reason == "preempted" else verdict
         context.slow_down(channel.rate_limited)
         now = context.clock.now()
         if self._has_stopped(now):
@@ -382,9 +391,13 @@ class _ZoneCheck:
         if self._state != _GONE:
             return self._without_verdict(f"the {self._spec.noun} stopped without a verdict")
         if self._body["scheduling"].get("provisioningModel") == "SPOT":
-            return _preempted(self._zone)
+            return self._preempted()
         text = f"the {self._spec.noun} was deleted before it had a verdict"
         return Verdict(FAIL, text, self._zone, NO_VERDICT)
+
+    def _preempted(self) -> Verdict:
+        text = f"{self._zone} preempted the {self._spec.noun} before its verdict"
+        return Verdict(NO_CAPACITY, text, self._zone)
 
     def _timed_out(self) -> Verdict:
         """Return the verdict for a machine that did not start, or did not report a verdict, within the time limit."""
@@ -435,10 +448,6 @@ def _disks(properties: Mapping[str, Any], image: str) -> list[dict[str, Any]]:
         else disk
         for disk in properties["disks"]
     ]
-
-
-def _preempted(zone: str) -> Verdict:
-    return Verdict(NO_CAPACITY, f"{zone} preempted the check machine before its verdict", zone)
 
 
 def _cancelled(zone: str) -> Verdict:

@@ -28,7 +28,17 @@ _MODULES = (
     "gcp/gate/__init__.py",
     *(
         f"gcp/gate/{name}.py"
-        for name in ("channel", "clock", "compute_api", "credentials", "pace", "runner", "stopped", "verdict")
+        for name in (
+            "channel",
+            "clock",
+            "compute_api",
+            "credentials",
+            "google_service",
+            "pace",
+            "runner",
+            "stopped",
+            "verdict",
+        )
     ),
     *(f"gcp/host_image/{name}.py" for name in ("__init__", "__main__", "api", "build", "settings")),
 )

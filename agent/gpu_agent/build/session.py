@@ -1,0 +1,216 @@
+"""The run of one build command, from the sources to the result object."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..channel import Channel, Ending
+from ..clock import Clock
+from ..host import Host
+from ..machine.system import System
+from ..outcomes import AgentExit
+from ..runner import network_isolation
+from ..runner.network_isolation import NetworkIsolation
+from . import command, workspace
+from .output import Output
+from .request import FORMAT, BuildRequest
+
+RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
+# The time for a command to end after SIGTERM at its time limit.
+_TERM_SEC = 10.0
+_CLEAR_SEC = 15.0
+_POLL_SEC = 0.05
+# The time for the end of the output and for the result after the command: a network may be cut for a while.
+_REPORT_SEC = 240.0
+_ARTIFACTS_SEC = 900.0
+# The same, after a stop of the machine: within supervisor.GRACE_SEC.
+_STOPPED_SEC, _STOPPED_CLEAR_SEC = 10.0, 3.0
+# A pipe that a left process keeps open ends the wait for the rest of the output.
+_READ_SEC = 5.0
+
+
+class BuildSession:
+    """One build on one machine. `run` returns or raises AgentExit; the result object exists in both cases, if possible.
+
+    `cause` returns the cause of an AgentExit, which is a preemption if the cloud announced one.
+    """
+
+    def __init__(
+        self,
+        request: BuildRequest,
+        host: Host,
+        system: System,
+        clock: Clock,
+        channel: Channel,
+        mark: Callable[[], None],
+        cause: Callable[[AgentExit], AgentExit],
+    ) -> None:
+        self._request, self._host, self._system, self._clock = request, host, system, clock
+        self._channel, self._mark, self._cause = channel, mark, cause
+        self._bucket = host.bucket(request.bucket)
+        self._output = Output(self._bucket, request.prefix, clock)
+        self._isolation: NetworkIsolation | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._seconds: dict[str, float] = {}
+        self._phase, self._phase_began = "", clock.now()
+
+    def run(self) -> Ending:
+        """Run the command, and report its end to the step of the build."""
+        try:
+            return self._run()
+        except BaseException as error:
+            ended = self._cause(error) if isinstance(error, AgentExit) else AgentExit("crashed", type(error).__name__)
+            is_stopped = isinstance(error, AgentExit) and error.end.reason == "stopped"
+            self._interrupt()
+            report_sec = _STOPPED_SEC if is_stopped else _REPORT_SEC
+            if not is_stopped:
+                self._channel.step("report", report_sec + _READ_SEC)
+            self._report(
+                self._clock.now() + report_sec, failed=self._phase, reason=ended.end.reason, detail=ended.detail
+            )
+            raise
+
+    def _run(self) -> Ending:
+        request, clock, system = self._request, self._clock, self._system
+        deadline = clock.now() + request.fetch_sec
+        self._begin("fetch", request.fetch_sec)
+        docker = "rootless" if request.image else "none"
+        self._isolation = network_isolation.isolate(self._host.blocked, docker, system, clock, deadline)
+        user = self._isolation.user
+        folder = workspace.obtain(request, self._bucket, user, system, clock, deadline)
+        if request.image:
+            command.pull(request.image, self._isolation, system, clock, deadline, self._host.registry_token)
+        self._begin("start", 60)
+        self._mark()
+        code = self._wait(self._start(folder))
+        self._system.kill_all_of(user, clock, clock.now() + _CLEAR_SEC)
+        self._begin("artifacts", workspace.PACK_SEC + _ARTIFACTS_SEC)
+        artifacts = self._send_artifacts(folder, is_required=code == 0)
+        self._begin("report", _REPORT_SEC + _READ_SEC)
+        self._report(clock.now() + _REPORT_SEC, failed="command" if code else "", code=code, artifacts=artifacts)
+        if self._output.failure:
+            raise self._output.failure
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return Ending("build-done", f"the command ended with {how}")
+
+    def _begin(self, phase: str, within_sec: float | None) -> None:
+        now = self._clock.now()
+        if self._phase:
+            self._seconds[self._phase] = round(now - self._phase_began, 2)
+        self._phase, self._phase_began = phase, now
+        self._channel.step(phase, within_sec)
+
+    def _start(self, folder: Path) -> subprocess.Popen[str]:
+        """Start the command, and begin to copy its output."""
+        isolation = self._isolation
+        assert isolation is not None  # noqa: S101 - _run sets it first
+        try:
+            process = self._system.start(
+                command.argv(self._request, folder),
+                isolation.user,
+                environment=command.environment(self._request, isolation),
+                folder=folder,
+            )
+        except OSError as error:
+            raise AgentExit("no-tool", f"the command could not be started: {error.strerror}") from None
+        self._process = process
+        assert process.stdout is not None  # noqa: S101 - System.start opens the pipe
+        self._output.start(process.stdout.fileno())
+        return process
+
+    def _wait(self, process: subprocess.Popen[str]) -> int:
+        """Wait for the end of the command, and return its exit code. Raises AgentExit at its time limit."""
+        limit_sec = self._request.timeout_sec
+        self._begin("command", limit_sec + _TERM_SEC + _CLEAR_SEC)
+        until = self._clock.now() + limit_sec
+        while (code := process.poll()) is None:
+            if self._output.failure:
+                raise self._output.failure
+            if self._clock.now() >= until:
+                self._phase = "timeout"
+                self._terminate(process)
+                raise AgentExit("timed-out", f"the command did not end within {limit_sec} s")
+            self._clock.sleep(_POLL_SEC)
+        return code
+
+    def _terminate(self, process: subprocess.Popen[str]) -> None:
+        """Ask the command and its child processes to end, so that it can print why it hangs."""
+        until = self._clock.now() + _TERM_SEC
+        try:
+            os.killpg(process.pid, signal.SIGTERM)
+        except (ProcessLookupError, PermissionError):
+            return
+        while process.poll() is None and self._clock.now() < until:
+            self._clock.sleep(_POLL_SEC)
+
+    def _interrupt(self) -> None:
+        if self._isolation is not None:
+            self._system.kill_all_of(self._isolation.user, self._clock, self._clock.now() + _STOPPED_CLEAR_SEC)
+
+    def _send_artifacts(self, folder: Path, *, is_required: bool) -> dict[str, Any] | None:
+        """Send the artifacts. After a failed command, a missing file is no further failure."""
+        if not self._request.artifacts:
+            return None
+        assert self._isolation is not None  # noqa: S101 - _run sets it first
+        try:
+            packed = workspace.pack(self._request, folder, self._isolation.user, self._system)
+        except AgentExit as ended:
+            if is_required or ended.end.reason == "stopped":
+                raise
+            return None
+        try:
+            if packed.missing and is_required:
+                raise AgentExit("no-artifacts", f"no file matches {', '.join(packed.missing)}")
+            if not packed.files:
+                return None
+            deadline = self._clock.now() + _ARTIFACTS_SEC
+            size = packed.path.stat().st_size
+            self._bucket.write_file(self._request.prefix + ARTIFACTS, packed.path, packed.sha256, deadline)
+        finally:
+            packed.path.unlink(missing_ok=True)
+        return {"sha256": packed.sha256, "bytes": size, "files": packed.files}
+
+    def _report(
+        self,
+        deadline: float,
+        *,
+        failed: str,
+        code: int = 0,
+        reason: str = "",
+        detail: str = "",
+        artifacts: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the rest of the output, and then the result, whose number of log objects is final."""
+        self._output.finish(min(_READ_SEC, max(deadline - self._clock.now(), 0)), deadline)
+        if self._phase in ("fetch", "start", "command", "timeout", "artifacts"):
+            self._seconds[self._phase] = round(self._clock.now() - self._phase_began, 2)
+        if self._output.failure and not reason:
+            reason, detail = self._output.failure.end.reason, self._output.failure.detail
+            failed = "output"
+        result = {
+            "format": FORMAT,
+            "failed": failed,
+            "reason": reason,
+            "detail": detail[:1000],
+            "exit_code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "logs": self._output.objects,
+            "artifacts": artifacts,
+            "seconds": self._seconds,
+        }
+        content = json.dumps(result).encode()
+        digest = hashlib.sha256(content).hexdigest()
+        try:
+            self._bucket.write(self._request.prefix + RESULT, content, digest, deadline)
+        except AgentExit as ended:
+            if ended.end.reason == "stopped":
+                raise
+            # The step sees that the machine is off, and reports a lost machine.
+            self._channel.job({"job": f"the result could not be written: {ended.detail}"})

@@ -1,0 +1,195 @@
+"""The base of the clients of Google's APIs, through Google's Python client.
+
+Every error is an ApiError. Its properties, such as `no_capacity` and `missing`, classify the error for the caller.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .credentials import COMPUTE, CredentialsError, credentials
+
+# Google's client retries failed requests (5xx, 429, broken connections) with growing pauses.
+RETRIES = 5
+# The default of Google's client.
+TIMEOUT_SEC = 60.0
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+_RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
+# Reasons of temporary errors.
+_NOT_YET = (*_RATE_LIMITED, "resourceNotReady", "unreachable", "connectionRefused")
+_NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
+
+
+@dataclass(frozen=True)
+class QuotaInfo:
+    """The exhausted quota, as Google reports it: its id, its scope, and the granted limit."""
+
+    id: str
+    region: str = ""
+    gpu_family: str = ""
+    limit: float = 0.0
+
+
+@dataclass
+class ApiError(Exception):
+    """An error of the API, with Google's reason and message."""
+
+    reason: str
+    message: str
+    status: int = 0
+    zones_available: tuple[str, ...] = field(default=())
+    quota: QuotaInfo | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def no_capacity(self) -> bool:
+        """True if the zone has no capacity for the machine now. Another zone may have some."""
+        return self.reason in _NO_CAPACITY
+
+    @property
+    def over_quota(self) -> bool:
+        """True if a quota of the project is exceeded. Another zone does not help, because zones share the quota."""
+        return "QUOTA" in self.reason.upper()
+
+    @property
+    def missing(self) -> bool:
+        """True if the resource of the call does not exist."""
+        return self.status == 404
+
+    @property
+    def not_yet(self) -> bool:
+        """True if the same request may succeed later, for example after a rate limit or an outage."""
+        return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
+
+    @property
+    def rate_limited(self) -> bool:
+        """True if the project has used up its requests of this minute. The request was not executed."""
+        return self.reason in _RATE_LIMITED
+
+    @property
+    def connection_refused(self) -> bool:
+        """True if nothing listens at the address of the service or proxy, because it restarts or has stopped."""
+        return self.reason == "connectionRefused"
+
+    @property
+    def about_account(self) -> bool:
+        """True if the error is about the machine's service account.
+
+        For some time after its creation, Google may not know the account, or the caller's permission to use it.
+        """
+        names_account = re.search("service ?account", self.message, re.IGNORECASE)
+        return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(names_account))
+
+    @property
+    def permission(self) -> str:
+        """The IAM permission that the caller lacks, such as compute.instances.create; empty for other errors."""
+        found = re.match(r"Required '([\w.]+)' permission for ", self.message)
+        return found[1] if found else ""
+
+    @property
+    def constraint(self) -> str:
+        """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
+        found = re.search(r"constraints/([\w.]*\w)", self.message)
+        return found[1] if found else ""
+
+
+class GoogleService:
+    """One API.
+
+    Several threads may share one instance: a stack can have many gates, and a new client takes a third of a second of
+    CPU. Each thread has its own connection, because connections of httplib2 are not thread-safe
+    (googleapis/google-api-python-client docs/thread_safety.md).
+
+    Raises:
+        ApiError: No credentials were found.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        endpoint: str = "",
+        scope: str = COMPUTE,
+        retries: int = RETRIES,
+        timeout_sec: float = TIMEOUT_SEC,
+    ) -> None:
+        """Create the client. `endpoint` replaces Google's address, as in a sandbox."""
+        from googleapiclient.discovery import build
+
+        options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
+        try:
+            self._credentials = credentials(os.environ, scope)
+        except CredentialsError as error:
+            raise ApiError("unauthenticated", str(error)) from None
+        self._name = name
+        self._service = build(
+            name,
+            version,
+            credentials=self._credentials,
+            client_options=options,
+            static_discovery=True,
+            cache_discovery=False,
+        )
+        self._threads = threading.local()
+        self._retries = retries
+        self._timeout_sec = timeout_sec
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        self._connection().close()
+
+    def _run(self, call: Any, retries: int | None = None) -> Any:
+        """Send a request, and return the answer.
+
+        Retries are safe: Google executes calls with the same requestId once.
+        """
+        attempts = self._retries if retries is None else retries
+        return self._answer(lambda: call.execute(http=self._connection(), num_retries=attempts))
+
+    def _answer(self, send: Callable[[], Any]) -> Any:
+        """Return the answer of a request. Raise ApiError for each error of Google's client."""
+        from google.auth.exceptions import GoogleAuthError
+        from googleapiclient.errors import HttpError
+        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
+
+        try:
+            return send()
+        except HttpError as error:
+            raise _http_error(error.resp.status, error.content) from None
+        except GoogleAuthError as error:
+            raise ApiError("unauthenticated", str(error)) from None
+        except (HttpLib2Error, OSError) as error:
+            if getattr(error, "errno", None) in _DISK_FULL:
+                raise  # the answer did not fit on the disk, so the network is not the problem
+            reason = "connectionRefused" if isinstance(error, ConnectionRefusedError) else "unreachable"
+            raise ApiError(reason, f"cannot connect to the {self._name} API: {error}") from None
+
+    def _connection(self) -> Any:
+        """Return the connection of this thread."""
+        from google_auth_httplib2 import AuthorizedHttp
+        from googleapiclient.http import build_http
+
+        if not hasattr(self._threads, "http"):
+            connection = build_http()
+            connection.timeout = self._timeout_sec
+            self._threads.http = AuthorizedHttp(self._credentials, http=connection)
+        return self._threads.http
+
+
+def _http_error(status: int, content: bytes) -> ApiError:
+    try:
+        error = json.loads(content)["error"]
+        first = (error.get("errors") or [{}])[0]
+        return ApiError(str(first.get("reason", "")), str(error.get("message", "")), status)
+    except (ValueError, KeyError, TypeError):
+        return ApiError("", f"Google answered {status}: {content[:200].decode(errors='replace')}", status)

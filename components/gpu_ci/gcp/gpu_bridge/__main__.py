@@ -1,0 +1,83 @@
+"""The program of a build step: `python -m gpu_ci.gcp.gpu_bridge run ... -- COMMAND` and `reap`."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from threading import Event
+
+from ..gate.compute_api import ApiError, GoogleCompute
+from . import arguments
+from .arguments import BadInput
+from .build import BridgeBuild, refused
+from .failures import BY_NAME, BridgeError
+from .reaper import GoogleBuilds, reap
+from .storage import GoogleStorage
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command of this program, and return its exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    cancel = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: cancel.set())
+    try:
+        return _reap(given) if given[:1] == ["reap"] else _run(given, cancel)
+    except BadInput as error:
+        count = len(error.mistakes)
+        noun = "one mistake" if count == 1 else f"{count} mistakes"
+        _log(f"the step has {noun}, and started no machine\n{error}")
+        return BY_NAME["bad-input"].code
+    except BridgeError as error:
+        failure = error
+    except ApiError as error:
+        failure = refused(error)
+    _log(str(failure))
+    return failure.code
+
+
+def _run(given: Sequence[str], cancel: Event) -> int:
+    settings, options = arguments.parse(given, os.environ, _settings_text)
+    storage, api = GoogleStorage(settings.bucket), GoogleCompute()
+    return BridgeBuild(settings, options, api, storage, _log, _write, cancel).run()
+
+
+def _reap(given: Sequence[str]) -> int:
+    options = arguments.parser().parse_args(given)
+    if not options.project:
+        raise BadInput([arguments.Mistake("--project", "is missing", hint="write --project $PROJECT_ID")])
+    reaped = reap(GoogleCompute(), GoogleBuilds(), options.project, time.time(), _log, options.bridge)
+    _log(f"deleted {len(reaped)} machines")
+    return 0
+
+
+def _settings_text(bucket: str, name: str) -> str:
+    storage = GoogleStorage(bucket)
+    try:
+        entry = storage.find(name)
+        if entry is None:
+            raise ValueError("does not exist")
+        sink = io.BytesIO()
+        storage.read(name, entry.generation, sink)
+        return sink.getvalue().decode()
+    except ApiError as error:
+        raise ValueError(f"cannot be read ({error})") from None
+
+
+def _log(text: str) -> None:
+    """Print a line of the step's own to standard error. The output of the command is on standard output."""
+    sys.stderr.write(f"gpu-ci: {text}\n")
+    sys.stderr.flush()
+
+
+def _write(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""The command line of a build step. Every mistake is reported at once, before a machine starts."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from . import settings as bridge_settings
+from .build import Options
+from .failures import BY_NAME
+from .settings import Settings
+
+PROGRAM = "python -m gpu_ci.gcp.gpu_bridge"
+_DESCRIPTION = """Run one command on a machine with a GPU, as a step of Cloud Build. The step sends the workspace to the
+machine, prints the output of the command, and exits with the exit code of the command."""
+_PROJECT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,61}[a-z0-9]|[a-z]")
+_ZONE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-[a-z]")
+_TEMPLATE = re.compile(
+    r"(?:https://[^/]+/compute/v1/)?projects/[^/]+/regions/([^/]+)/instanceTemplates/[^/?]+(?:\?.*)?"
+)
+# cloud.google.com/storage/docs/buckets#naming
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+# A label's value (cloud.google.com/compute/docs/labeling-resources#requirements). The id of a build is a UUID.
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_IMAGE = re.compile(r"[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._-]+)+(?::[\w.-]{1,128})?@sha256:[0-9a-f]{64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SETTINGS = re.compile(r"gs://([^/]+)/(.+)")
+# One value of a machine's metadata has at most 262,144 bytes (cloud.google.com/compute/docs/metadata).
+_REQUEST_BYTES = 200_000
+_FLAGS = {"project": "--project", "name": "--name", "template": "--template", "bucket": "--bucket", "max": "--max"}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in the input."""
+
+    where: str
+    problem: str
+    got: str = ""
+    expected: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        rows = (("got", self.got), ("expected", self.expected), ("hint", self.hint))
+        return "\n".join((f"{self.where}: {self.problem}", *(f"  {name}: {text}" for name, text in rows if text)))
+
+
+class BadInput(Exception):  # noqa: N818 - the name of the failure
+    """The input has mistakes."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(map(str, mistakes)))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput([Mistake("arguments", message, hint=f"{PROGRAM} run --help lists the arguments")])
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser. Values are checked later, so that all mistakes are reported together."""
+    codes = "\n".join(f"  {each.code}  {each.cause}: {each.hint}" for each in BY_NAME.values())
+    made = _Parser(
+        prog=PROGRAM,
+        description=_DESCRIPTION,
+        epilog=f"exit codes, if the command did not run or has no result:\n{codes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = made.add_subparsers(dest="action", required=True, parser_class=_Parser)
+    run = commands.add_parser(
+        "run", description=_DESCRIPTION, epilog=made.epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    run.add_argument("--settings", metavar="gs://BUCKET/OBJECT", help="the settings of the bridge")
+    run.add_argument("--timeout", default="1800", metavar="SECONDS", help="time limit of the command (1800)")
+    run.add_argument("--image", default="", metavar="IMAGE@sha256:...", help="container image for the command")
+    run.add_argument(
+        "--artifact", action="append", default=[], metavar="PATTERN", help="files that return to the workspace"
+    )
+    run.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="variable of the command")
+    run.add_argument("--dir", default=".", metavar="FOLDER", help="the workspace (the working directory)")
+    run.add_argument(
+        "--retry-preempted", action="store_true", help="after a preemption, run the command again without Spot"
+    )
+    run.add_argument("--build", metavar="ID", help="id of the build ($BUILD_ID)")
+    run.add_argument("--region", metavar="REGION", help="region of the build ($LOCATION, or global)")
+    run.add_argument("command", nargs="*", metavar="-- COMMAND ...", help="the command with its arguments")
+    reap = commands.add_parser("reap", description="Delete the machines of builds that have ended.")
+    reap.add_argument("--bridge", default="*", metavar="NAME", help="the bridge (all of the project)")
+    for each in (run, reap):
+        each.add_argument("--project", metavar="ID", help="the Google Cloud project")
+    own = run.add_argument_group("settings of the bridge", "These replace fields of --settings.")
+    own.add_argument("--name", help="value of the label gpu-ci-bridge")
+    own.add_argument("--template", metavar="LINK", help="regional instance template")
+    own.add_argument("--zone", action="append", metavar="ZONE", help="zone to try; repeat it for more")
+    own.add_argument("--bucket", help="bucket of the bridge")
+    own.add_argument("--max", metavar="NUMBER", help="maximum number of machines at once")
+    return made
+
+
+def parse(
+    arguments: Sequence[str], environ: Mapping[str, str], read_settings: Callable[[str, str], str]
+) -> tuple[Settings, Options]:
+    """Return the settings and the options of `run`. Raise BadInput with all mistakes.
+
+    `read_settings` returns the text of an object, given its bucket and name. It raises ValueError with the problem.
+    """
+    before, separator, command = _split(arguments)
+    given = parser().parse_args(before)
+    command = [*given.command, *command]
+    mistakes: list[Mistake] = []
+    options = _options(given, command, environ, mistakes)
+    if given.command and separator:
+        mistakes.append(Mistake("arguments", "are unknown", " ".join(given.command), hint="the command follows --"))
+    settings = _settings(given, read_settings, mistakes)
+    if settings and options and options.timeout_sec > settings.longest_timeout_sec:
+        limit = settings.longest_timeout_sec
+        mistakes.append(
+            Mistake("--timeout", "is longer than the bridge allows", str(options.timeout_sec), f"at most {limit}")
+        )
+    if mistakes or settings is None or options is None:
+        raise BadInput(mistakes)
+    return settings, options
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], bool, list[str]]:
+    """Split the arguments at the first `--`, so that argparse never reads the command."""
+    if "--" not in arguments:
+        return list(arguments), False, []
+    at = list(arguments).index("--")
+    return list(arguments[:at]), True, list(arguments[at + 1 :])
+
+
+def _options(
+    given: argparse.Namespace, command: list[str], environ: Mapping[str, str], mistakes: list[Mistake]
+) -> Options | None:
+    count = len(mistakes)
+    if not command or not command[0]:
+        mistakes.append(
+            Mistake("command", "is missing", expected="-- COMMAND ...", hint="for example: -- pytest -m gpu")
+        )
+    if sum(map(len, command)) > _REQUEST_BYTES:
+        hint = "put a script into the workspace, and run that"
+        mistakes.append(Mistake("command", "is too long", expected=f"at most {_REQUEST_BYTES} characters", hint=hint))
+    if any("\0" in each for each in command):
+        mistakes.append(Mistake("command", "has a zero byte"))
+    timeout_sec = _whole(given.timeout, "--timeout", "write the time in seconds, such as 1800", mistakes)
+    if given.image and not _IMAGE.fullmatch(given.image):
+        hint = "a tag may name another image later: add the digest, as docker images --digests prints it"
+        mistakes.append(Mistake("--image", "has no digest", given.image, "REGISTRY/NAME@sha256:...", hint))
+    for pattern in given.artifact:
+        _check_pattern(pattern, mistakes)
+    environment = dict(filter(None, (_variable(each, environ, mistakes) for each in given.env)))
+    if not Path(given.dir).is_dir():
+        mistakes.append(Mistake("--dir", "is not a folder", given.dir, hint="name a folder below /workspace"))
+    build = given.build or environ.get("BUILD_ID", "")
+    if not _LABEL.fullmatch(build):
+        hint = "write --build $BUILD_ID in the step"
+        mistakes.append(
+            Mistake("--build", "is not the id of a build", build, "lower-case letters, digits, _ and -", hint)
+        )
+    region = given.region or environ.get("LOCATION", "") or "global"
+    if not _LABEL.fullmatch(region):
+        mistakes.append(Mistake("--region", "is not a region", region, hint="write --region $LOCATION in the step"))
+    if len(mistakes) > count:
+        return None
+    return Options(
+        command=command,
+        build=build,
+        region=region,
+        timeout_sec=timeout_sec,
+        image=given.image,
+        artifacts=given.artifact,
+        environment=environment,
+        folder=Path(given.dir),
+        retries_preempted=given.retry_preempted,
+    )
+
+
+def _whole(text: str, where: str, hint: str, mistakes: list[Mistake]) -> int:
+    """Return the number, or 1 after a mistake."""
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    mistakes.append(Mistake(where, "is not a whole number above 0", text, "such as 4", hint))
+    return 1
+
+
+def _check_pattern(pattern: str, mistakes: list[Mistake]) -> None:
+    path = PurePosixPath(pattern)
+    if not pattern or path.is_absolute() or ".." in path.parts or "\0" in pattern:
+        expected = "a path relative to the workspace, without .."
+        mistakes.append(Mistake("--artifact", "leaves the workspace", pattern, expected, "for example: dist/*.whl"))
+    elif any("**" in part and part != "**" for part in path.parts):
+        hint = "** stands alone between two slashes, as in reports/**/*.xml"
+        mistakes.append(Mistake("--artifact", "is not a valid pattern", pattern, hint=hint))
+
+
+def _variable(text: str, environ: Mapping[str, str], mistakes: list[Mistake]) -> tuple[str, str] | None:
+    name, has_value, value = text.partition("=")
+    if not _VARIABLE.fullmatch(name):
+        mistakes.append(Mistake("--env", "is not the name of a variable", name, "letters, digits and _"))
+    elif has_value:
+        return name, value
+    elif name in environ:
+        return name, environ[name]
+    else:
+        hint = f"set env or secretEnv of the step, or write {name}=VALUE"
+        mistakes.append(Mistake("--env", "is not set in the step", name, hint=hint))
+    return None
+
+
+def _settings(
+    given: argparse.Namespace, read_settings: Callable[[str, str], str], mistakes: list[Mistake]
+) -> Settings | None:
+    count = len(mistakes)
+    found: dict[str, Any] = {}
+    if given.settings:
+        found = _settings_object(given.settings, read_settings, mistakes)
+    for name, flag in _FLAGS.items():
+        if (value := getattr(given, name)) is not None:
+            found[name] = _whole(value, flag, "", mistakes) if name == "max" else value
+    if given.zone:
+        found["zones"] = given.zone
+    if len(mistakes) == count and (missing := bridge_settings.missing(found)):
+        names = ", ".join(missing)
+        hint = f"write --settings gs://BUCKET/OBJECT; {bridge_settings.DEFAULTS_HINT}"
+        mistakes.append(Mistake("settings", "are incomplete", expected=names, hint=hint))
+    _check_settings(found, mistakes)
+    return None if len(mistakes) > count else Settings(**found)
+
+
+def _settings_object(url: str, read_settings: Callable[[str, str], str], mistakes: list[Mistake]) -> dict[str, Any]:
+    match = _SETTINGS.fullmatch(url)
+    if not match:
+        mistakes.append(Mistake("--settings", "is not the address of an object", url, "gs://BUCKET/OBJECT"))
+        return {}
+    try:
+        return bridge_settings.parse(read_settings(match[1], match[2]))
+    except ValueError as error:
+        known = {each.name for each in fields(Settings)}
+        for line in str(error).splitlines():
+            field, _, problem = line.partition(": ")
+            where, text = (
+                (f"{url}: {field}", problem) if problem and (field in known or "unknown" in problem) else (url, line)
+            )
+            mistakes.append(Mistake(where, text, hint=bridge_settings.DEFAULTS_HINT))
+        return {}
+
+
+def _check_settings(found: Mapping[str, Any], mistakes: list[Mistake]) -> None:
+    rows: tuple[tuple[str, re.Pattern[str], str], ...] = (
+        ("project", _PROJECT, "the id of a project, not its name or number"),
+        ("name", _NAME, "lower-case letters, digits and -, at most 63"),
+        ("bucket", _BUCKET, "the name of a bucket, without gs://"),
+        ("template", _TEMPLATE, "projects/PROJECT/regions/REGION/instanceTemplates/NAME"),
+    )
+    for name, pattern, expected in rows:
+        if name in found and not pattern.fullmatch(found[name]):
+            mistakes.append(Mistake(f"{name} of the bridge", "is not valid", found[name], expected))
+    template = _TEMPLATE.fullmatch(found.get("template", ""))
+    for zone in found.get("zones", []):
+        match = _ZONE.fullmatch(zone)
+        if not match:
+            mistakes.append(Mistake("zone of the bridge", "is not a zone", zone, "such as us-central1-a"))
+        elif template and match[1] != template[1]:
+            hint = "a regional template starts machines in its region only"
+            mistakes.append(
+                Mistake("zone of the bridge", "is in another region than the template", zone, template[1], hint)
+            )

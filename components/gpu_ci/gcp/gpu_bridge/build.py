@@ -1,0 +1,246 @@
+"""Runs one build step: sources, slot, machine, output, artifacts, exit code. It deletes its machine in every case."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from time import time
+
+from ..gate.clock import Clock, RealClock
+from ..gate.compute_api import ApiError
+from ..gate.runner import CheckSpec, GateRunner
+from ..gate.verdict import CANCELLED, NO_CAPACITY, Verdict
+from . import protocol
+from .failures import BridgeError
+from .follow import BridgeApi, Follower
+from .protocol import Request, Result
+from .settings import Settings
+from .slots import Slot, Slots
+from .storage import Storage
+from .workspace import Source, pack, unpack_artifacts
+
+# From the end of the command: its artifacts and the rest of its output.
+_REPORT_SEC = 1200
+# A machine has this time in addition before the reaper deletes it, because Google should delete it first.
+_TTL_SPARE_SEC = 600
+_SIGNAL = 128
+# The reasons of a machine (agent/gpu_agent/outcomes.py) that are not failures to start the command.
+_OF_RESULT = {"preempted": "preempted", "maintenance": "preempted", "stopped": "lost-machine"}
+_OF_PHASE = {
+    "fetch": "not-started",
+    "start": "not-started",
+    "timeout": "timed-out",
+    "artifacts": "no-artifacts",
+    "output": "lost-machine",
+}
+_HINTS = {
+    "no-driver": "use another boot image for the bridge (docs/guides/machines.md)",
+    "no-verdict": "raise check_sec of the bridge",
+    "check-hung": "raise check_sec of the bridge; if the GPU hangs, run the build again",
+    "no-docker": "use a boot image in which rootless Docker starts (docs/how-it-works/job-isolation.md)",
+    "no-image": "correct --image; the machine's service account needs roles/artifactregistry.reader for a private one",
+    "no-tool": "add the program that the detail names to the boot image, or use --image",
+    "disk-full": "raise diskGib of the bridge",
+    "storage-refused": "run pulumi up, which restores the role of the machine's service account",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one step."""
+
+    command: list[str]
+    build: str
+    """The id of the build in Cloud Build."""
+    region: str = "global"
+    """The region of the build."""
+    timeout_sec: int = 1800
+    image: str = ""
+    artifacts: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
+    retries_preempted: bool = False
+
+
+@dataclass
+class BridgeBuild:
+    """One build step."""
+
+    settings: Settings
+    options: Options
+    api: BridgeApi
+    storage: Storage
+    log: Callable[[str], None]
+    write: Callable[[bytes], object]
+    """Prints output of the command."""
+    cancel: Event = field(default_factory=Event)
+    clock: Clock = field(default_factory=RealClock)
+    unix: Callable[[], float] = time
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+    """A text that no other step of the build has."""
+
+    def run(self) -> int:
+        """Return the exit code of the command. Raises BridgeError or ApiError if the bridge fails."""
+        with tempfile.TemporaryDirectory(prefix="gpu-ci-") as scratch:
+            source = self._send_source(Path(scratch, "source.tar.gz"))
+            slot = Slots(
+                self.api, self.storage, self.settings, self._attempt(0), self.log, self.cancel, self.clock
+            ).acquire()
+            try:
+                return self._run_with_retry(source, slot, Path(scratch, "artifacts.tar.gz"))
+            finally:
+                slot.release()
+
+    def _send_source(self, target: Path) -> Source:
+        began = self.clock.now()
+        source = pack(self.options.folder, target, self.settings.source_mib, self.log, self.cancel.is_set)
+        packed_at, size = self.clock.now(), target.stat().st_size
+        if self.storage.find(source.object_name):
+            what = "which the bucket has already"
+        else:
+            self.storage.upload(source.object_name, target, source.sha256, self.cancel.is_set)
+            what = f"uploaded in {self.clock.now() - packed_at:.1f} s"
+        if self.cancel.is_set():
+            raise BridgeError("cancelled", "the workspace was being uploaded")
+        self.log(f"packed {source.files} files ({size} bytes) in {packed_at - began:.1f} s, {what}")
+        return source
+
+    def _run_with_retry(self, source: Source, slot: Slot, artifacts: Path) -> int:
+        try:
+            return self._run(source, slot, artifacts, attempt=1, market="")
+        except BridgeError as error:
+            if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
+                raise
+            self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
+        return self._run(source, slot, artifacts, attempt=2, market="standard")
+
+    def _run(self, source: Source, slot: Slot, artifacts: Path, attempt: int, market: str) -> int:
+        options, settings = self.options, self.settings
+        prefix = f"builds/{options.build}/{self._attempt(attempt)}/"
+        limit_sec = settings.fetch_sec + options.timeout_sec
+        follower = Follower(
+            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, slot.clock
+        )
+        results: list[Result] = []
+        began = self.clock.now()
+
+        def follow(zone: str, name: str) -> None:
+            self.log(f"{name} in {zone} passed its check {self.clock.now() - began:.1f} s after its request")
+            results.append(follower.follow(zone, name))
+
+        spec = self._spec(source, slot, attempt, market, prefix, follow)
+        verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
+        if not results:
+            raise _failure(verdict)
+        return self._exit_code(results[0], follower, artifacts, began)
+
+    def _spec(
+        self,
+        source: Source,
+        slot: Slot,
+        attempt: int,
+        market: str,
+        prefix: str,
+        follow: Callable[[str, str], None],
+    ) -> CheckSpec:
+        options, settings = self.options, self.settings
+        request = Request(
+            bucket=settings.bucket,
+            prefix=prefix,
+            source=source.object_name,
+            source_sha256=source.sha256,
+            source_bytes=source.path.stat().st_size,
+            command=options.command,
+            timeout_sec=options.timeout_sec,
+            fetch_sec=settings.fetch_sec,
+            image=options.image,
+            environment=options.environment,
+            artifacts=options.artifacts,
+            artifact_files=settings.artifact_files,
+            artifact_bytes=settings.artifact_mib * 2**20,
+        )
+        spare_sec = settings.fetch_sec + options.timeout_sec + _REPORT_SEC
+        ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
+        return CheckSpec(
+            gate=f"{options.build} {self._attempt(attempt)}",
+            project=settings.project,
+            template=settings.template,
+            zones=settings.zones,
+            pool=settings.name,
+            labels={
+                **settings.labels,
+                protocol.BRIDGE_LABEL: settings.name,
+                protocol.BUILD_LABEL: options.build,
+                protocol.REGION_LABEL: options.region,
+                protocol.SLOT_LABEL: str(slot.number),
+                protocol.TTL_LABEL: str(ends_at),
+            },
+            deadline_sec=settings.check_sec,
+            role=protocol.ROLE,
+            metadata={protocol.REQUEST_KEY: request.text()},
+            market=market,
+            steps=protocol.STEPS,
+            spare_sec=spare_sec,
+            after_pass=follow,
+        )
+
+    def _exit_code(self, result: Result, follower: Follower, artifacts: Path, began: float) -> int:
+        times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items())
+        first = follower.first_output_at
+        output = f"; first output after {first - began:.1f} s" if first is not None else ""
+        self.log(f"the machine's times: {times}{output}")
+        if result.reason:
+            name = _OF_RESULT.get(result.reason) or _OF_PHASE.get(result.failed, "lost-machine")
+            raise BridgeError(name, result.detail, _HINTS.get(result.reason, ""))
+        if result.signal:
+            self.log(f"the command was ended by signal {result.signal}")
+        code = _SIGNAL + result.signal if result.signal else result.exit_code or 0
+        try:
+            self._return_artifacts(result, follower, artifacts)
+        except (ApiError, BridgeError) as error:
+            if not code:
+                raise
+            # The failure of the command is the more important one.
+            self.log(f"the artifacts could not be returned: {getattr(error, 'detail', error)}")
+        return code
+
+    def _return_artifacts(self, result: Result, follower: Follower, target: Path) -> None:
+        if not result.artifacts:
+            return
+        limits = (self.settings.artifact_files, self.settings.artifact_mib * 2**20)
+        try:
+            follower.download_artifacts(result, target)
+        except OSError as error:
+            raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
+        count = unpack_artifacts(target, self.options.folder, *limits)
+        self.log(f"{count} artifacts are in the workspace")
+
+    def _attempt(self, number: int) -> str:
+        return f"{self.token}-{number}"
+
+
+def _failure(verdict: Verdict) -> BridgeError:
+    if verdict.outcome == CANCELLED:
+        return BridgeError("cancelled", verdict.summary)
+    place = f"{verdict.zone}: " if verdict.zone else ""
+    if verdict.outcome == NO_CAPACITY:
+        return BridgeError("no-capacity", verdict.summary)
+    return BridgeError("check-failed", f"{place}{verdict.summary}", _HINTS.get(verdict.reason, ""))
+
+
+def refused(error: ApiError) -> BridgeError:
+    """Return the failure for an error with which Google refused a request."""
+    if error.over_quota:
+        return BridgeError("over-quota", str(error))
+    hint = ""
+    if error.reason == "unauthenticated":
+        hint = "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
+    elif error.constraint:
+        hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
+    elif error.permission or error.status == 403:
+        hint = "run pulumi up, which restores the role of the bridge; a grant takes minutes to apply"
+    return BridgeError("refused", str(error), hint)

@@ -1,0 +1,168 @@
+"""Follows the command on the machine: prints its output as it comes, and returns its result."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol, TypeVar
+
+from ..gate.clock import Clock
+from ..gate.compute_api import ApiError, ComputeApi
+from .failures import BridgeError
+from .protocol import ARTIFACTS, RESULT, Result, log_name, parse_result
+from .storage import Entry, Storage
+
+_POLL_SEC = 1.0
+_STATE_EVERY_SEC = 5.0
+# The state of a machine that is off or missing. A machine that is stopping may still write its result.
+_GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")
+# Google's client retries for about a minute. A network that is cut for longer than this ends the step.
+_ANSWER_WITHIN_SEC = 180.0
+# The time from the end of the command to the result: the rest of the output, and the artifacts.
+_REPORT_SEC = 1200.0
+_LONGEST_RESULT = 2**20
+T = TypeVar("T")
+
+
+class BridgeApi(ComputeApi, Protocol):
+    """The calls of Compute Engine that the bridge needs."""
+
+    def operations(self, project: str, zone: str, expression: str) -> Any:
+        """Yield the zone's operations that match the filter, the newest first."""
+
+
+class Follower:
+    """Follows one command. `follow` is called once, with the machine whose check has passed."""
+
+    def __init__(
+        self,
+        api: BridgeApi,
+        storage: Storage,
+        project: str,
+        prefix: str,
+        limit_sec: float,
+        write: Callable[[bytes], object],
+        cancel: Event,
+        clock: Clock,
+    ) -> None:
+        """Create the follower. `limit_sec` is the time for sources and command, and `write` prints output."""
+        self._api, self._storage, self._project, self._prefix = api, storage, project, prefix
+        self._limit_sec, self._write, self._cancel, self._clock = limit_sec, write, cancel, clock
+        self._printed = 0
+        self._answered_at = clock.now()
+        self.first_output_at: float | None = None
+
+    def follow(self, zone: str, name: str) -> Result:
+        """Return the result of the command.
+
+        Raises:
+            BridgeError: cancelled, preempted, lost-machine, timed-out, or wrong-digest.
+            ApiError: Google refuses a request, or does not answer.
+        """
+        clock = self._clock
+        until = clock.now() + self._limit_sec + _REPORT_SEC
+        self._answered_at, state_at, state = clock.now(), clock.now() + _STATE_EVERY_SEC, ""
+        while not self._cancel.is_set():
+            if result := self._poll():
+                return result
+            if state in _OFF:
+                raise self._ended(zone, name, state)
+            if clock.now() >= until:
+                raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
+            if clock.now() >= state_at:
+                state_at = clock.now() + _STATE_EVERY_SEC
+                state = self._answer(lambda: self._state(zone, name), "")
+                if state in _OFF:
+                    continue  # the machine wrote its last object before it was off
+            clock.wait(self._cancel, _POLL_SEC)
+        raise BridgeError("cancelled", f"the command on {name} in {zone} was ended")
+
+    def download_artifacts(self, result: Result, target: Path) -> None:
+        """Download the artifacts, and verify their digest."""
+        name = f"{self._prefix}{ARTIFACTS}"
+        expected = (result.artifacts or {}).get("sha256")
+        entry = self._storage.find(name)
+        if entry is None:
+            raise BridgeError("wrong-digest", f"{name} does not exist")
+        with target.open("wb") as file:
+            self._storage.read(name, entry.generation, file)
+        with target.open("rb") as file:
+            got = hashlib.file_digest(file, "sha256").hexdigest()
+        if got != expected:
+            raise BridgeError("wrong-digest", f"{name}: got sha256 {got}, expected {expected}")
+
+    def _poll(self) -> Result | None:
+        """Print all new output. Return the result if it exists and all its output is printed."""
+        self._print_new()
+        content = self._answer(lambda: self._content(RESULT, _LONGEST_RESULT), None)
+        if content is None:
+            return None
+        try:
+            result = parse_result(content)
+        except ValueError as error:
+            raise BridgeError("wrong-digest", f"{self._prefix}{RESULT} is no result: {error}") from None
+        # Objects are visible as soon as they are written, and the result is written last.
+        self._print_new()
+        if self._printed < result.logs:
+            missing = log_name(self._prefix, self._printed + 1)
+            raise BridgeError("wrong-digest", f"{missing} is missing; the result counts {result.logs} log objects")
+        return result
+
+    def _print_new(self) -> None:
+        while not self._cancel.is_set():
+            name = log_name("", self._printed + 1)
+            content = self._answer(lambda name=name: self._content(name, 2 * 2**20), None)  # type: ignore[misc]
+            if content is None:
+                return
+            self._printed += 1
+            if self.first_output_at is None:
+                self.first_output_at = self._clock.now()
+            self._write(content)
+
+    def _content(self, name: str, limit_bytes: int) -> bytes | None:
+        """Return the content of an object whose digest is right, or None if the object does not exist."""
+        path = f"{self._prefix}{name}"
+        entry: Entry | None = self._storage.find(path)
+        if entry is None:
+            return None
+        if entry.size > limit_bytes:
+            raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {limit_bytes}")
+        sink = io.BytesIO()
+        self._storage.read(path, entry.generation, sink)
+        got = hashlib.sha256(sink.getvalue()).hexdigest()
+        if got != entry.sha256:
+            raise BridgeError("wrong-digest", f"{path}: got sha256 {got}, expected {entry.sha256 or 'one'}")
+        return sink.getvalue()
+
+    def _answer(self, ask: Callable[[], T], instead: T) -> T:
+        """Return the answer, or `instead` while Google does not answer. Raise ApiError if that lasts too long."""
+        try:
+            answer = ask()
+        except ApiError as error:
+            if not error.not_yet or self._clock.now() - self._answered_at >= _ANSWER_WITHIN_SEC:
+                raise
+            return instead
+        self._answered_at = self._clock.now()
+        return answer
+
+    def _state(self, zone: str, name: str) -> str:
+        try:
+            return self._api.status(self._project, zone, name)
+        except ApiError as error:
+            if error.missing:
+                return _GONE
+            raise
+
+    def _ended(self, zone: str, name: str, state: str) -> BridgeError:
+        """Return the failure for a machine that ended without a result."""
+        link = f"https://www.googleapis.com/compute/v1/projects/{self._project}/zones/{zone}/instances/{name}"
+        expression = f'operationType="compute.instances.preempted" AND targetLink="{link}"'
+        try:
+            is_preempted = any(True for _ in self._api.operations(self._project, zone, expression))
+        except ApiError:
+            is_preempted = False
+        what = f"{name} in {zone} is {'deleted' if state == _GONE else 'off'}"
+        return BridgeError("preempted" if is_preempted else "lost-machine", f"{what}, and it wrote no result")

@@ -1,0 +1,99 @@
+"""The objects and the metadata that a build step and its machine exchange.
+
+| place | written by | content |
+|---|---|---|
+| `sources/<sha256>.tar.gz` | step | the workspace; the same content has the same name, so it is uploaded once |
+| metadata `gpu-ci-build` | step | the request, as JSON |
+| `builds/<build>/<attempt>/log-00000001`, ... | machine | the output of the command, at most 1 MiB in each object |
+| `builds/<build>/<attempt>/artifacts.tar.gz` | machine | the files that --artifact names |
+| `builds/<build>/<attempt>/result.json` | machine | the result, which is the machine's last object |
+| `slots/<number>` | step | a lease on one of the bridge's machines (slots.py) |
+
+Each object has its SHA-256 in its custom metadata, under `sha256`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT = 1
+ROLE = "build"
+"""The value of the metadata key gpu-ci-role."""
+REQUEST_KEY = "gpu-ci-build"
+RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
+DIGEST = "sha256"
+BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL = "gpu-ci-bridge", "gpu-ci-build", "gpu-ci-build-region"
+TTL_LABEL, SLOT_LABEL = "gpu-ci-ttl", "gpu-ci-slot"
+"""Labels of the machine: the Unix time after which the reaper deletes it, and the number of its slot."""
+
+STEPS = {
+    "config": "it read its configuration",
+    "driver": "it waited for its driver",
+    "check": "it checked its GPU, or installed torch for the check",
+}
+"""A description of each step that the machine reports before its verdict."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request of a step. Its fields are those of agent/gpu_agent/build/request.py."""
+
+    bucket: str
+    prefix: str
+    source: str
+    source_sha256: str
+    source_bytes: int
+    command: list[str]
+    timeout_sec: int
+    fetch_sec: int
+    image: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    artifacts: list[str] = field(default_factory=list)
+    artifact_files: int = 10_000
+    artifact_bytes: int = 2 * 2**30
+    format: int = FORMAT
+
+    def text(self) -> str:
+        """Return the value of the metadata."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The machine's report about the command."""
+
+    failed: str
+    """What failed: fetch, start, command, timeout, artifacts, output or report; empty after exit code 0."""
+    reason: str
+    """The reason of the machine's end if it is not the command's own (agent/gpu_agent/outcomes.py)."""
+    detail: str
+    exit_code: int | None
+    signal: int | None
+    logs: int
+    """The number of log objects."""
+    artifacts: Mapping[str, Any] | None
+    """The sha256, bytes and files of the artifacts, if there are any."""
+    seconds: Mapping[str, float]
+
+
+def log_name(prefix: str, number: int) -> str:
+    """Return the name of a log object. The first number is 1."""
+    return f"{prefix}log-{number:08d}"
+
+
+def parse_result(content: bytes) -> Result:
+    """Return the result. Raise ValueError if it has another form."""
+    try:
+        value = json.loads(content)
+        if value["format"] != FORMAT:
+            raise ValueError(f"format: got {value['format']!r}, expected {FORMAT}")
+        result = Result(**{name: value[name] for name in Result.__dataclass_fields__})
+        whole = (result.exit_code, result.signal)
+        if not isinstance(result.logs, int) or not all(each is None or isinstance(each, int) for each in whole):
+            raise ValueError("a number is missing")
+        return result
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None

@@ -1,0 +1,97 @@
+"""Deletes machines that a killed step left: the last guard, after the step itself and the machine's own time limit.
+
+The runner manager's loop, a Cloud Run function or `python -m gpu_ci.gcp.gpu_bridge reap` calls `reap`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from ..gate.compute_api import ApiError
+from ..gate.credentials import PLATFORM
+from ..gate.google_service import GoogleService
+from .follow import BridgeApi
+from .protocol import BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL, TTL_LABEL
+
+ENDPOINT = "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"
+# The states of a build that has ended (discovery document cloudbuild v1, Build.status). A build that is QUEUED, PENDING
+# or WORKING has not.
+_ENDED = ("SUCCESS", "FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED")
+_OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
+_FIELDS = ("name", "zone", "status", "labels")
+
+
+class BuildsApi(Protocol):
+    """The call of Cloud Build that the reaper needs."""
+
+    def status(self, project: str, region: str, build: str) -> str:
+        """Return the status of a build. Raise ApiError with `missing` if it does not exist."""
+
+
+class GoogleBuilds(GoogleService):
+    """Cloud Build through Google's Python client."""
+
+    def __init__(self) -> None:
+        super().__init__("cloudbuild", "v1", os.environ.get(ENDPOINT, ""), PLATFORM)
+
+    def status(self, project: str, region: str, build: str) -> str:
+        name = f"projects/{project}/locations/{region}/builds/{build}"
+        return str(self._run(self._service.projects().locations().builds().get(name=name))["status"])
+
+
+class Reaped(NamedTuple):
+    """A machine that was deleted, and why."""
+
+    zone: str
+    name: str
+    why: str
+
+
+def reap(
+    api: BridgeApi, builds: BuildsApi, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
+) -> list[Reaped]:
+    """Delete the machines of a bridge that no step needs, and return them. By default of all bridges of the project.
+
+    A machine stays if its build runs, or if Cloud Build does not answer, until the time in its label is over. An error
+    about one machine is logged, and does not stop the others.
+
+    Raises:
+        ApiError: Google does not list the machines.
+    """
+    reaped: list[Reaped] = []
+    for row in api.instances_of_all_zones(project, f"labels.{BRIDGE_LABEL}:*", _FIELDS):
+        labels = row["labels"]
+        if bridge not in ("*", labels[BRIDGE_LABEL]):
+            continue
+        zone, name = str(row["zone"]).rpartition("/")[2], str(row["name"])
+        try:
+            if not (why := _why(row, labels, builds, project, unix_sec)):
+                continue
+            api.delete(project, zone, name)
+        except ApiError as error:
+            if not error.missing:
+                log(f"could not delete {name} in {zone}: {error}")
+            continue
+        log(f"deleting {name} in {zone}: {why}")
+        reaped.append(Reaped(zone, name, why))
+    return reaped
+
+
+def _why(row: dict[str, Any], labels: dict[str, str], builds: BuildsApi, project: str, unix_sec: float) -> str:
+    """Return why the machine is not needed, or ""."""
+    ttl = labels.get(TTL_LABEL, "")
+    if not ttl.isdecimal():
+        return f"it has no valid label {TTL_LABEL}"
+    if unix_sec >= int(ttl):
+        return "its time is over"
+    if row["status"] in _OFF:
+        return "it is off"
+    build, region = labels.get(BUILD_LABEL, ""), labels.get(REGION_LABEL, "global")
+    try:
+        status = builds.status(project, region, build)
+    except ApiError:
+        # Also for a build that does not exist: a step outside Cloud Build has none. The time limit holds.
+        return ""
+    return f"its build has ended ({status})" if status in _ENDED else ""

@@ -1,0 +1,86 @@
+"""The settings of a bridge: a JSON object in its bucket, which flags of the step can replace. They have no secrets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, get_type_hints
+
+DEFAULTS_HINT = "pulumi up writes the settings of a bridge"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one bridge."""
+
+    project: str
+    name: str
+    """The value of the label gpu-ci-bridge, which is unique in the project."""
+    template: str
+    """The link of the instance template, as projects/<project>/regions/<region>/instanceTemplates/<name>."""
+    zones: list[str]
+    """The zones to try, in order."""
+    bucket: str
+    max: int = 1
+    """The maximum number of machines at once."""
+    check_sec: int = 1200
+    """Seconds from the start of the machine until its check has passed."""
+    fetch_sec: int = 900
+    """Seconds for the sources and the container image on the machine."""
+    wait_sec: int = 3600
+    """Seconds that a step waits while other builds use all machines."""
+    longest_timeout_sec: int = 14_400
+    """The largest value of --timeout."""
+    source_mib: int = 4096
+    """The maximum size of the workspace."""
+    artifact_mib: int = 2048
+    """The maximum size of the artifacts."""
+    artifact_files: int = 10_000
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the fields of the JSON object. Raise ValueError with all mistakes, one a line."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"is {type(value).__name__}, expected a map")
+    kinds = get_type_hints(Settings)
+    problems = [f"{key}: is unknown" for key in value if key not in kinds]
+    problems += [
+        f"{key}: got {given!r}, expected {_expected(kinds[key])}"
+        for key, given in value.items()
+        if key in kinds and not _fits(kinds[key], given)
+    ]
+    if problems:
+        raise ValueError("\n".join(problems))
+    return value
+
+
+def missing(given: dict[str, Any]) -> list[str]:
+    """Return the required fields that are not given."""
+    return [each.name for each in fields(Settings) if each.name not in given and _is_required(each)]
+
+
+def _is_required(each: Any) -> bool:
+    return each.name in ("project", "name", "template", "zones", "bucket")
+
+
+def _expected(kind: Any) -> str:
+    if kind is int:
+        return "a whole number above 0"
+    if kind is str:
+        return "a text that is not empty"
+    return "a list of texts that is not empty" if kind == list[str] else "a map of texts"
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if kind is str:
+        return isinstance(value, str) and bool(value)
+    if kind == list[str]:
+        return isinstance(value, list) and bool(value) and all(isinstance(each, str) and each for each in value)
+    return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)

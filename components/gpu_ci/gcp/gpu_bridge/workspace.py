@@ -1,0 +1,220 @@
+"""Packs the workspace of a build into one archive, and unpacks the artifacts that come back."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from .failures import BridgeError
+
+IGNORE_FILE = ".gcloudignore"
+_INCLUDE = "#!include:"
+_MIB = 2**20
+# All files have the same time, so that the same content has the same digest: a checkout sets new times. It is not the
+# start of 1970, because ZIP files such as wheels have no time before 1980.
+_MTIME = 946_684_800
+# The fastest level: the upload is in Google's network, so time of the CPU costs more than bytes.
+_LEVEL = 1
+_COPY_BYTES = 2**20
+# The directories in the message for a workspace that is too large.
+_LARGEST = 3
+
+
+@dataclass(frozen=True)
+class Source:
+    """The packed workspace."""
+
+    path: Path
+    sha256: str
+    files: int
+    content_bytes: int
+    """The size of the files before compression."""
+
+    @property
+    def object_name(self) -> str:
+        """The name of the object with this content."""
+        return f"sources/{self.sha256}.tar.gz"
+
+
+def ignore_lines(folder: Path) -> list[str]:
+    """Return the patterns of the workspace's .gcloudignore, in gitignore's syntax.
+
+    Without this file, gcloud ignores .git and what .gitignore names, if there is a Git repository
+    (cloud.google.com/sdk/gcloud/reference/topic/gcloudignore).
+
+    Raises:
+        BridgeError: A file cannot be read, or an included file includes others.
+    """
+    if (folder / IGNORE_FILE).exists():
+        return _lines(folder, IGNORE_FILE, may_include=True)
+    if not (folder / ".git").exists():
+        return []
+    own = _lines(folder, ".gitignore", may_include=False) if (folder / ".gitignore").exists() else []
+    return [IGNORE_FILE, ".git", ".gitignore", *own]
+
+
+def _lines(folder: Path, name: str, *, may_include: bool) -> list[str]:
+    path = folder / name
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise BridgeError("bad-workspace", f"{path} cannot be read: {error}", "write the file as UTF-8") from None
+    found: list[str] = []
+    for line in lines:
+        if not line.startswith(_INCLUDE):
+            found.append(line)
+            continue
+        included = line.removeprefix(_INCLUDE).strip()
+        # gcloud includes only files of the same folder, and refuses an include in an included file.
+        if not may_include or PurePosixPath(included).name != included:
+            hint = f"include one file of the same folder, such as {_INCLUDE}.gitignore"
+            raise BridgeError("bad-workspace", f"{path}: {line!r} cannot be included", hint)
+        found += _lines(folder, included, may_include=False)
+    return found
+
+
+def pack(
+    folder: Path, target: Path, limit_mib: int, log: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+) -> Source:
+    """Pack the workspace into `target`. Only a buffer of it is in memory.
+
+    Files keep their names and modes, and symbolic links stay links. A link to a place outside the workspace is left
+    out, because the machine has no such place.
+
+    Raises:
+        BridgeError: The workspace is too large, cannot be read, or changed meanwhile; or the disk is full.
+    """
+    if not folder.is_dir():
+        raise BridgeError("bad-workspace", f"{folder} is not a folder", "correct --dir")
+    sizes: Counter[str] = Counter()
+    files = 0
+    try:
+        with target.open("wb") as file:
+            hashed = _Hashed(file)
+            with (
+                gzip.GzipFile("", "wb", _LEVEL, hashed, mtime=0) as stream,
+                tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+            ):
+                for path, name in _entries(folder, ignore_lines(folder)):
+                    if stopped():
+                        raise BridgeError("cancelled", "the workspace was being packed")
+                    size = _add(archive, path, name, log)
+                    files += size is not None
+                    sizes[name.partition("/")[0]] += size or 0
+                    if sizes.total() > limit_mib * _MIB:
+                        raise _too_large(sizes, limit_mib)
+    except OSError as error:
+        detail = f"{error.strerror or error} ({error.filename or target})"
+        raise BridgeError("bad-workspace", detail, "free disk space, or correct the permissions") from None
+    if not files:
+        raise BridgeError("bad-workspace", f"{folder} has no file to send", f"correct --dir or {IGNORE_FILE}")
+    return Source(target, hashed.digest.hexdigest(), files, sizes.total())
+
+
+def _entries(folder: Path, patterns: list[str]) -> Iterator[tuple[Path, str]]:
+    """Yield each entry that is not ignored with its name in the archive, in an order that depends on the names only."""
+    from pathspec import GitIgnoreSpec
+
+    spec = GitIgnoreSpec.from_lines(patterns)
+
+    def walk(path: Path, prefix: str) -> Iterator[tuple[Path, str]]:
+        with os.scandir(path) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            name = prefix + entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if spec.match_file(f"{name}/" if is_folder else name):
+                # As in Git, no file of an ignored folder can be included again.
+                continue
+            yield Path(entry.path), name
+            if is_folder:
+                yield from walk(Path(entry.path), f"{name}/")
+
+    yield from walk(folder, "")
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], None]) -> int | None:
+    """Add one entry. Return its size, or None if it is left out."""
+    status = path.lstat()
+    member = tarfile.TarInfo(name)
+    member.mtime = _MTIME
+    member.mode = 0o755 if status.st_mode & 0o100 else 0o644
+    if stat.S_ISDIR(status.st_mode):
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(member)
+        return 0
+    if stat.S_ISLNK(status.st_mode):
+        link = str(path.readlink())
+        if not _stays_inside(PurePosixPath(name).parent / link):
+            log(f"{name} is left out: it is a link to {link}, outside the workspace")
+            return None
+        member.type, member.linkname = tarfile.SYMTYPE, link
+        archive.addfile(member)
+        return 0
+    if not stat.S_ISREG(status.st_mode):
+        log(f"{name} is left out: it is no file, folder or link")
+        return None
+    member.size = status.st_size
+    with path.open("rb") as file:
+        archive.addfile(member, file)
+    return status.st_size
+
+
+def _stays_inside(path: PurePosixPath) -> bool:
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return not path.is_absolute()
+
+
+def _too_large(sizes: Counter[str], limit_mib: int) -> BridgeError:
+    largest = ", ".join(f"{name} ({size // _MIB} MiB so far)" for name, size in sizes.most_common(_LARGEST))
+    return BridgeError("bad-workspace", f"it has more than {limit_mib} MiB; the largest entries are {largest}")
+
+
+class _Hashed:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, piece: bytes) -> int:
+        self.digest.update(piece)
+        return self._file.write(piece)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def unpack_artifacts(archive: Path, folder: Path, limit_files: int, limit_bytes: int) -> int:
+    """Unpack the artifacts into the workspace, and return the number of files.
+
+    tarfile's filter "data" keeps them inside the workspace. The limits hold for the archive's own numbers, because the
+    command of the build wrote it.
+
+    Raises:
+        BridgeError: The archive exceeds a limit, leaves the workspace, or cannot be unpacked.
+    """
+    count = size = 0
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                count, size = count + 1, size + member.size
+                if count > limit_files or size > limit_bytes:
+                    text = f"more than {limit_files} files or {limit_bytes // _MIB} MiB"
+                    raise BridgeError("no-artifacts", text, "name fewer files with --artifact")
+                tar.extract(member, folder, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise BridgeError("no-artifacts", f"they cannot be unpacked: {error}") from None
+    return count

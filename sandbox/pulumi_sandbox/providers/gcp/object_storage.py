@@ -1,0 +1,302 @@
+"""Emulate objects of Cloud Storage: the calls of the JSON API v1 that programs of builds make.
+
+Sources: discovery document storage v1, and cloud.google.com/storage/docs/performing-resumable-uploads. The content of
+objects is in memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pulumi_sandbox.providers.machines.metadata import is_token
+
+OBJECT = re.compile(r"(?:/storage/v1)?/b/([^/]+)/o/([^/]+)")
+OBJECTS = re.compile(r"(?:/storage/v1)?/b/([^/]+)/o")
+UPLOAD = re.compile(r"/upload/storage/v1/b/([^/]+)/o")
+RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+CONTENT_RANGE = re.compile(r"bytes (?:\*|(\d+)-(\d+))/(\d+|\*)")
+CHUNK_BYTES = 256 * 1024
+"""Every chunk but the last one has a multiple of this size."""
+
+
+class Reply(NamedTuple):
+    """The answer to one request."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+@dataclass
+class StoredObject:
+    """One object with its custom metadata."""
+
+    content: bytes
+    generation: int
+    metadata: dict[str, str] = field(default_factory=dict)
+    content_type: str = "application/octet-stream"
+
+
+@dataclass
+class Fault:
+    """A fault of the next `times` requests whose method and path match."""
+
+    method: str = ""
+    path: str = ""
+    times: int = 1
+    status: int = 0
+    """The status of the answer."""
+    is_cut: bool = False
+    """True if the connection closes without an answer, before the request is executed."""
+    is_lost: bool = False
+    """True if the request is executed, and the connection closes without an answer."""
+
+
+@dataclass
+class Upload:
+    """A resumable upload that has not ended."""
+
+    bucket: str
+    resource: dict[str, Any]
+    query: dict[str, list[str]]
+    content: bytearray = field(default_factory=bytearray)
+
+
+class ObjectStorage:
+    """The objects of these buckets. Several threads may call it."""
+
+    def __init__(self, *buckets: str) -> None:
+        self.buckets: dict[str, dict[str, StoredObject]] = {name: {} for name in buckets}
+        self.faults: list[Fault] = []
+        self.requests: list[str] = []
+        self._uploads: dict[str, Upload] = {}
+        self._generation = 1_700_000_000_000_000
+        self._lock = threading.RLock()
+
+    def take_fault(self, method: str, target: str) -> Fault | None:
+        """Return the planted fault of this request, and use it up."""
+        with self._lock:
+            self.requests.append(f"{method} {unquote(target)}")
+            for fault in self.faults:
+                if fault.times and fault.method in ("", method) and fault.path in unquote(target):
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Reply:
+        """Return the answer. Header names are in lower case, and `base` is the address of the server."""
+        if not is_token(headers.get("authorization", "")):
+            return _error(401, "required", "Anonymous caller does not have storage access.")
+        url = urlsplit(target)
+        query = parse_qs(url.query)
+        with self._lock:
+            if match := UPLOAD.fullmatch(url.path):
+                return self._upload(method, unquote(match[1]), query, headers, body, base)
+            if match := OBJECT.fullmatch(url.path):
+                return self._object(method, unquote(match[1]), unquote(match[2]), query, headers)
+            if (match := OBJECTS.fullmatch(url.path)) and method == "GET":
+                return self._list(unquote(match[1]), query)
+        return _error(404, "notFound", f"The sandbox does not serve {method} {url.path}.")
+
+    def _object(
+        self, method: str, bucket: str, name: str, query: dict[str, list[str]], headers: Mapping[str, str]
+    ) -> Reply:
+        found = self.buckets.get(bucket, {}).get(name)
+        generation = query.get("generation", [""])[0]
+        if found is None or (generation and int(generation) != found.generation):
+            return _error(404, "notFound", f"No such object: {bucket}/{name}")
+        if refusal := _precondition(query, found):
+            return refusal
+        if method == "DELETE":
+            del self.buckets[bucket][name]
+            return Reply(204)
+        if query.get("alt") != ["media"]:
+            return _json(_resource(bucket, name, found))
+        wanted = RANGE.fullmatch(headers.get("range", ""))
+        if not wanted:
+            return Reply(200, found.content, {"Content-Type": found.content_type})
+        size, first = len(found.content), int(wanted[1])
+        if first >= size:
+            return Reply(416, b"", {"Content-Range": f"bytes */{size}"})
+        last = min(int(wanted[2] or size - 1), size - 1)
+        place = {"Content-Range": f"bytes {first}-{last}/{size}", "Content-Type": found.content_type}
+        return Reply(206, found.content[first : last + 1], place)
+
+    def _list(self, bucket: str, query: dict[str, list[str]]) -> Reply:
+        if bucket not in self.buckets:
+            return _error(404, "notFound", "The specified bucket does not exist.")
+        prefix = query.get("prefix", [""])[0]
+        rows = [
+            _resource(bucket, name, found)
+            for name, found in sorted(self.buckets[bucket].items())
+            if name.startswith(prefix)
+        ]
+        return _json({"kind": "storage#objects", "items": rows} if rows else {"kind": "storage#objects"})
+
+    def _upload(
+        self,
+        method: str,
+        bucket: str,
+        query: dict[str, list[str]],
+        headers: Mapping[str, str],
+        body: bytes,
+        base: str,
+    ) -> Reply:
+        if bucket not in self.buckets:
+            return _error(404, "notFound", "The specified bucket does not exist.")
+        kind = query.get("uploadType", [""])[0]
+        if kind == "resumable" and method == "PUT":
+            return self._continue(query.get("upload_id", [""])[0], headers, body)
+        if kind == "resumable":
+            resource = json.loads(body or b"{}")
+            name = query.get("name", [resource.get("name", "")])[0]
+            if refusal := _precondition(query, self.buckets[bucket].get(name)):
+                return refusal
+            identity = uuid.uuid4().hex
+            self._uploads[identity] = Upload(bucket, {**resource, "name": name}, query)
+            place = f"{base}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={identity}"
+            return Reply(200, b"", {"Location": place})
+        if kind == "multipart":
+            head, content = _parts(headers, body)
+            resource = json.loads(head or b"{}")
+            name = query.get("name", [resource.get("name", "")])[0]
+            return self._store(bucket, {**resource, "name": name}, query, content)
+        name = query.get("name", [""])[0]
+        return self._store(bucket, {"name": name}, query, body)
+
+    def _continue(self, identity: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        upload = self._uploads.get(identity)
+        place = CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
+        if upload is None or place is None:
+            return _error(404 if upload is None else 400, "invalid", "No such upload, or an invalid Content-Range.")
+        if place[1] is not None and body:
+            if int(place[1]) != len(upload.content):
+                return _error(503, "backendError", "The chunk does not follow the last one.")
+            is_last = place[3] == str(int(place[2]) + 1)
+            if not is_last and len(body) % CHUNK_BYTES:
+                return _error(400, "invalid", "The size of a chunk must be a multiple of 262144.")
+            upload.content += body
+        if place[3] == str(len(upload.content)):
+            del self._uploads[identity]
+            return self._store(upload.bucket, upload.resource, upload.query, bytes(upload.content))
+        return Reply(308, b"", {"Range": f"bytes=0-{len(upload.content) - 1}"} if upload.content else {})
+
+    def _store(self, bucket: str, resource: dict[str, Any], query: dict[str, list[str]], content: bytes) -> Reply:
+        name = str(resource["name"])
+        if refusal := _precondition(query, self.buckets[bucket].get(name)):
+            return refusal
+        self._generation += 1
+        stored = StoredObject(content, self._generation, dict(resource.get("metadata") or {}))
+        self.buckets[bucket][name] = stored
+        return _json(_resource(bucket, name, stored))
+
+
+def _parts(headers: Mapping[str, str], body: bytes) -> tuple[bytes, bytes]:
+    """Return the two parts of a multipart upload. Python's parser of mail would change line ends of the content."""
+    boundary = re.search(r'boundary="?([^";]+)', headers.get("content-type", ""))
+    _, head, rest = body.split(f"--{boundary[1] if boundary else ''}".encode(), 2)
+    end = rest.rindex(f"--{boundary[1] if boundary else ''}--".encode())
+    return _payload(head), _payload(rest[:end])
+
+
+def _payload(part: bytes) -> bytes:
+    blank = b"\r\n\r\n" if b"\r\n\r\n" in part else b"\n\n"
+    head, _, content = part.partition(blank)
+    content = content.removesuffix(b"\n").removesuffix(b"\r")
+    return base64.b64decode(content) if b"content-transfer-encoding: base64" in head.lower() else content
+
+
+def _precondition(query: dict[str, list[str]], found: StoredObject | None) -> Reply | None:
+    wanted = query.get("ifGenerationMatch", [""])[0]
+    if wanted and int(wanted) != (found.generation if found else 0):
+        return _error(412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.")
+    return None
+
+
+def _resource(bucket: str, name: str, found: StoredObject) -> dict[str, Any]:
+    return {
+        "kind": "storage#object",
+        "bucket": bucket,
+        "name": name,
+        "generation": str(found.generation),
+        "size": str(len(found.content)),
+        "md5Hash": base64.b64encode(hashlib.md5(found.content, usedforsecurity=False).digest()).decode(),
+        **({"metadata": found.metadata} if found.metadata else {}),
+    }
+
+
+def _json(value: Any) -> Reply:
+    return Reply(200, json.dumps(value).encode(), {"Content-Type": "application/json; charset=UTF-8"})
+
+
+def _error(status: int, reason: str, message: str) -> Reply:
+    errors = [{"domain": "global", "reason": reason, "message": message}]
+    body = json.dumps({"error": {"code": status, "message": message, "errors": errors}}).encode()
+    return Reply(status, body, {"Content-Type": "application/json; charset=UTF-8"})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore the error of a client that has closed its connection."""
+
+
+class StorageServer:
+    """Serves an ObjectStorage on a free port of 127.0.0.1, until it is closed."""
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        self.storage = storage
+        self._server = _Server(("127.0.0.1", 0), _handler(storage))
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(storage: ObjectStorage) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it
+            """Log nothing."""
+
+        def handle_request(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault = storage.take_fault(self.command, self.path)
+            if fault and fault.is_cut:
+                self.close_connection = True
+                self.connection.close()
+                return
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            base = f"http://{headers.get('host', '')}"
+            reply = (
+                _error(fault.status, "planted", "a planted fault")
+                if fault and fault.status
+                else storage.answer(self.command, self.path, headers, body, base)
+            )
+            if fault and fault.is_lost:
+                self.close_connection = True
+                self.connection.close()
+                return
+            self.send_response_only(reply.status)
+            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 -- the base class names them
+
+    return Handler

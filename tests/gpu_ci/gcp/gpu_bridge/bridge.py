@@ -1,0 +1,87 @@
+"""A bridge in the sandbox: real steps and real boots, with Google's own clients, Compute Engine and Cloud Storage."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from gpu_ci.gcp.gate.compute_api import GoogleCompute
+from gpu_ci.gcp.gate.google_service import GoogleService
+from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
+from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
+from gpu_ci.payload import pack
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
+
+from tests.agent.fakes.boot import ROOT, SCRIPT, config, packed, says
+from tests.sandbox.providers.gcp.api import Api
+from tests.sandbox.providers.gcp.conftest import Google
+
+ACCOUNT = "builds@ci-project.iam.gserviceaccount.com"
+BUCKET = "acme-gpu-bridge"
+BUILD = "7f2c1d3e-0000-4000-8000-000000000001"
+SETTINGS = """
+guest:
+  path: [{root}/.venv-torch/bin]
+  scriptOutput: serial-port
+  environment:
+    GPU_SMOKE_DEVICE: cpu
+    GPU_AGENT_PAUSE_SEC: "0"
+    GPU_AGENT_STORAGE_URL: {storage}
+    GPU_AGENT_LOGGING_URL: ${{logging}}
+    GPU_AGENT_CONSOLE: ${{serialPort}}
+    GPU_AGENT_SYSTEM: {root}/agent/gpu_agent_sandbox/system.py
+"""
+
+
+class Bridge:
+    """A bridge with its template and its bucket."""
+
+    def __init__(self, google: Google, objects: ObjectStorage, smoke: str = "", **template: Any) -> None:
+        self.google, self.objects, self.api = google, objects, Api(google)
+        google.cloud.configure(google.config)
+        google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "builds"})
+        machine = config(check_args=["--pool", "l4", "--expect-gpus", "1"])
+        self.template = google.template(
+            serviceAccount={"email": ACCOUNT, "scopes": ["cloud-platform"]},
+            metadata={
+                "enable-guest-attributes": "TRUE",
+                "startup-script": SCRIPT.read_text(),
+                "gpu-agent-pyz": base64.b64encode(pack(ROOT / "agent" / "gpu_agent")).decode(),
+                "gpu-smoke-pyz": smoke or packed(says("1 x NVIDIA L4 computes")),
+                "gpu-agent-config": json.dumps(machine),
+            },
+            **template,
+        ).id
+        self.settings = Settings("ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90)
+        self.lines: list[str] = []
+        self.clients: list[GoogleService] = []
+        self.printed = io.BytesIO()
+        self.cancel = Event()
+
+    def build(self, folder: Path, *command: str, **options: Any) -> BridgeBuild:
+        """Return a step that is not started."""
+        made = Options(list(command), BUILD, folder=folder, **{"timeout_sec": 60, **options})
+        log: Callable[[str], None] = self.lines.append
+        compute, storage = GoogleCompute(), GoogleStorage(BUCKET)
+        self.clients += [compute, storage]
+        return BridgeBuild(self.settings, made, compute, storage, log, self.printed.write, self.cancel)
+
+    def close(self) -> None:
+        """Close the connections of all steps."""
+        for client in self.clients:
+            client.close()
+
+    def machines(self) -> list[str]:
+        """Return the names of all machines."""
+        answer = self.api.ok("GET", "aggregated/instances")
+        return [row["name"] for scope in answer["items"].values() for row in scope.get("instances", [])]
+
+    def names(self, start: str) -> list[str]:
+        """Return the names of the objects that begin with this text."""
+        return sorted(name for name in self.objects.buckets[BUCKET] if name.startswith(start))
