@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from gpu_agent.agent import Agent
+from gpu_agent.build.request import BuildRequest
 from gpu_agent.channel import Ending
 from gpu_agent.config import Config, GithubConfig, RunnerConfig
 from gpu_agent.dependencies import Dependencies
@@ -130,6 +131,11 @@ class Fakes:
         self.does(f"start {jitconfig}")
         return self
 
+    def build(self, request: BuildRequest, channel: object, mark: Callable[[], None], cause: object) -> Ending:
+        self.does(f"build {' '.join(request.command)}")
+        mark()
+        return Ending("build-done", "the command ended with exit code 0")
+
     def look(self) -> str:
         self.does("look")
         return self.unfit_before
@@ -165,7 +171,7 @@ class Fakes:
         machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
         parts = Dependencies(
             self, self.clock, machine, self.get_driver, self.check, self.github, self.broker, self.close, self.obtain,
-            self.isolate, self.try_runner, self.look, self.start,
+            self.isolate, self.try_runner, self.look, self.start, self.build,
         )  # fmt: skip
         self.agent = Agent(parts, RecordingChannel(self))  # type: ignore[arg-type]
         return self.agent.run()
@@ -569,3 +575,59 @@ def test_a_machine_that_was_registered_before_takes_no_second_registration() -> 
     fakes.attributes["gpu-agent-registration"] = "sealed to a key of the first boot"
     assert fakes.end() == ("used", "a runner was registered for this machine before")
     assert fakes.did == SERVING[:2]
+
+
+BUILD = {
+    "format": 1,
+    "bucket": "b",
+    "prefix": "builds/1/a-1/",
+    "source": "sources/s.tar.gz",
+    "source_sha256": "00",
+    "source_bytes": 1,
+    "command": ["pytest", "-m", "gpu"],
+    "timeout_sec": 60,
+}
+
+
+def build_machine(request: dict[str, Any] | None = None) -> Fakes:
+    """Return a machine of a build step. Its pool registers no runner."""
+    fakes = Fakes(role="build", registers=False)
+    fakes.attributes["gpu-ci-build"] = json.dumps(BUILD if request is None else request)
+    return fakes
+
+
+def test_a_build_machine_closes_its_identity_before_the_check_and_runs_the_command_after_it() -> None:
+    fakes = build_machine()
+    assert fakes.end() == ("build-done", "the command ended with exit code 0")
+    did = [each for each in fakes.did if not each.startswith("STEP")]
+    assert did.index("close") < did.index("driver") < did.index("VERDICT pass") < did.index("build pytest -m gpu"), did
+
+
+def test_a_build_machine_runs_nothing_after_a_failed_check() -> None:
+    fakes = build_machine()
+    fakes.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
+    assert fakes.end() == ("check-failed", "GPU 0: wrong numbers")
+    assert "build pytest -m gpu" not in fakes.did
+
+
+def test_a_build_machine_that_starts_again_runs_no_second_command() -> None:
+    fakes = build_machine()
+    fakes.end()
+    assert fakes.end() == ("used", "a runner was started on this disk before")
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"command": []}, "gpu-ci-build: command: is empty"),
+        ({"format": 2}, "gpu-ci-build: format: got 2, expected 1"),
+        ({"timeout_sec": "60"}, "gpu-ci-build: timeout_sec: expected int, got str"),
+    ],
+)
+def test_a_build_machine_refuses_a_wrong_request(change: dict[str, Any], detail: str) -> None:
+    assert build_machine({**BUILD, **change}).end() == ("no-config", detail)
+
+
+def test_a_computer_that_is_no_machine_runs_no_build() -> None:
+    with pytest.raises(AgentExit, match="builds run only on Compute Engine VMs, and this is not one"):
+        build_machine().run(is_google=False)

@@ -58,7 +58,9 @@ class Bridge:
             },
             **template,
         ).id
-        self.settings = Settings("ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90)
+        self.settings = Settings(
+            "ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90
+        )
         self.lines: list[str] = []
         self.clients: list[GoogleService] = []
         self.printed = io.BytesIO()

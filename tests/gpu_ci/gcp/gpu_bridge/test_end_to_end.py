@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.gpu_ci.gcp.gpu_bridge.bridge import Bridge
 
 

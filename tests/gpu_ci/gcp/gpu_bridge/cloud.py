@@ -1,0 +1,390 @@
+"""A Google Cloud in virtual time: machines that run commands, a bucket, and build steps that can be killed anywhere.
+
+Each step is a thread, but only one runs at a time. It gives control back when it waits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any, BinaryIO
+
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options, refused
+from gpu_ci.gcp.gpu_bridge.failures import BridgeError
+from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.storage import Entry
+
+TEMPLATE = "projects/ci-project/regions/us-central1/instanceTemplates/l4-1"
+SETTINGS = Settings("ci-project", "l4", TEMPLATE, ["us-central1-a", "us-central1-b"], "acme-bridge", max=4)
+EXHAUSTED = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED", "us-central1-a has no such machine now.", 503)
+CHECKED_SEC, FETCHED_SEC = 60.0, 70.0
+"""When a machine has passed its check and begins its command, after its creation."""
+UNAVAILABLE = ApiError("backendError", "The service is currently unavailable.", 503)
+
+
+class Killed(BaseException):
+    """The process of a step was killed: no further call is made."""
+
+
+class Task:
+    """A step that runs in its own thread."""
+
+    def __init__(self, time: VirtualTime, work: Callable[[], None]) -> None:
+        self.resume, self.yielded = threading.Semaphore(0), threading.Semaphore(0)
+        self.is_dead = self.is_done = False
+        self.failure: BaseException | None = None
+
+        def run() -> None:
+            self.resume.acquire()
+            try:
+                work()
+            except Killed:
+                pass
+            except BaseException as error:  # reported by the thread of the test
+                self.failure = error
+            self.is_done = True
+            self.yielded.release()
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        time.push(0.0, self)
+
+
+class VirtualTime:
+    """The time of all steps."""
+
+    def __init__(self) -> None:
+        self.now_sec = 0.0
+        self.current: Task | None = None
+        self._queue: list[tuple[float, int, Task]] = []
+        self._numbers = itertools.count()
+
+    def push(self, seconds: float, task: Task) -> None:
+        heapq.heappush(self._queue, (self.now_sec + seconds, next(self._numbers), task))
+
+    def now(self) -> float:
+        return self.now_sec
+
+    def wait(self, event: Event, seconds: float) -> None:
+        task = self.current
+        assert task is not None
+        self.push(seconds, task)
+        task.yielded.release()
+        task.resume.acquire()
+        if task.is_dead:
+            raise Killed
+
+    def advance(self, seconds: float) -> None:
+        """Let the steps run until this much time has passed, or until all have ended."""
+        until = self.now_sec + seconds
+        while self._queue and self._queue[0][0] <= until:
+            at, _, task = heapq.heappop(self._queue)
+            self.now_sec = max(self.now_sec, at)
+            self.current = task
+            task.resume.release()
+            task.yielded.acquire()
+            if task.failure:
+                raise task.failure
+        self.now_sec = until
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._queue
+
+
+@dataclass
+class Machine:
+    """A machine. Its command is `lines N exit CODE`: N lines, one a second."""
+
+    zone: str
+    body: dict[str, Any]
+    born: float
+    is_spot: bool
+    is_off: bool = False
+    written: int = 0
+    preempt_at: float | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        [text] = [item["value"] for item in self.body["metadata"]["items"] if item["key"] == "gpu-ci-build"]
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @property
+    def longest_sec(self) -> int:
+        return int(self.body["scheduling"]["maxRunDuration"]["seconds"])
+
+
+@dataclass
+class Cloud:
+    """The cloud of all steps."""
+
+    time: VirtualTime = field(default_factory=VirtualTime)
+    machines: dict[str, Machine] = field(default_factory=dict)
+    objects: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    """Generation, content and digest by name."""
+    preempted: list[str] = field(default_factory=list)
+    most_machines: int = 0
+    zones: dict[str, ApiError] = field(default_factory=dict)
+    """The error of each zone in which no machine can start."""
+    market: str = "SPOT"
+    verdict: str = "pass"
+    is_cut: bool = False
+    """True while no step reaches Google."""
+    builds: dict[str, str] = field(default_factory=dict)
+    """The status of each build in Cloud Build."""
+    _generation: int = 0
+
+    def tick(self) -> None:
+        """Let the machines do what they have done until now, and let Google delete those whose time is over."""
+        now = self.time.now_sec
+        for name, machine in list(self.machines.items()):
+            self._run(name, machine, now)
+            if now >= machine.born + machine.longest_sec:
+                del self.machines[name]
+            elif machine.preempt_at is not None and now >= machine.preempt_at:
+                self.preempted.append(name)
+                del self.machines[name]
+
+    def _run(self, name: str, machine: Machine, now: float) -> None:
+        age = min(now, machine.preempt_at if machine.preempt_at is not None else now) - machine.born
+        if machine.is_off or age < FETCHED_SEC or self.verdict != "pass":
+            return
+        request = machine.request
+        prefix, command = request["prefix"], request["command"]
+        _, content, _ = self.objects.get(request["source"], (0, b"", ""))
+        got = hashlib.sha256(content).hexdigest()
+        if got != request["source_sha256"]:
+            self._end(machine, prefix, failed="fetch", reason="no-source", detail=f"got sha256 {got}")
+            return
+        lines, code = int(command[1]), int(command[3])
+        limit = min(lines, int(age - FETCHED_SEC), request["timeout_sec"])
+        while machine.written < limit:
+            machine.written += 1
+            self.put(f"{prefix}log-{machine.written:08d}", f"line {machine.written}\n".encode())
+        if limit == lines:
+            self._end(machine, prefix, failed="command" if code else "", code=code)
+        elif limit == request["timeout_sec"]:
+            self._end(machine, prefix, failed="timeout", reason="timed-out", detail="the command did not end")
+
+    def _end(
+        self, machine: Machine, prefix: str, *, failed: str = "", reason: str = "", detail: str = "", code: int = 0
+    ) -> None:
+        result = {
+            "format": 1, "failed": failed, "reason": reason, "detail": detail, "logs": machine.written,
+            "exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None,
+            "artifacts": None, "seconds": {},
+        }  # fmt: skip
+        self.put(f"{prefix}result.json", json.dumps(result).encode())
+        machine.is_off = True
+
+    def put(self, name: str, content: bytes) -> int:
+        self._generation += 1
+        self.objects[name] = (self._generation, content, hashlib.sha256(content).hexdigest())
+        return self._generation
+
+    def preempt(self, name: str) -> None:
+        self.machines[name].preempt_at = self.time.now_sec
+
+    def change(self, name: str, content: bytes) -> None:
+        """Change an object's content, and keep its digest."""
+        generation, _, digest = self.objects[name]
+        self.objects[name] = (generation, content, digest)
+
+
+@dataclass
+class Client:
+    """The cloud as one step sees it: the calls of Compute Engine and of Cloud Storage."""
+
+    cloud: Cloud
+    calls: int = 0
+    killed_at: int | None = None
+    """The call before which the process is killed."""
+    failing: dict[int, ApiError] = field(default_factory=dict)
+    """The errors of calls, by their number."""
+    failures: int = 0
+    task: Task | None = None
+    names: list[str] = field(default_factory=list)
+
+    def _called(self, name: str) -> None:
+        task = self.cloud.time.current
+        if task is not None and (task.is_dead or self.calls == self.killed_at):
+            task.is_dead = True
+            raise Killed
+        self.calls += 1
+        self.names.append(name)
+        self.cloud.tick()
+        if error := self.failing.get(self.calls - 1):
+            self.failures += 1
+            raise error
+        if self.cloud.is_cut:
+            raise ApiError("unreachable", "cannot connect to the compute API: timed out")
+
+    def template(self, project: str, region: str, name: str) -> dict[str, Any]:
+        self._called("template")
+        scheduling = {"provisioningModel": self.cloud.market, "preemptible": self.cloud.market == "SPOT"}
+        return {
+            "labels": {},
+            "metadata": {"items": [{"key": "startup-script", "value": "#!"}]},
+            "scheduling": scheduling,
+        }
+
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+        self._called("insert")
+        if zone not in self.cloud.zones:
+            is_spot = body["scheduling"]["provisioningModel"] == "SPOT"
+            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec, is_spot)
+            self.cloud.most_machines = max(self.cloud.most_machines, len(self.cloud.machines))
+        return f"insert {zone}"
+
+    def delete(self, project: str, zone: str, name: str) -> str:
+        self._called("delete")
+        if name not in self.cloud.machines:
+            raise ApiError("notFound", f"{name} was not found", 404)
+        del self.cloud.machines[name]
+        return "delete"
+
+    def done(self, project: str, zone: str, operation: str) -> bool:
+        self._called("done")
+        if operation.startswith("insert") and (error := self.cloud.zones.get(zone)):
+            raise error
+        return True
+
+    def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
+        self._called("instances")
+        rows = self.cloud.machines.items()
+        return [name for name, row in rows if row.zone == zone and row.body["labels"].get(label) == value]
+
+    def instances_of_all_zones(self, project: str, expression: str, fields: Any) -> list[dict[str, Any]]:
+        self._called("aggregated")
+        assert expression in ("labels.gpu-ci-bridge=l4", "labels.gpu-ci-bridge:*")
+        return [
+            {
+                "name": name,
+                "zone": f"zones/{row.zone}",
+                "status": "TERMINATED" if row.is_off else "RUNNING",
+                "labels": row.body["labels"],
+            }
+            for name, row in self.cloud.machines.items()
+        ]
+
+    def status(self, project: str, zone: str, name: str) -> str:
+        self._called("status")
+        if name not in self.cloud.machines:
+            raise ApiError("notFound", f"{name} was not found", 404)
+        return "TERMINATED" if self.cloud.machines[name].is_off else "RUNNING"
+
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        self._called("guest attribute")
+        machine = self.cloud.machines.get(name)
+        if machine is None or self.cloud.time.now_sec - machine.born < CHECKED_SEC:
+            return ""
+        return json.dumps({"verdict": self.cloud.verdict, "summary": "1 x NVIDIA L4"})
+
+    def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
+        self._called("serial")
+        return "", 0
+
+    def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
+        self._called("operations")
+        return iter([{"name": name} for name in self.cloud.preempted if f"/instances/{name}" in expression])
+
+    def find(self, name: str) -> Entry | None:
+        self._called("find")
+        found = self.cloud.objects.get(name)
+        return Entry(found[0], len(found[1]), found[2]) if found else None
+
+    def read(self, name: str, generation: int, sink: BinaryIO) -> None:
+        self._called("read")
+        found = self.cloud.objects.get(name)
+        if found is None or found[0] != generation:
+            raise ApiError("notFound", f"{name} was not found", 404)
+        sink.write(found[1])
+
+    def create(self, name: str, content: bytes) -> int:
+        self._called("create")
+        return 0 if name in self.cloud.objects else self.cloud.put(name, content)
+
+    def replace(self, name: str, content: bytes, generation: int) -> int:
+        self._called("replace")
+        found = self.cloud.objects.get(name)
+        return self.cloud.put(name, content) if found and found[0] == generation else 0
+
+    def remove(self, name: str, generation: int) -> None:
+        self._called("remove")
+        found = self.cloud.objects.get(name)
+        if found and found[0] == generation:
+            del self.cloud.objects[name]
+
+    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool]) -> None:
+        self._called("upload")
+        if not stopped():
+            self.cloud.put(name, path.read_bytes())
+
+
+@dataclass
+class Bucket:
+    """The bucket of a client. It is separate, because both APIs have a method `delete`."""
+
+    client: Client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def delete(self, name: str, generation: int) -> None:
+        self.client.remove(name, generation)
+
+
+class Step:
+    """A step with its client, its output and its exit code."""
+
+    def __init__(
+        self, cloud: Cloud, folder: Path, number: int = 1, lines: int = 3, code: int = 0, **options: Any
+    ) -> None:
+        self.cloud, self.client = cloud, Client(cloud)
+        self.printed = b""
+        self.log: list[str] = []
+        self.code: int | None = None
+        self.error: BridgeError | None = None
+        self.cancel = Event()
+        self.build_id = f"build-{number}"
+        cloud.builds[self.build_id] = "WORKING"
+        command = ["lines", str(lines), "exit", str(code)]
+        self.expected = b"".join(f"line {line}\n".encode() for line in range(1, lines + 1))
+        made = Options(command, self.build_id, folder=folder, **options)
+        bucket: Any = Bucket(self.client)
+        self.build = BridgeBuild(
+            SETTINGS, made, self.client, bucket, self.log.append, self._print, self.cancel, cloud.time,
+            lambda: cloud.time.now_sec, f"token{number}",
+        )  # fmt: skip
+        self.task = Task(cloud.time, self._run)
+
+    def _print(self, content: bytes) -> None:
+        self.printed += content
+
+    def _run(self) -> None:
+        try:
+            self.code = self.build.run()
+        except BridgeError as error:
+            self.error, self.code = error, error.code
+        except ApiError as error:
+            self.error = refused(error)
+            self.code = self.error.code
+        self.cloud.builds[self.build_id] = "SUCCESS" if self.code == 0 else "FAILURE"
+
+    def kill(self) -> None:
+        """Kill the process of the step. Cloud Build then ends the build."""
+        self.task.is_dead = True
+        self.cloud.builds[self.build_id] = "FAILURE"
+
+    @property
+    def is_over(self) -> bool:
+        return self.task.is_done

@@ -1,0 +1,315 @@
+"""A build step in virtual time: its exit code, its output, and the machine that it must not leave behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from gpu_ci.gcp.gpu_bridge.reaper import reap
+
+from tests.gpu_ci.gcp.gpu_bridge.cloud import EXHAUSTED, SETTINGS, UNAVAILABLE, Client, Cloud, Killed, Step
+
+DAY_SEC = 86_400.0
+
+
+class Builds:
+    """Cloud Build as the reaper sees it."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+
+    def status(self, project: str, region: str, build: str) -> str:
+        if build not in self.cloud.builds:
+            raise ApiError("notFound", "Requested entity was not found.", 404)
+        return self.cloud.builds[build]
+
+
+def reap_all(cloud: Cloud) -> list[str]:
+    """Run the reaper once. Return the machines that it deleted."""
+    cloud.time.current = None
+    log: list[str] = []
+    return [each.name for each in reap(Client(cloud), Builds(cloud), "ci-project", cloud.time.now_sec, log.append)]
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud()
+
+
+def finished(step: Step) -> Step:
+    """Let the step run to its end."""
+    step.cloud.time.advance(DAY_SEC)
+    assert step.is_over
+    return step
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (3, 3), (1, 1), (255, 255), (-9, 137), (-15, 143)])
+def test_the_exit_code_of_a_step_is_that_of_its_command(cloud: Cloud, folder: Path, code: int, expected: int) -> None:
+    step = finished(Step(cloud, folder, code=code))
+    assert (step.code, step.printed, cloud.machines) == (expected, b"line 1\nline 2\nline 3\n", {})
+    assert [name for name in cloud.objects if name.startswith("slots/")] == []
+
+
+def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder, lines=30)
+    cloud.time.advance(75)
+    late: list[int] = []
+    for _ in range(20):
+        cloud.time.advance(1)
+        cloud.tick()
+        [machine] = cloud.machines.values()
+        late.append(machine.written - step.printed.count(b"\n"))
+    assert max(late) <= 2
+    assert machine.written > 15
+    assert finished(step).printed == step.expected
+
+
+def test_a_second_build_of_the_same_workspace_uploads_nothing(cloud: Cloud, folder: Path) -> None:
+    finished(Step(cloud, folder, 1))
+    second = finished(Step(cloud, folder, 2))
+    assert (second.code, second.client.names.count("upload")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (EXHAUSTED, "no-capacity"),
+        (
+            ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403, (), QuotaInfo("NVIDIA_L4_GPUS")),
+            "over-quota",
+        ),
+        (ApiError("forbidden", "Required 'compute.instances.create' permission for 'x'", 403), "refused"),
+    ],
+)
+def test_a_step_whose_machine_cannot_start_names_the_cause(
+    cloud: Cloud, folder: Path, error: ApiError, name: str
+) -> None:
+    cloud.zones = dict.fromkeys(SETTINGS.zones, error)
+    step = finished(Step(cloud, folder))
+    assert step.error
+    assert (step.error.name, cloud.machines, step.printed) == (name, {}, b"")
+
+
+def test_a_zone_without_capacity_is_followed_by_the_next_zone(cloud: Cloud, folder: Path) -> None:
+    cloud.zones = {"us-central1-a": EXHAUSTED}
+    step = finished(Step(cloud, folder))
+    assert step.code == 0
+    assert any("in us-central1-b passed its check" in line for line in step.log)
+
+
+def test_a_machine_that_fails_its_check_runs_no_command(cloud: Cloud, folder: Path) -> None:
+    cloud.verdict = "fail"
+    step = finished(Step(cloud, folder))
+    assert step.error
+    assert (step.error.name, cloud.machines, step.printed) == ("check-failed", {}, b"")
+
+
+def test_a_command_over_its_time_limit_ends_with_the_code_of_a_time_out(cloud: Cloud, folder: Path) -> None:
+    step = finished(Step(cloud, folder, lines=100, timeout_sec=10))
+    assert (step.code, step.printed.count(b"\n"), cloud.machines) == (205, 10, {})
+
+
+def test_a_preempted_step_fails_and_names_the_option_that_repeats_it(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder, lines=100)
+    cloud.time.advance(100)
+    cloud.preempt(next(iter(cloud.machines)))
+    finished(step)
+    assert (step.code, cloud.machines) == (203, {})
+    assert "--retry-preempted" in str(step.error)
+
+
+def test_a_preempted_step_that_may_repeat_its_command_gets_a_machine_that_is_no_spot_machine(
+    cloud: Cloud, folder: Path
+) -> None:
+    step = Step(cloud, folder, lines=500, retries_preempted=True)
+    cloud.time.advance(100)
+    [name] = cloud.machines
+    assert cloud.machines[name].is_spot
+    cloud.preempt(name)
+    cloud.time.advance(30)
+    [second] = cloud.machines
+    assert (second != name, cloud.machines[second].is_spot) == (True, False)
+    cloud.time.advance(70)
+    cloud.preempt(second)
+    # A second preemption is not repeated.
+    assert (finished(step).code, cloud.machines) == (203, {})
+
+
+@pytest.mark.parametrize("at", [0.0, 3.0, 62.0, 75.0])
+def test_a_cancelled_step_deletes_its_machine(cloud: Cloud, folder: Path, at: float) -> None:
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(at)
+    step.cancel.set()
+    cloud.time.advance(30)
+    assert (step.is_over, step.code, cloud.machines) == (True, 210, {})
+    assert [name for name in cloud.objects if name.startswith("slots/")] == []
+
+
+def test_a_machine_that_disappears_is_lost(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(100)
+    cloud.machines.clear()
+    assert finished(step).code == 207
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("log-00000002", b"line two\n"), ("log-00000002", b"line"), ("log-00000002", b""), ("result.json", b"{}")],
+)
+def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path, name: str, content: bytes) -> None:
+    step = Step(cloud, folder, lines=5)
+    [prefix] = ["builds/build-1/token1-1/"]
+    cloud.time.advance(1)
+    original = cloud.put
+
+    def put(path: str, body: bytes) -> int:
+        generation = original(path, body)
+        if path == prefix + name:
+            cloud.change(path, content)
+        return generation
+
+    cloud.put = put  # type: ignore[method-assign]
+    finished(step)
+    assert (step.code, cloud.machines) == (206, {})
+    assert step.expected.startswith(step.printed)
+
+
+def test_altered_sources_start_no_command(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder)
+    cloud.time.advance(30)
+    [name] = [each for each in cloud.objects if each.startswith("sources/")]
+    cloud.change(name, b"other sources")
+    finished(step)
+    assert (step.code, step.printed, cloud.machines) == (211, b"", {})
+
+
+@pytest.mark.parametrize("seconds", [60.0, 150.0])
+def test_a_network_that_is_cut_for_a_while_delays_the_output_only(cloud: Cloud, folder: Path, seconds: float) -> None:
+    step = Step(cloud, folder, lines=300, code=3)
+    cloud.time.advance(100)
+    cloud.is_cut = True
+    cloud.time.advance(seconds)
+    cloud.is_cut = False
+    finished(step)
+    assert (step.code, step.printed, cloud.machines) == (3, step.expected, {})
+
+
+def test_a_network_that_is_cut_for_long_ends_the_step_and_google_deletes_the_machine(
+    cloud: Cloud, folder: Path
+) -> None:
+    step = Step(cloud, folder, lines=2000)
+    cloud.time.advance(100)
+    cloud.is_cut = True
+    cloud.time.advance(400)
+    assert (step.is_over, step.code, len(cloud.machines)) == (True, 208, 1)
+    [machine] = cloud.machines.values()
+    cloud.time.advance(machine.longest_sec)
+    cloud.tick()
+    assert cloud.machines == {}
+
+
+def test_forty_builds_never_have_more_machines_than_the_bridge_allows(cloud: Cloud, folder: Path) -> None:
+    steps = [Step(cloud, folder, number, lines=20, code=number % 3) for number in range(40)]
+    cloud.time.advance(DAY_SEC)
+    assert [step.code for step in steps] == [number % 3 for number in range(40)]
+    assert all(step.printed == step.expected for step in steps)
+    assert (cloud.most_machines, cloud.machines) == (4, {})
+
+
+def test_the_slots_of_killed_steps_are_free_again_after_their_machines(cloud: Cloud, folder: Path) -> None:
+    killed = [Step(cloud, folder, number, lines=300) for number in range(4)]
+    cloud.time.advance(100)
+    for step in killed:
+        step.kill()
+    waiting = Step(cloud, folder, 9)
+    cloud.time.advance(400)
+    assert (waiting.is_over, len(cloud.machines)) == (False, 4)
+    assert len(reap_all(cloud)) == 4
+    cloud.time.advance(200)
+    assert (waiting.code, cloud.most_machines, cloud.machines) == (0, 4, {})
+
+
+def test_a_step_that_waits_too_long_for_a_machine_ends(cloud: Cloud, folder: Path) -> None:
+    for number in range(4):
+        Step(cloud, folder, number, lines=1700)
+    late = Step(cloud, folder, 9)
+    late.build.settings = type(SETTINGS)(**{**vars(SETTINGS), "wait_sec": 100})
+    cloud.time.advance(200)
+    assert late.code == 213
+    assert any("waiting, because other builds use all 4 machines" in line for line in late.log)
+
+
+def calls_of_a_build(folder: Path) -> int:
+    """Return the number of API calls of a build without faults."""
+    step = finished(Step(Cloud(), folder, lines=3, code=3))
+    assert step.code == 3
+    return step.client.calls
+
+
+def test_a_step_that_is_killed_before_any_call_leaves_no_machine_after_the_reaper(folder: Path) -> None:
+    count = calls_of_a_build(folder)
+    assert count > 40
+    left = 0
+    for call in range(count):
+        cloud = Cloud()
+        step = Step(cloud, folder, lines=3, code=3)
+        step.client.killed_at = call
+        cloud.time.advance(1000)
+        assert step.code is None
+        cloud.builds["build-1"] = "FAILURE"
+        left += len(cloud.machines)
+        reap_all(cloud)
+        assert cloud.machines == {}, f"killed before call {call}, {step.client.names[-1:]}"
+        assert step.expected.startswith(step.printed)
+    assert left > 20
+
+
+def test_a_step_that_is_killed_leaves_no_machine_after_the_time_limit_without_a_reaper(folder: Path) -> None:
+    for call in range(0, calls_of_a_build(folder), 3):
+        cloud = Cloud()
+        step = Step(cloud, folder, lines=3, code=3)
+        step.client.killed_at = call
+        cloud.time.advance(DAY_SEC)
+        cloud.tick()
+        assert cloud.machines == {}
+
+
+def test_an_error_of_any_call_leaves_no_machine_and_a_complete_log_or_another_exit_code(folder: Path) -> None:
+    codes: set[int | None] = set()
+    for call in range(calls_of_a_build(folder)):
+        for error in (UNAVAILABLE, ApiError("forbidden", "Forbidden", 403)):
+            cloud = Cloud()
+            step = Step(cloud, folder, lines=3, code=3)
+            step.client.failing = {call: error}
+            cloud.time.advance(DAY_SEC)
+            cloud.tick()
+            assert (step.is_over, cloud.machines) == (True, {}), call
+            assert step.code in (3, 204, 208), (call, step.error)
+            assert step.expected.startswith(step.printed)
+            if step.code == 3:
+                assert step.printed == step.expected
+            codes.add(step.code)
+    assert {3, 208} <= codes
+
+
+def test_the_reaper_leaves_machines_of_builds_that_run_and_of_unknown_builds(cloud: Cloud, folder: Path) -> None:
+    steps = [Step(cloud, folder, number, lines=1700) for number in range(3)]
+    cloud.time.advance(100)
+    cloud.builds["build-0"] = "CANCELLED"
+    del cloud.builds["build-1"]
+    assert len(reap_all(cloud)) == 1
+    assert len(cloud.machines) == 2
+    assert [step.is_over for step in steps] == [False] * 3
+
+
+def test_a_killed_process_makes_no_further_call(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(100)
+    step.kill()
+    calls = step.client.calls
+    cloud.time.advance(10)
+    assert step.client.calls == calls
+    cloud.time.current = step.task
+    with pytest.raises(Killed):
+        step.client.status("ci-project", "us-central1-a", "m")
