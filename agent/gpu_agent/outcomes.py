@@ -54,6 +54,7 @@ _ENDS = (
         True,
     ),
     Outcome("no-source", "the sources of a build could not be used", "read the detail; run the build again"),
+    Outcome("wrong-source", "the sources of a build differ from their digest", "find out what changed the object"),
     Outcome("no-image", "the container image of a build could not be pulled", "correct the image in the build step"),
     Outcome(
         "storage-refused",

@@ -79,7 +79,7 @@ def obtain(request: BuildRequest, bucket: Bucket, user: User, system: System, cl
     """Download the sources, verify their digest, and unpack them. Return the folder, which belongs to the user.
 
     Raises:
-        AgentExit: no-source, storage-unreachable, or disk-full.
+        AgentExit: wrong-source, no-source, storage-unreachable, or disk-full.
     """
     system.state_folder.mkdir(parents=True, exist_ok=True)
     archive = system.state_folder / "source.tar.gz"
@@ -90,7 +90,7 @@ def obtain(request: BuildRequest, bucket: Bucket, user: User, system: System, cl
         archive.chmod(0o644)
         got = _sha256(archive)
         if got != request.source_sha256:
-            raise AgentExit("no-source", f"{request.source}: got sha256 {got}, expected {request.source_sha256}")
+            raise AgentExit("wrong-source", f"{request.source}: got sha256 {got}, expected {request.source_sha256}")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o755)
         os.chown(folder, user.uid, user.gid)

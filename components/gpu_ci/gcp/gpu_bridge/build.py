@@ -29,7 +29,12 @@ _REPORT_SEC = 1200
 _TTL_SPARE_SEC = 600
 _SIGNAL = 128
 # The reasons of a machine (agent/gpu_agent/outcomes.py) that are not failures to start the command.
-_OF_RESULT = {"preempted": "preempted", "maintenance": "preempted", "stopped": "lost-machine"}
+_OF_RESULT = {
+    "wrong-source": "wrong-digest",
+    "preempted": "preempted",
+    "maintenance": "preempted",
+    "stopped": "lost-machine",
+}
 _OF_PHASE = {
     "fetch": "not-started",
     "start": "not-started",

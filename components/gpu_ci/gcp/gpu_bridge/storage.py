@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -16,6 +17,7 @@ ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
 """The environment variable with another address of Cloud Storage, including storage/v1/."""
 # "a multiple of 256 KiB" (cloud.google.com/storage/docs/performing-resumable-uploads).
 _CHUNK_BYTES = 16 * 2**20
+_LONGEST_PAUSE_SEC = 16.0
 
 
 class Entry(NamedTuple):
@@ -100,15 +102,23 @@ class GoogleStorage(GoogleService):
         call = self._objects.insert(bucket=self._bucket, body=body, media_body=media, ifGenerationMatch="0")
         call.http = self._connection()
         self._redirect(call)
-        try:
-            while not stopped():
-                _, answer = self._answer(lambda: call.next_chunk(num_retries=self._retries))
-                if answer is not None:
-                    return
-        except ApiError as error:
-            # Another build has uploaded the same content meanwhile.
-            if error.status != 412:
-                raise
+        failures = 0
+        while not stopped():
+            try:
+                _, answer = self._answer(call.next_chunk)
+            except ApiError as error:
+                if error.status == 412:
+                    return  # another build has uploaded the same content meanwhile
+                failures += 1
+                if not error.not_yet or failures > self._retries:
+                    raise
+                # The next call asks how much has arrived. With num_retries, Google's client would send a chunk of a
+                # file again without its content (2.202, _StreamSlice).
+                time.sleep(min(2.0**failures, _LONGEST_PAUSE_SEC))
+                continue
+            failures = 0
+            if answer is not None:
+                return
 
     def _redirect(self, call: Any) -> None:
         """Send an upload to the endpoint. Google's client always uses https for uploads (2.202)."""

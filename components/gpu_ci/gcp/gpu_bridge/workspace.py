@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from .failures import BridgeError
 
@@ -123,7 +123,7 @@ def _entries(folder: Path, patterns: list[str]) -> Iterator[tuple[Path, str]]:
     """Yield each entry that is not ignored with its name in the archive, in an order that depends on the names only."""
     from pathspec import GitIgnoreSpec
 
-    spec = GitIgnoreSpec.from_lines(patterns)
+    rules = [rule for rule in GitIgnoreSpec.from_lines(patterns).patterns if rule.include is not None]
 
     def walk(path: Path, prefix: str) -> Iterator[tuple[Path, str]]:
         with os.scandir(path) as found:
@@ -131,14 +131,26 @@ def _entries(folder: Path, patterns: list[str]) -> Iterator[tuple[Path, str]]:
         for entry in entries:
             name = prefix + entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if spec.match_file(f"{name}/" if is_folder else name):
-                # As in Git, no file of an ignored folder can be included again.
+            # As in Git, the last pattern that matches decides, and no file of an ignored folder can be included again.
+            if next((rule.include for rule in reversed(rules) if _matches(rule, name, is_folder)), False):
                 continue
             yield Path(entry.path), name
             if is_folder:
                 yield from walk(Path(entry.path), f"{name}/")
 
     yield from walk(folder, "")
+
+
+def _matches(rule: Any, name: str, is_folder: bool) -> bool:
+    """Return True if the pattern matches the entry itself. pathspec also matches all files of a matched folder.
+
+    The group ps_d of pathspec's regular expressions is the slash after a matched folder.
+    """
+    found = rule.regex.match(name)
+    if found and not found.groupdict().get("ps_d"):
+        return True
+    found = rule.regex.match(f"{name}/") if is_folder else None
+    return bool(found and found.groupdict().get("ps_d") and found.end("ps_d") == len(name) + 1)
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], None]) -> int | None:

@@ -70,6 +70,8 @@ class Upload:
     resource: dict[str, Any]
     query: dict[str, list[str]]
     content: bytearray = field(default_factory=bytearray)
+    reply: Reply | None = None
+    """The answer to the last chunk, which later requests get too."""
 
 
 class ObjectStorage:
@@ -179,6 +181,8 @@ class ObjectStorage:
         place = CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
         if upload is None or place is None:
             return _error(404 if upload is None else 400, "invalid", "No such upload, or an invalid Content-Range.")
+        if upload.reply:
+            return upload.reply
         if place[1] is not None and body:
             if int(place[1]) != len(upload.content):
                 return _error(503, "backendError", "The chunk does not follow the last one.")
@@ -187,8 +191,9 @@ class ObjectStorage:
                 return _error(400, "invalid", "The size of a chunk must be a multiple of 262144.")
             upload.content += body
         if place[3] == str(len(upload.content)):
-            del self._uploads[identity]
-            return self._store(upload.bucket, upload.resource, upload.query, bytes(upload.content))
+            upload.reply = self._store(upload.bucket, upload.resource, upload.query, bytes(upload.content))
+            upload.content.clear()
+            return upload.reply
         return Reply(308, b"", {"Range": f"bytes=0-{len(upload.content) - 1}"} if upload.content else {})
 
     def _store(self, bucket: str, resource: dict[str, Any], query: dict[str, list[str]], content: bytes) -> Reply:

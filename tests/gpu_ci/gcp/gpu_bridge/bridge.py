@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -13,6 +15,7 @@ from typing import Any
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.gate.google_service import GoogleService
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
+from gpu_ci.gcp.gpu_bridge.failures import BridgeError
 from gpu_ci.gcp.gpu_bridge.settings import Settings
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack
@@ -42,22 +45,22 @@ guest:
 class Bridge:
     """A bridge with its template and its bucket."""
 
-    def __init__(self, google: Google, objects: ObjectStorage, smoke: str = "", **template: Any) -> None:
+    def __init__(self, google: Google, objects: ObjectStorage) -> None:
         self.google, self.objects, self.api = google, objects, Api(google)
         google.cloud.configure(google.config)
         google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "builds"})
         machine = config(check_args=["--pool", "l4", "--expect-gpus", "1"])
-        self.template = google.template(
-            serviceAccount={"email": ACCOUNT, "scopes": ["cloud-platform"]},
-            metadata={
+        self.body: dict[str, Any] = {
+            "serviceAccount": {"email": ACCOUNT, "scopes": ["cloud-platform"]},
+            "metadata": {
                 "enable-guest-attributes": "TRUE",
                 "startup-script": SCRIPT.read_text(),
                 "gpu-agent-pyz": base64.b64encode(pack(ROOT / "agent" / "gpu_agent")).decode(),
-                "gpu-smoke-pyz": smoke or packed(says("1 x NVIDIA L4 computes")),
+                "gpu-smoke-pyz": packed(says("1 x NVIDIA L4 computes")),
                 "gpu-agent-config": json.dumps(machine),
             },
-            **template,
-        ).id
+        }
+        self.template = google.template(**self.body).id
         self.settings = Settings(
             "ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90
         )
@@ -87,3 +90,48 @@ class Bridge:
     def names(self, start: str) -> list[str]:
         """Return the names of the objects that begin with this text."""
         return sorted(name for name in self.objects.buckets[BUCKET] if name.startswith(start))
+
+
+class Running:
+    """A step that runs in a thread until the end of the block."""
+
+    def __init__(self, step: BridgeBuild) -> None:
+        self._step = step
+        self._code: int | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._code = self._step.run()
+        except BaseException as error:  # the thread of the test reports it
+            self._failure = error
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._step.cancel.set()
+        self._thread.join(60)
+
+    def until(self, true: Callable[[], bool]) -> None:
+        """Wait for the machine."""
+        end = time.monotonic() + 60
+        while not true():
+            assert time.monotonic() < end
+            assert self._failure is None, self._failure
+            time.sleep(0.05)
+
+    def code(self) -> int:
+        """Return the exit code of the step."""
+        self._thread.join(90)
+        assert self._failure is None, self._failure
+        assert self._code is not None
+        return self._code
+
+    def failure(self) -> BridgeError:
+        """Return the failure of the step."""
+        self._thread.join(90)
+        assert isinstance(self._failure, BridgeError)
+        return self._failure

@@ -163,7 +163,7 @@ class Cloud:
         _, content, _ = self.objects.get(request["source"], (0, b"", ""))
         got = hashlib.sha256(content).hexdigest()
         if got != request["source_sha256"]:
-            self._end(machine, prefix, failed="fetch", reason="no-source", detail=f"got sha256 {got}")
+            self._end(machine, prefix, failed="fetch", reason="wrong-source", detail=f"got sha256 {got}")
             return
         lines, code = int(command[1]), int(command[3])
         limit = min(lines, int(age - FETCHED_SEC), request["timeout_sec"])

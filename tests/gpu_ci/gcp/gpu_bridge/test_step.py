@@ -181,7 +181,7 @@ def test_altered_sources_start_no_command(cloud: Cloud, folder: Path) -> None:
     [name] = [each for each in cloud.objects if each.startswith("sources/")]
     cloud.change(name, b"other sources")
     finished(step)
-    assert (step.code, step.printed, cloud.machines) == (211, b"", {})
+    assert (step.code, step.printed, cloud.machines) == (206, b"", {})
 
 
 @pytest.mark.parametrize("seconds", [60.0, 150.0])

@@ -1,0 +1,167 @@
+"""The command line of a step: what it accepts, and each mistake with one cause and one hint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.gcp.gpu_bridge import __main__ as program
+from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse
+from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
+from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
+
+DIGEST = "a" * 64
+SETTINGS: dict[str, Any] = {
+    "project": "acme-ci",
+    "name": "l4",
+    "template": "projects/acme-ci/regions/us-central1/instanceTemplates/l4-1",
+    "zones": ["us-central1-a", "us-central1-b"],
+    "bucket": "acme-gpu-bridge",
+    "max": 4,
+}
+COMMAND = ["--", "pytest", "-m", "gpu"]
+GIVEN = ["run", "--settings", "gs://b/bridge.json"]
+ENVIRON = {"BUILD_ID": "7f2c-1", "LOCATION": "us-central1", "TOKEN": "x"}
+
+
+def parsed(*arguments: str, settings: Any = SETTINGS, **environ: str) -> Any:
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    return parse(arguments, {**ENVIRON, **environ}, lambda *_: text)
+
+
+def test_the_example_of_the_documentation_is_accepted(tmp_path: Path) -> None:
+    settings, options = parsed(
+        *GIVEN, "--timeout", "600", "--artifact", "dist/*.whl", "--artifact", "reports/**/*.xml", "--env", "TOKEN",
+        "--env", "SEED=7", "--image", f"us-docker.pkg.dev/acme/images/cuda@sha256:{DIGEST}", "--dir", str(tmp_path),
+        "--retry-preempted", *COMMAND,
+    )  # fmt: skip
+    assert (settings.max, settings.zones, settings.check_sec) == (4, ["us-central1-a", "us-central1-b"], 1200)
+    assert options.command == ["pytest", "-m", "gpu"]
+    assert (options.timeout_sec, options.build, options.region) == (600, "7f2c-1", "us-central1")
+    assert options.artifacts == ["dist/*.whl", "reports/**/*.xml"]
+    assert (options.environment, options.retries_preempted) == ({"TOKEN": "x", "SEED": "7"}, True)
+
+
+def test_flags_replace_settings() -> None:
+    settings, _ = parsed(*GIVEN, "--zone", "us-central1-c", "--max", "2", "--bucket", "other-bucket", *COMMAND)
+    assert (settings.zones, settings.max, settings.bucket) == (["us-central1-c"], 2, "other-bucket")
+
+
+def test_a_step_without_a_settings_object_needs_only_flags() -> None:
+    flags = [f"--{name}={SETTINGS[name]}" for name in ("project", "name", "template", "bucket")]
+    settings, _ = parsed("run", *flags, "--zone", "us-central1-a", *COMMAND)
+    assert (settings.project, settings.max) == ("acme-ci", 1)
+
+
+def test_options_of_the_command_are_not_options_of_the_step() -> None:
+    _, options = parsed(*GIVEN, "--", "pytest", "--timeout", "x", "--", "a")
+    assert (options.command, options.timeout_sec) == (["pytest", "--timeout", "x", "--", "a"], 1800)
+
+
+def changed(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
+
+
+BAD: list[tuple[str, list[str], Any]] = [
+    ("command: is missing", [], SETTINGS),
+    ("command: is missing", ["--"], SETTINGS),
+    ("command: is missing", ["--", ""], SETTINGS),
+    ("command: is too long", ["--", "x" * 200_001], SETTINGS),
+    ("command: has a zero byte", ["--", "a\0b"], SETTINGS),
+    ("arguments: are unknown", ["extra", *COMMAND], SETTINGS),
+    ("arguments: unrecognized arguments: --unknown", ["--unknown", *COMMAND], SETTINGS),
+    ("arguments: argument --timeout: expected one argument", ["--timeout", *COMMAND], SETTINGS),
+    ("--timeout: is not a whole number above 0", ["--timeout", "30m", *COMMAND], SETTINGS),
+    ("--timeout: is not a whole number above 0", ["--timeout", "0", *COMMAND], SETTINGS),
+    ("--timeout: is not a whole number above 0", ["--timeout=-5", *COMMAND], SETTINGS),
+    ("--timeout: is longer than the bridge allows", ["--timeout", "14401", *COMMAND], SETTINGS),
+    ("--image: has no digest", ["--image", "nvidia/cuda:12.9", *COMMAND], SETTINGS),
+    ("--image: has no digest", ["--image", f"CUDA@sha256:{DIGEST}", *COMMAND], SETTINGS),
+    ("--artifact: leaves the workspace", ["--artifact", "/etc/passwd", *COMMAND], SETTINGS),
+    ("--artifact: leaves the workspace", ["--artifact", "../x", *COMMAND], SETTINGS),
+    ("--artifact: leaves the workspace", ["--artifact", "", *COMMAND], SETTINGS),
+    ("--artifact: is not a valid pattern", ["--artifact", "dist/**.whl", *COMMAND], SETTINGS),
+    ("--env: is not set in the step", ["--env", "MISSING", *COMMAND], SETTINGS),
+    ("--env: is not the name of a variable", ["--env", "1=2", *COMMAND], SETTINGS),
+    ("--dir: is not a folder", ["--dir", "/missing", *COMMAND], SETTINGS),
+    ("--build: is not the id of a build", ["--build", "Build 1", *COMMAND], SETTINGS),
+    ("--region: is not a region", ["--region", "us central", *COMMAND], SETTINGS),
+    ("--settings: is not the address of an object", ["--settings", "bridge.json", *COMMAND], SETTINGS),
+    ("--max: is not a whole number above 0", ["--max", "many", *COMMAND], SETTINGS),
+    ("gs://b/bridge.json: is not JSON", COMMAND, "{"),
+    ("gs://b/bridge.json: is list, expected a map", COMMAND, []),
+    ("gs://b/bridge.json: machine: is unknown", COMMAND, changed(machine="g2")),
+    ("gs://b/bridge.json: max: got 0, expected a whole number above 0", COMMAND, changed(max=0)),
+    ("gs://b/bridge.json: zones: got [], expected a list of texts that is not empty", COMMAND, changed(zones=[])),
+    ("gs://b/bridge.json: labels: got {'a': 1}, expected a map of texts", COMMAND, changed(labels={"a": 1})),
+    ("settings: are incomplete", COMMAND, changed(bucket=None)),
+    ("project of the bridge: is not valid", COMMAND, changed(project="Acme CI")),
+    ("name of the bridge: is not valid", COMMAND, changed(name="L4")),
+    ("bucket of the bridge: is not valid", COMMAND, changed(bucket="gs://acme")),
+    ("template of the bridge: is not valid", COMMAND, changed(template="l4-1")),
+    ("zone of the bridge: is not a zone", COMMAND, changed(zones=["us-central1"])),
+    ("zone of the bridge: is in another region than the template", COMMAND, changed(zones=["europe-west4-a"])),
+]
+
+
+@pytest.mark.parametrize(("text", "arguments", "settings"), BAD)
+def test_a_mistake_has_one_cause_and_one_hint(text: str, arguments: list[str], settings: Any) -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(*GIVEN, *arguments, settings=settings)
+    [mistake] = caught.value.mistakes
+    assert str(mistake).startswith(text)
+    assert mistake.hint or mistake.expected or "zero byte" in text
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(
+            *GIVEN, "--timeout", "x", "--image", "cuda", "--artifact", "/a", "--env", "NONE", "--dir", "/no",
+            settings=changed(zones=["a", "b"]),
+        )  # fmt: skip
+    where = [mistake.where for mistake in caught.value.mistakes]
+    assert where == ["command", "--timeout", "--image", "--artifact", "--env", "--dir", *["zone of the bridge"] * 2]
+
+
+def test_a_step_with_mistakes_asks_google_nothing_and_ends_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "GoogleCompute", None)
+    monkeypatch.setattr(program, "GoogleStorage", None)
+    monkeypatch.delenv("BUILD_ID", raising=False)
+    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    assert program.main(["run", "--timeout", "x"]) == 200
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("gpu-ci: the step has 4 mistakes, and started no machine\ncommand: is missing\n")
+
+
+def test_settings_that_do_not_exist_are_one_mistake(clients: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[GoogleStorage] = []
+
+    def storage(bucket: str) -> GoogleStorage:
+        opened.append(GoogleStorage(bucket))
+        return opened[-1]
+
+    monkeypatch.setattr(program, "GoogleStorage", storage)
+    with pytest.raises(BadInput) as caught:
+        parse(["run", "--settings", "gs://acme-gpu-bridge/no.json", *COMMAND], ENVIRON, program._settings_text)
+    opened[0].close()
+    assert [str(each).splitlines()[0] for each in caught.value.mistakes] == [
+        "gs://acme-gpu-bridge/no.json: does not exist"
+    ]
+
+
+def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signals(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    codes = [failure.code for failure in BY_NAME.values()]
+    assert len(set(codes)) == len(codes) == 14
+    # A shell returns 128 + n after signal n, and Linux has signals up to 64.
+    assert all(192 < code <= 255 for code in codes)
+    with pytest.raises(SystemExit):
+        parsed("run", "--help")
+    text = capsys.readouterr().out
+    assert all(f"{failure.code}  {failure.cause}: {failure.hint}" in text for failure in BY_NAME.values())

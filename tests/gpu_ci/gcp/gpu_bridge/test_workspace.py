@@ -1,0 +1,208 @@
+"""The archive of a workspace: what it contains, its digest, and the artifacts that come back."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import socket
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from gpu_ci.gcp.gpu_bridge.failures import BridgeError
+from gpu_ci.gcp.gpu_bridge.workspace import Source, pack, unpack_artifacts
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def packed(folder: Path, target: Path, log: list[str] | None = None, limit_mib: int = 10) -> Source:
+    return pack(folder, target, limit_mib, (log if log is not None else []).append)
+
+
+def files(source: Source) -> list[str]:
+    with tarfile.open(source.path) as archive:
+        return [member.name for member in archive if not member.isdir()]
+
+
+def refused(folder: Path, target: Path, limit_mib: int = 10) -> BridgeError:
+    with pytest.raises(BridgeError) as caught:
+        packed(folder, target, limit_mib=limit_mib)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("ignore", "expected"),
+    [
+        (None, ["a.txt", "build/x.o", "src/b.py", "src/build/y.o"]),
+        ("build/\n", ["a.txt", "src/b.py"]),
+        ("/build/\n", ["a.txt", "src/b.py", "src/build/y.o"]),
+        ("*.o\n!x.o\n", ["a.txt", "build/x.o", "src/b.py"]),
+        ("*\n!src/\n!src/b.py\n", ["src/b.py"]),
+        ("src/**\n!src/b.py\n", ["a.txt", "build/x.o", "src/b.py"]),
+        ("src\n", ["a.txt", "build/x.o"]),
+        ("# comment\n\n*.txt\n", ["build/x.o", "src/b.py", "src/build/y.o"]),
+        # As in Git, a file of an ignored folder cannot be included again.
+        ("build/\n!build/x.o\n", ["a.txt", "src/b.py"]),
+    ],
+)
+def test_the_archive_has_the_files_that_gcloudignore_leaves(
+    tmp_path: Path, folder: Path, ignore: str | None, expected: list[str]
+) -> None:
+    (folder / "test.py").unlink()
+    write(folder, "a.txt", "build/x.o", "src/b.py", "src/build/y.o")
+    if ignore is not None:
+        (folder / ".gcloudignore").write_text(ignore + ".gcloudignore\n")
+    assert files(packed(folder, tmp_path / "a")) == expected
+
+
+def test_gcloudignore_may_include_gitignore(tmp_path: Path, folder: Path) -> None:
+    write(folder, "kept.py", "secret.env", "cache/x")
+    (folder / ".gitignore").write_text("cache/\n")
+    (folder / ".gcloudignore").write_text("*.env\n#!include:.gitignore\n")
+    assert files(packed(folder, tmp_path / "a")) == [".gcloudignore", ".gitignore", "kept.py", "test.py"]
+
+
+def test_a_git_repository_without_gcloudignore_sends_what_git_tracks(tmp_path: Path, folder: Path) -> None:
+    write(folder, ".git/HEAD", "out/x", "kept.py")
+    (folder / ".gitignore").write_text("out/\n")
+    assert files(packed(folder, tmp_path / "a")) == ["kept.py", "test.py"]
+
+
+@pytest.mark.parametrize("line", ["#!include:../secrets", "#!include:/etc/passwd", "#!include:missing"])
+def test_an_include_outside_the_folder_is_refused(tmp_path: Path, folder: Path, line: str) -> None:
+    (folder / ".gcloudignore").write_text(f"{line}\n")
+    assert refused(folder, tmp_path / "a").name == "bad-workspace"
+
+
+def test_the_same_content_has_the_same_digest_at_another_time_and_place(tmp_path: Path, folder: Path) -> None:
+    write(folder, "b/c.py", "a.py")
+    (folder / "a.py").chmod(0o755)
+    first = packed(folder, tmp_path / "one").sha256
+    copy = tmp_path / "copy"
+    write(copy, "a.py", "b/c.py")
+    (copy / "test.py").write_text((folder / "test.py").read_text())
+    (copy / "a.py").chmod(0o700)
+    os.utime(copy / "b/c.py", (1, 1))
+    assert packed(copy, tmp_path / "two").sha256 == first
+    (copy / "a.py").chmod(0o644)
+    assert packed(copy, tmp_path / "three").sha256 != first
+
+
+def test_no_file_is_older_than_a_zip_file_allows(tmp_path: Path, folder: Path) -> None:
+    with tarfile.open(packed(folder, tmp_path / "a").path) as archive:
+        assert [member.mtime for member in archive] == [946_684_800]
+
+
+def test_links_stay_links_and_a_link_to_the_outside_is_left_out(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    write(folder, "data/x")
+    (folder / "inside").symlink_to("data/x")
+    (folder / "data/up").symlink_to("../test.py")
+    (folder / "folder").symlink_to("data", target_is_directory=True)
+    (folder / "outside").symlink_to("../secret")
+    (folder / "absolute").symlink_to(tmp_path / "secret")
+    (folder / "above").symlink_to(tmp_path, target_is_directory=True)
+    log: list[str] = []
+    source = packed(folder, tmp_path / "a", log)
+    with tarfile.open(source.path) as archive:
+        links = {member.name: member.linkname for member in archive if member.issym()}
+    assert links == {"inside": "data/x", "data/up": "../test.py", "folder": "data"}
+    assert [line.split()[0] for line in log] == ["above", "absolute", "outside"]
+    assert b"key" not in gzip.decompress(source.path.read_bytes())
+
+
+def test_sockets_and_pipes_are_left_out(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        log: list[str] = []
+        assert files(packed(folder, tmp_path / "a", log)) == ["test.py"]
+    assert len(log) == 2
+
+
+def test_a_workspace_over_the_limit_names_its_largest_entries(tmp_path: Path, folder: Path) -> None:
+    write(folder, "small")
+    (folder / "data").mkdir()
+    (folder / "data/large").write_bytes(bytes(3 * 2**20))
+    error = refused(folder, tmp_path / "a", limit_mib=2)
+    assert (error.name, "data (3 MiB so far)" in error.detail) == ("bad-workspace", True)
+    assert ".gcloudignore" in str(error)
+
+
+def test_an_empty_workspace_is_refused(tmp_path: Path, folder: Path) -> None:
+    (folder / "test.py").unlink()
+    assert refused(folder, tmp_path / "a").name == "bad-workspace"
+
+
+def test_a_full_disk_is_an_error_of_the_workspace(folder: Path) -> None:
+    (folder / "large").write_bytes(os.urandom(2**20))
+    error = refused(folder, Path("/dev/full"))
+    assert (error.name, "No space left" in error.detail) == ("bad-workspace", True)
+
+
+def test_a_large_file_needs_little_memory(tmp_path: Path, folder: Path) -> None:
+    with (folder / "large").open("wb") as file:
+        file.truncate(64 * 2**20)
+    packed(folder, tmp_path / "first", limit_mib=100)  # imports happen here
+    tracemalloc.start()
+    packed(folder, tmp_path / "second", limit_mib=100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 2**20
+
+
+def archive_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member, b""
+
+
+def test_artifacts_are_unpacked_into_the_workspace(tmp_path: Path, folder: Path) -> None:
+    archive = archive_of(
+        tmp_path / "a", (tarfile.TarInfo("dist/a.whl"), b"wheel"), (tarfile.TarInfo("test.py"), b"new")
+    )
+    assert unpack_artifacts(archive, folder, 10, 100) == 2
+    assert ((folder / "dist/a.whl").read_bytes(), (folder / "test.py").read_bytes()) == (b"wheel", b"new")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        (tarfile.TarInfo("../outside"), b"x"),
+        (tarfile.TarInfo("a/../../outside"), b"x"),
+        link("escape", "../.."),
+        link("escape", "/etc"),
+        link("hard", "../secret", tarfile.LNKTYPE),
+        link("device", "", tarfile.CHRTYPE),
+    ],
+)
+def test_artifacts_never_leave_the_workspace(
+    tmp_path: Path, folder: Path, member: tuple[tarfile.TarInfo, bytes]
+) -> None:
+    (tmp_path / "secret").write_text("key")
+    with pytest.raises(BridgeError, match="the artifacts could not be returned"):
+        unpack_artifacts(archive_of(tmp_path / "a", member), folder, 10, 100)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "secret", "workspace"]
+
+
+@pytest.mark.parametrize(("limit_files", "limit_bytes"), [(1, 100), (10, 5)])
+def test_artifacts_over_a_limit_are_refused(tmp_path: Path, folder: Path, limit_files: int, limit_bytes: int) -> None:
+    members = ((tarfile.TarInfo(name), b"123") for name in ("a", "b"))
+    with pytest.raises(BridgeError):
+        unpack_artifacts(archive_of(tmp_path / "a", *members), folder, limit_files, limit_bytes)
