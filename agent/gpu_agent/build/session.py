@@ -66,7 +66,7 @@ class BuildSession:
         try:
             return self._run()
         except BaseException as error:
-            ended = self._cause(error) if isinstance(error, AgentExit) else AgentExit("crashed", type(error).__name__)
+            ended = self._cause_of(error)
             is_stopped = isinstance(error, AgentExit) and error.end.reason == "stopped"
             self._interrupt()
             report_sec = _STOPPED_SEC if is_stopped else _REPORT_SEC
@@ -76,6 +76,15 @@ class BuildSession:
                 self._clock.now() + report_sec, failed=self._phase, reason=ended.end.reason, detail=ended.detail
             )
             raise
+
+    def _cause_of(self, error: BaseException) -> AgentExit:
+        """Return why the build ended. A stop of the machine may come before its announcement has been read."""
+        if not isinstance(error, AgentExit):
+            return AgentExit("crashed", f"the agent failed: {type(error).__name__}")
+        ended = self._cause(error)
+        if ended.end.reason == "stopped" and (notice := self._host.notice(0)):
+            return AgentExit(notice.reason, notice.announcement)
+        return ended
 
     def _run(self) -> Ending:
         request, clock, system = self._request, self._clock, self._system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from time import time
@@ -135,7 +135,11 @@ class BridgeBuild:
 
         def follow(zone: str, name: str) -> None:
             self.log(f"{name} in {zone} passed its check {self.clock.now() - began:.1f} s after its request")
-            results.append(follower.follow(zone, name))
+            result = follower.follow(zone, name)
+            if result.reason == "stopped" and follower.was_preempted(zone, name):
+                # The stop reached the machine before Google's announcement did.
+                result = replace(result, reason="preempted")
+            results.append(result)
 
         spec = self._spec(source, slot, attempt, market, prefix, follow)
         verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)

@@ -158,11 +158,15 @@ class Follower:
 
     def _ended(self, zone: str, name: str, state: str) -> BridgeError:
         """Return the failure for a machine that ended without a result."""
+        what = f"{name} in {zone} is {'deleted' if state == _GONE else 'off'}"
+        failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
+        return BridgeError(failure, f"{what}, and it wrote no result")
+
+    def was_preempted(self, zone: str, name: str) -> bool:
+        """Return True if Google's list of operations has a preemption of the machine."""
         link = f"https://www.googleapis.com/compute/v1/projects/{self._project}/zones/{zone}/instances/{name}"
         expression = f'operationType="compute.instances.preempted" AND targetLink="{link}"'
         try:
-            is_preempted = any(True for _ in self._api.operations(self._project, zone, expression))
+            return any(True for _ in self._api.operations(self._project, zone, expression))
         except ApiError:
-            is_preempted = False
-        what = f"{name} in {zone} is {'deleted' if state == _GONE else 'off'}"
-        return BridgeError("preempted" if is_preempted else "lost-machine", f"{what}, and it wrote no result")
+            return False

@@ -98,7 +98,16 @@ class GoogleStorage(GoogleService):
         from googleapiclient.http import MediaFileUpload
 
         body = {"name": name, "metadata": {DIGEST: sha256}}
-        media = MediaFileUpload(str(path), mimetype="application/gzip", chunksize=_CHUNK_BYTES, resumable=True)
+
+        class Chunks(MediaFileUpload):  # type: ignore[misc]
+            def has_stream(self) -> bool:
+                """Return False, so that each chunk is sent as bytes.
+
+                httplib2 repeats a request on a broken connection, but without the content of a file that it has read.
+                """
+                return False
+
+        media = Chunks(str(path), mimetype="application/gzip", chunksize=_CHUNK_BYTES, resumable=True)
         call = self._objects.insert(bucket=self._bucket, body=body, media_body=media, ifGenerationMatch="0")
         call.http = self._connection()
         self._redirect(call)
@@ -112,8 +121,7 @@ class GoogleStorage(GoogleService):
                 failures += 1
                 if not error.not_yet or failures > self._retries:
                     raise
-                # The next call asks how much has arrived. With num_retries, Google's client would send a chunk of a
-                # file again without its content (2.202, _StreamSlice).
+                # The next call asks how much has arrived.
                 time.sleep(min(2.0**failures, _LONGEST_PAUSE_SEC))
                 continue
             failures = 0

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import socket
 import threading
 import uuid
 from collections.abc import Mapping
@@ -282,8 +283,7 @@ def _handler(storage: ObjectStorage) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = storage.take_fault(self.command, self.path)
             if fault and fault.is_cut:
-                self.close_connection = True
-                self.connection.close()
+                self._hang_up()
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
             base = f"http://{headers.get('host', '')}"
@@ -293,14 +293,17 @@ def _handler(storage: ObjectStorage) -> type[BaseHTTPRequestHandler]:
                 else storage.answer(self.command, self.path, headers, body, base)
             )
             if fault and fault.is_lost:
-                self.close_connection = True
-                self.connection.close()
+                self._hang_up()
                 return
             self.send_response_only(reply.status)
             for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+
+        def _hang_up(self) -> None:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
 
         do_GET = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 -- the base class names them
 

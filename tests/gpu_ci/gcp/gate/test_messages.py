@@ -33,6 +33,13 @@ _NO_CHECK = {
     "gpu-unhealthy",
     "preempted",
     "maintenance",
+    "build-done",
+    "no-source",
+    "wrong-source",
+    "no-image",
+    "no-artifacts",
+    "storage-refused",
+    "storage-unreachable",
 }
 # A sentence of their own says all that can be done.
 _SAID = {"check-failed", "no-config", "stopped"}

@@ -106,6 +106,10 @@ class Running:
             self._code = self._step.run()
         except BaseException as error:  # the thread of the test reports it
             self._failure = error
+        finally:
+            # Each thread has its own connections.
+            self._step.api.close()  # type: ignore[attr-defined]
+            self._step.storage.close()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Running:
         self._thread.start()

@@ -20,6 +20,14 @@ from pulumi_sandbox.world.faults import Fault
 from tests.agent.fakes.boot import packed, says
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge, Running
 
+SPOT = {
+    "provisioningModel": "SPOT",
+    "preemptible": True,
+    "automaticRestart": False,
+    "onHostMaintenance": "TERMINATE",
+    "instanceTerminationAction": "DELETE",
+}
+
 
 def test_a_step_runs_its_command_on_a_checked_machine_and_returns_output_artifacts_and_exit_code(
     bridge: Bridge, folder: Path
@@ -38,8 +46,8 @@ def test_a_step_runs_its_command_on_a_checked_machine_and_returns_output_artifac
 def test_a_preempted_step_runs_once_more_on_a_machine_that_is_no_spot_machine(bridge: Bridge, folder: Path) -> None:
     template = bridge.google.template(
         name="spot",
-        **{key: value for key, value in bridge.body.items() if key != "scheduling"},
-        scheduling={"provisioningModel": "SPOT", "preemptible": True, "onHostMaintenance": "TERMINATE"},
+        **bridge.body,
+        scheduling=SPOT,
     )
     bridge.settings = replace(bridge.settings, template=template.id)
     step = bridge.build(folder, "sh", "-c", "echo begins; sleep 4; echo ends", retries_preempted=True)
@@ -68,7 +76,8 @@ def test_a_command_over_its_time_limit_may_print_why(bridge: Bridge, folder: Pat
     with pytest.raises(BridgeError) as caught:
         bridge.build(folder, "sh", "-c", command, timeout_sec=2).run()
     assert (caught.value.name, caught.value.detail) == ("timed-out", "the command did not end within 2 s")
-    assert bridge.printed.getvalue() == b"begins\ninterrupted\n"
+    lines = bridge.printed.getvalue().splitlines()
+    assert (lines[0], lines[-1]) == (b"begins", b"interrupted")
     assert bridge.machines() == []
 
 
@@ -84,7 +93,7 @@ def test_sources_that_were_altered_run_no_command(bridge: Bridge, folder: Path) 
     # An upload of the same workspace finds the object, and does not replace it.
     target = folder.parent / "source"
     source = pack(folder, target, 10, print)
-    altered = target.read_bytes()[:-1] + b"\0"
+    altered = target.read_bytes()[:-1] + b"\1"
     bridge.objects.buckets[BUCKET][source.object_name] = StoredObject(altered, 1, {"sha256": source.sha256})
     with pytest.raises(BridgeError) as caught:
         step.run()
