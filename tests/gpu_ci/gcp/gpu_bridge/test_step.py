@@ -230,6 +230,44 @@ def test_the_slots_of_killed_steps_are_free_again_after_their_machines(cloud: Cl
     assert (waiting.code, cloud.most_machines, cloud.machines) == (0, 4, {})
 
 
+def test_a_slot_that_its_holder_renews_is_not_taken(cloud: Cloud, folder: Path) -> None:
+    def renew() -> None:
+        for number in range(4):
+            cloud.put(f"slots/{number}", b"another step")
+
+    renew()
+    step = Step(cloud, folder)
+    for _ in range(10):
+        cloud.time.advance(60)
+        renew()
+    cloud.time.advance(290)
+    assert cloud.machines == {}
+    # The holders were killed before they started their machines.
+    assert (finished(step).code, cloud.most_machines) == (0, 1)
+
+
+def test_a_step_renews_its_slot_while_it_runs(cloud: Cloud, folder: Path) -> None:
+    Step(cloud, folder, lines=600)
+    generations = set()
+    for _ in range(10):
+        cloud.time.advance(60)
+        generations.add(cloud.objects["slots/0"][0])
+    assert len(generations) == 10
+
+
+def test_a_slot_whose_creation_was_not_answered_belongs_to_its_step(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder)
+    original = cloud.put
+
+    def put(name: str, content: bytes) -> int:
+        # Google's client repeats a request without an answer, and the second attempt finds the object.
+        generation = original(name, content)
+        return 0 if name.startswith("slots/") and cloud.time.now_sec < 1 else generation
+
+    cloud.put = put  # type: ignore[method-assign]
+    assert (finished(step).code, [name for name in cloud.objects if name.startswith("slots/")]) == (0, [])
+
+
 def test_a_step_that_waits_too_long_for_a_machine_ends(cloud: Cloud, folder: Path) -> None:
     for number in range(4):
         Step(cloud, folder, number, lines=1700)
