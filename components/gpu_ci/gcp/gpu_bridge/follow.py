@@ -15,7 +15,8 @@ from .failures import BridgeError
 from .protocol import ARTIFACTS, RESULT, Result, log_name, parse_result
 from .storage import Entry, Storage
 
-_POLL_SEC = 1.0
+# The machine writes once a second, so output appears at most 1.5 s after it was printed, plus two requests.
+_POLL_SEC = 0.5
 _STATE_EVERY_SEC = 5.0
 # The state of a machine that is off or missing. A machine that is stopping may still write its result.
 _GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")

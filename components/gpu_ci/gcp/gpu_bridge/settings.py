@@ -14,13 +14,15 @@ class Settings:
     """The settings of one bridge."""
 
     project: str
+    """The id of the Google Cloud project."""
     name: str
     """The value of the label gpu-ci-bridge, which is unique in the project."""
     template: str
-    """The link of the instance template, as projects/<project>/regions/<region>/instanceTemplates/<name>."""
+    """The instance template, as projects/PROJECT/regions/REGION/instanceTemplates/NAME."""
     zones: list[str]
     """The zones to try, in order."""
     bucket: str
+    """The bucket of sources, output and artifacts."""
     max: int = 1
     """The maximum number of machines at once."""
     check_sec: int = 1200
@@ -36,7 +38,9 @@ class Settings:
     artifact_mib: int = 2048
     """The maximum size of the artifacts."""
     artifact_files: int = 10_000
+    """The maximum number of artifacts."""
     labels: dict[str, str] = field(default_factory=dict)
+    """More labels of the machines."""
 
 
 def parse(text: str) -> dict[str, Any]:
