@@ -20,6 +20,7 @@ LOCKS = {
     "locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "components/gpu_ci/gcp/host_image/requirements.lock": ["--group", "host-image", "-c", "requirements.lock"],
+    "components/gpu_ci/gcp/gpu_bridge/requirements.lock": ["--group", "gpu-bridge", "-c", "requirements.lock"],
     "locks/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],
 }

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,10 +20,11 @@ from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.gate.google_service import GoogleService
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
+from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.gpu_bridge.settings import Settings
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack
-from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
 
 from tests.agent.fakes.boot import ROOT, SCRIPT, config, packed, says
 from tests.sandbox.providers.gcp.api import Api
@@ -76,6 +81,27 @@ class Bridge:
         compute, storage = GoogleCompute(), GoogleStorage(BUCKET)
         self.clients += [compute, storage]
         return BridgeBuild(self.settings, made, compute, storage, log, self.printed.write, self.cancel)
+
+    def save_settings(self) -> None:
+        """Write the settings of the bridge into its bucket, as a deployment does."""
+        content = json.dumps(asdict(self.settings)).encode()
+        self.objects.buckets[BUCKET]["bridge.json"] = StoredObject(content, 1)
+
+    def start_program(self, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+        """Start the program as a worker of Cloud Build does: from its own files, without pydantic and pulumi."""
+        root = folder.parent / "program"
+        for path, text in PROGRAM.files().items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        (root / "sitecustomize.py").write_text("import sys\nsys.modules['pydantic'] = sys.modules['pulumi'] = None\n")
+        return subprocess.Popen(
+            [sys.executable, "-m", "gpu_ci.gcp.gpu_bridge", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def close(self) -> None:
         """Close the connections of all steps."""

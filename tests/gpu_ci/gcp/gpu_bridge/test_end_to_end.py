@@ -18,7 +18,9 @@ from pulumi_sandbox.providers.gcp.object_storage import StoredObject
 from pulumi_sandbox.world.faults import Fault
 
 from tests.agent.fakes.boot import packed, says
-from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge, Running
+from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, BUILD, Bridge, Running
+
+PROGRAM = ("--settings", f"gs://{BUCKET}/bridge.json", "--build", BUILD)
 
 SPOT = {
     "provisioningModel": "SPOT",
@@ -155,3 +157,28 @@ def test_two_builds_at_once_share_no_output(bridge: Bridge, folder: Path) -> Non
         assert (first.code(), second.code()) == (0, 1)
     assert [output.getvalue() for output in printed] == [b"0\n", b"1\n"]
     assert (bridge.machines(), bridge.names("slots/")) == ([], [])
+
+
+@pytest.mark.slow
+def test_a_step_process_that_gets_sigterm_deletes_its_machine(bridge: Bridge, folder: Path) -> None:
+    bridge.save_settings()
+    process = bridge.start_program(folder, "run", *PROGRAM, "--", "sh", "-c", "echo begins; sleep 300")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begins\n"
+    assert len(bridge.machines()) == 1
+    process.send_signal(signal.SIGTERM)
+    printed, logged = process.communicate(timeout=60)
+    assert (process.returncode, printed, bridge.machines()) == (210, "", []), logged
+    assert bridge.names("slots/") == []
+
+
+@pytest.mark.slow
+def test_the_program_needs_only_its_own_files_and_prints_the_output_of_the_command_alone(
+    bridge: Bridge, folder: Path
+) -> None:
+    bridge.save_settings()
+    process = bridge.start_program(folder, "run", *PROGRAM, "--", "sh", "-c", "echo out; echo err >&2; exit 9")
+    printed, logged = process.communicate(timeout=90)
+    assert (process.returncode, printed) == (9, "out\nerr\n"), logged
+    assert all(line.startswith("gpu-ci: ") for line in logged.splitlines())
+    assert bridge.machines() == []

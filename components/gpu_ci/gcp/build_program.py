@@ -1,0 +1,79 @@
+"""A Python program that steps of Cloud Build run: some modules of gpu-ci, and the lock of the libraries that they need.
+
+The steps install the libraries by their hashes, and run the modules without pydantic and pulumi.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import gpu_common
+
+from ..payload import without_comments
+
+_ROOT = Path(__file__).resolve().parents[1]
+_COMMON = ("__init__", "secret_patterns", "visible")
+# The modules that start, watch and delete a machine.
+_MACHINE = (
+    "__init__.py",
+    "kinds.py",
+    "naming.py",
+    "gcp/__init__.py",
+    "gcp/template_links.py",
+    *(
+        f"gcp/gate/{name}.py"
+        for name in (
+            "__init__",
+            "channel",
+            "clock",
+            "compute_api",
+            "credentials",
+            "google_service",
+            "pace",
+            "runner",
+            "stopped",
+            "verdict",
+        )
+    ),
+)
+
+
+@dataclass(frozen=True)
+class BuildProgram:
+    """A program in the package `folder` of gpu_ci, with these modules of it."""
+
+    folder: str
+    modules: tuple[str, ...]
+
+    @property
+    def lock(self) -> str:
+        """The path of the libraries' lock in the program."""
+        return f"gpu_ci/{self.folder}/requirements.lock"
+
+    def files(self) -> dict[str, str]:
+        """Return the text of each file by its path."""
+        return _files(self)
+
+    def digest(self) -> str:
+        """Return a hash of the content."""
+        digest = hashlib.sha256()
+        for path, text in sorted(self.files().items()):
+            digest.update(f"{path}\0{text}\0".encode())
+        return digest.hexdigest()[:16]
+
+
+@cache
+def _files(program: BuildProgram) -> dict[str, str]:
+    common = Path(gpu_common.__file__).parent
+    own = (f"{program.folder}/{name}.py" for name in ("__init__", "__main__", *program.modules))
+    found = {
+        f"gpu_ci/{path}": without_comments((_ROOT / path).read_text(encoding="utf-8")) for path in (*_MACHINE, *own)
+    }
+    found |= {
+        f"gpu_common/{name}.py": without_comments((common / f"{name}.py").read_text(encoding="utf-8"))
+        for name in _COMMON
+    }
+    return {**found, program.lock: (_ROOT.parent / program.lock).read_text(encoding="utf-8")}
