@@ -88,8 +88,7 @@ class Agent:
             # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
             raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
         role = deps.host.attribute(ROLE)
-        request = build_request.parse(deps.host.attribute(build_request.KEY)) if role == BUILD else None
-        if (config.runner or request) and deps.machine.takes_runners:
+        if (config.runner or role == BUILD) and deps.machine.takes_runners:
             # This comes first, because processes of an earlier job may run until the machine is off.
             deps.block_identity()
         if self._mark.exists():
@@ -98,6 +97,7 @@ class Agent:
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
             # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
+        request = build_request.read(deps.host, deps.clock.now() + CONFIG_SEC) if role == BUILD else None
         is_check = role == CHECK
         until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.runner

@@ -19,6 +19,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from .clock import Clock
 
+TOO_LONG = "the answer is longer than"
+"""The start of the reason if an answer exceeds its limit, so that a repetition does not help."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK_BYTES = 65_536
@@ -151,7 +153,7 @@ def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_byt
         while data := response.read(_CHUNK_BYTES):
             received += len(data)
             if received > limit_bytes:
-                raise _UnusableError(f"the answer is longer than {limit_bytes} bytes")
+                raise _UnusableError(f"{TOO_LONG} {limit_bytes} bytes")
             yield data
         # http.client reports a cut chunked body, but returns a body shorter than its Content-Length as if it were
         # complete.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pytest
 from gpu_agent.agent import Agent
@@ -42,6 +43,8 @@ class Fakes:
     """Fakes of everything around the agent. `did` has the calls in order, and `fail` the calls that fail."""
 
     state: Path
+    object = b""
+    """The object with the request of a build."""
     late_job_sec = 60.0
 
     def __init__(self, *, role: str | None = None, registers: bool = True, by_manager: bool = False) -> None:
@@ -85,6 +88,13 @@ class Fakes:
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None: ...
 
     def power_off(self) -> None: ...
+
+    def bucket(self, name: str) -> Fakes:
+        return self
+
+    def read(self, name: str, sink: BinaryIO, deadline: float, limit_bytes: int) -> None:
+        assert name == "request.json"
+        sink.write(self.object)
 
     def notice(self, timeout_sec: float) -> Notice | None:
         threading.Event().wait(timeout_sec)
@@ -592,7 +602,9 @@ BUILD = {
 def build_machine(request: dict[str, Any] | None = None) -> Fakes:
     """Return a machine of a build step. Its pool registers no runner."""
     fakes = Fakes(role="build", registers=False)
-    fakes.attributes["gpu-ci-build"] = json.dumps(BUILD if request is None else request)
+    fakes.object = json.dumps(BUILD if request is None else request).encode()
+    place = {"bucket": "b", "name": "request.json", "sha256": hashlib.sha256(fakes.object).hexdigest()}
+    fakes.attributes["gpu-ci-build"] = json.dumps(place)
     return fakes
 
 
@@ -626,6 +638,12 @@ def test_a_build_machine_that_starts_again_runs_no_second_command() -> None:
 )
 def test_a_build_machine_refuses_a_wrong_request(change: dict[str, Any], detail: str) -> None:
     assert build_machine({**BUILD, **change}).end() == ("no-config", detail)
+
+
+def test_a_build_machine_refuses_an_altered_request() -> None:
+    fakes = build_machine()
+    fakes.object += b" "
+    assert fakes.end()[0] == "wrong-source"
 
 
 def test_a_computer_that_is_no_machine_runs_no_build() -> None:

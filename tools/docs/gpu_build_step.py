@@ -62,6 +62,9 @@ use the machine's service account. Only the boot agent, as root, reads and write
 ([job isolation](../how-it-works/job-isolation.md)). To pull a private image of Google, the agent gives Docker an access
 token in a file. The agent deletes the file before the command starts.
 
+Values of `--env` are in an object of the bucket, not in the machine's metadata. The step deletes the object at its end.
+After a killed step, the bucket's lifecycle rule must delete it.
+
 ## A machine always ends
 
 Each of these guards is enough alone:

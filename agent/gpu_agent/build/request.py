@@ -1,14 +1,32 @@
-"""Reads the request of a build step: one JSON value in the machine's metadata."""
+"""Reads the request of a build step: an object in the bucket, which the machine's metadata names.
+
+The request is no metadata itself, because it may contain secrets, and many users of a project can read metadata.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 from dataclasses import dataclass, field
 
 from .. import config
+from ..host import Host
 from ..outcomes import AgentExit
 
 KEY = "gpu-ci-build"
 FORMAT = 1
+
+
+_LIMIT_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class RequestObject:
+    """The value of the metadata: where the request is."""
+
+    bucket: str
+    name: str
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,18 @@ class BuildRequest:
     """The maximum size of these files together."""
 
 
-def parse(text: str | None) -> BuildRequest:
+def read(host: Host, deadline: float) -> BuildRequest:
+    """Return the request. Raises AgentExit: no-config with all mistakes, wrong-source, or an error of the bucket."""
+    place = config.parse_as(RequestObject, host.attribute(KEY), KEY)
+    sink = io.BytesIO()
+    host.bucket(place.bucket).read(place.name, sink, deadline, _LIMIT_BYTES)
+    got = hashlib.sha256(sink.getvalue()).hexdigest()
+    if got != place.sha256:
+        raise AgentExit("wrong-source", f"{place.name}: got sha256 {got}, expected {place.sha256}")
+    return parse(sink.getvalue().decode(errors="replace"))
+
+
+def parse(text: str) -> BuildRequest:
     """Return the request. Raises AgentExit("no-config") with all mistakes."""
     found = config.parse_as(BuildRequest, text, KEY)
     if found.format != FORMAT:

@@ -47,6 +47,8 @@ class GoogleBucket:
                     limit_bytes=limit_bytes,
                 )
             except http.Unreachable as error:
+                if http.TOO_LONG in error.reason:
+                    raise AgentExit("wrong-source", f"gs://{self._name}/{name}: {error.reason}") from None
                 if error.status in (401, 403, 404):
                     raise AgentExit("no-source", f"gs://{self._name}/{name}: {error.reason}") from None
                 raise _unreachable(str(error)) from None

@@ -134,5 +134,7 @@ def test_an_object_that_is_larger_than_expected_is_not_read_to_its_end(
     server: StorageServer, bucket: GoogleBucket
 ) -> None:
     bucket.write("o", bytes(1000), digest(bytes(1000)), within(bucket))
-    with pytest.raises(AgentExit, match="the answer is longer than 10 bytes"):
-        bucket.read("o", io.BytesIO(), within(bucket, 1), 10)
+    asked = len(server.storage.requests)
+    with pytest.raises(AgentExit, match="the answer is longer than 10 bytes") as ended:
+        bucket.read("o", io.BytesIO(), within(bucket), 10)
+    assert (ended.value.end.reason, len(server.storage.requests) - asked) == ("wrong-source", 1)

@@ -30,7 +30,7 @@ _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _IMAGE = re.compile(r"[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._-]+)+(?::[\w.-]{1,128})?@sha256:[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SETTINGS = re.compile(r"gs://([^/]+)/(.+)")
-# One value of a machine's metadata has at most 262,144 bytes (cloud.google.com/compute/docs/metadata).
+# Linux refuses longer arguments of a program (execve(2): 128 KiB for one, and by default 2 MiB for all).
 _REQUEST_BYTES = 200_000
 _FLAGS = {"project": "--project", "name": "--name", "template": "--template", "bucket": "--bucket", "max": "--max"}
 

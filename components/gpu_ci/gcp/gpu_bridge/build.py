@@ -141,23 +141,20 @@ class BridgeBuild:
                 result = replace(result, reason="preempted")
             results.append(result)
 
-        spec = self._spec(source, slot, attempt, market, prefix, follow)
-        verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
+        request, place = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
+        generation = self.storage.create(place, request.content())
+        try:
+            spec = self._spec(request.place(place), slot, attempt, market, follow)
+            verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
+        finally:
+            self._delete_request(place, generation)
         if not results:
             raise _failure(verdict)
         return self._exit_code(results[0], follower, artifacts, began)
 
-    def _spec(
-        self,
-        source: Source,
-        slot: Slot,
-        attempt: int,
-        market: str,
-        prefix: str,
-        follow: Callable[[str, str], None],
-    ) -> CheckSpec:
+    def _request(self, source: Source, prefix: str) -> Request:
         options, settings = self.options, self.settings
-        request = Request(
+        return Request(
             bucket=settings.bucket,
             prefix=prefix,
             source=source.object_name,
@@ -172,6 +169,19 @@ class BridgeBuild:
             artifact_files=settings.artifact_files,
             artifact_bytes=settings.artifact_mib * 2**20,
         )
+
+    def _delete_request(self, name: str, generation: int) -> None:
+        """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later."""
+        try:
+            if generation:
+                self.storage.delete(name, generation)
+        except ApiError as error:
+            self.log(f"{name} could not be deleted: {error}")
+
+    def _spec(
+        self, request: str, slot: Slot, attempt: int, market: str, follow: Callable[[str, str], None]
+    ) -> CheckSpec:
+        options, settings = self.options, self.settings
         spare_sec = settings.fetch_sec + options.timeout_sec + _REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
@@ -190,7 +200,7 @@ class BridgeBuild:
             },
             deadline_sec=settings.check_sec,
             role=protocol.ROLE,
-            metadata={protocol.REQUEST_KEY: request.text()},
+            metadata={protocol.REQUEST_KEY: request},
             market=market,
             steps=protocol.STEPS,
             spare_sec=spare_sec,

@@ -3,7 +3,8 @@
 | place | written by | content |
 |---|---|---|
 | `sources/<sha256>.tar.gz` | step | the workspace; the same content has the same name, so it is uploaded once |
-| metadata `gpu-ci-build` | step | the request, as JSON |
+| `builds/<build>/<attempt>/request.json` | step | the request; the step deletes it at its end |
+| metadata `gpu-ci-build` | step | bucket, name and digest of the request |
 | `builds/<build>/<attempt>/log-00000001`, ... | machine | the output of the command, at most 1 MiB in each object |
 | `builds/<build>/<attempt>/artifacts.tar.gz` | machine | the files that --artifact names |
 | `builds/<build>/<attempt>/result.json` | machine | the result, which is the machine's last object |
@@ -14,6 +15,7 @@ Each object has its SHA-256 in its custom metadata, under `sha256`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,7 +25,7 @@ FORMAT = 1
 ROLE = "build"
 """The value of the metadata key gpu-ci-role."""
 REQUEST_KEY = "gpu-ci-build"
-RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
+REQUEST, RESULT, ARTIFACTS = "request.json", "result.json", "artifacts.tar.gz"
 DIGEST = "sha256"
 BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL = "gpu-ci-bridge", "gpu-ci-build", "gpu-ci-build-region"
 TTL_LABEL, SLOT_LABEL = "gpu-ci-ttl", "gpu-ci-slot"
@@ -39,7 +41,10 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Request:
-    """The request of a step. Its fields are those of agent/gpu_agent/build/request.py."""
+    """The request of a step. Its fields are those of agent/gpu_agent/build/request.py.
+
+    It is an object and no metadata, because its environment may have secrets.
+    """
 
     bucket: str
     prefix: str
@@ -56,9 +61,14 @@ class Request:
     artifact_bytes: int = 2 * 2**30
     format: int = FORMAT
 
-    def text(self) -> str:
-        """Return the value of the metadata."""
-        return json.dumps(asdict(self))
+    def content(self) -> bytes:
+        """Return the content of the object."""
+        return json.dumps(asdict(self)).encode()
+
+    def place(self, name: str) -> str:
+        """Return the value of the metadata for an object of this name."""
+        digest = hashlib.sha256(self.content()).hexdigest()
+        return json.dumps({"bucket": self.bucket, "name": name, "sha256": digest})
 
 
 @dataclass(frozen=True)

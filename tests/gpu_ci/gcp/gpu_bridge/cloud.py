@@ -112,10 +112,13 @@ class Machine:
     written: int = 0
     preempt_at: float | None = None
 
+    request: dict[str, Any] = field(default_factory=dict)
+    """The request, which the machine reads at its boot."""
+
     @property
-    def request(self) -> dict[str, Any]:
+    def place(self) -> dict[str, str]:
         [text] = [item["value"] for item in self.body["metadata"]["items"] if item["key"] == "gpu-ci-build"]
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, str] = json.loads(text)
         return found
 
     @property
@@ -156,7 +159,11 @@ class Cloud:
 
     def _run(self, name: str, machine: Machine, now: float) -> None:
         age = min(now, machine.preempt_at if machine.preempt_at is not None else now) - machine.born
-        if machine.is_off or age < FETCHED_SEC or self.verdict != "pass":
+        if not machine.request and machine.place["name"] in self.objects:
+            _, content, digest = self.objects[machine.place["name"]]
+            assert digest == machine.place["sha256"]
+            machine.request = json.loads(content)
+        if machine.is_off or age < FETCHED_SEC or self.verdict != "pass" or not machine.request:
             return
         request = machine.request
         prefix, command = request["prefix"], request["command"]
