@@ -1,0 +1,69 @@
+"""Step and machine agree on the objects that they exchange. The agent cannot import the step's module."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from gpu_agent.build import output, request, session
+from gpu_agent.google import storage as agent_storage
+from gpu_agent.outcomes import OUTCOMES
+from gpu_ci.gcp.gpu_bridge import build, protocol
+from gpu_ci.gcp.gpu_bridge.protocol import Request, parse_result
+
+MADE = Request("b", "builds/1/a-1/", "sources/s", "0" * 64, 7, ["pytest"], 60, 900, "i", {"A": "b"}, ["*.xml"], 3, 4)
+RESULT: dict[str, Any] = {
+    "format": 1,
+    "failed": "command",
+    "reason": "",
+    "detail": "",
+    "exit_code": 3,
+    "signal": None,
+    "logs": 2,
+    "artifacts": None,
+    "seconds": {"fetch": 0.1},
+}
+
+
+def test_the_machine_reads_every_field_of_a_request() -> None:
+    read = request.parse(MADE.content().decode())
+    assert vars(read) == vars(MADE)
+    assert {each.name for each in fields(Request)} == {each.name for each in fields(request.BuildRequest)}
+
+
+def test_the_names_and_keys_of_both_ends_are_equal() -> None:
+    assert (protocol.FORMAT, protocol.REQUEST_KEY) == (request.FORMAT, request.KEY)
+    assert (protocol.RESULT, protocol.ARTIFACTS) == (session.RESULT, session.ARTIFACTS)
+    assert protocol.DIGEST == agent_storage.DIGEST
+    assert protocol.log_name("p/", 12) == output.name_of("p/", 12)
+
+
+def test_the_reasons_of_a_result_are_those_of_the_agent() -> None:
+    assert {*build._OF_RESULT} <= {*OUTCOMES}
+    assert {*build._HINTS} - {*OUTCOMES} == {"no-verdict"}
+
+
+def test_a_result_is_read() -> None:
+    result = parse_result(json.dumps(RESULT).encode())
+    assert (result.exit_code, result.signal, result.logs) == (3, None, 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        json.dumps({**RESULT, "format": 2}).encode(),
+        json.dumps({**RESULT, "logs": "2"}).encode(),
+        json.dumps({**RESULT, "exit_code": "3"}).encode(),
+        json.dumps({key: value for key, value in RESULT.items() if key != "logs"}).encode(),
+    ],
+)
+def test_anything_else_is_no_result(content: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - each case has another text
+        parse_result(content)
