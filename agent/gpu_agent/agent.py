@@ -84,21 +84,20 @@ class Agent:
         deps, channel = self._dependencies, self._channel
         channel.step("config", CONFIG_SEC)
         config = settings.parse(deps.host.attribute(settings.KEY))
-        if config.runner and config.driver.source == "cos":
-            # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
-            raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
-        role = deps.host.attribute(ROLE)
-        if (config.runner or role == BUILD) and deps.machine.takes_runners:
+        if config.runner:
             # This comes first, because processes of an earlier job may run until the machine is off.
-            deps.block_identity()
+            self._protect_identity(config)
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and processes of its job would start too.
             raise AgentExit("used", "a runner was started on this disk before")
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
             # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
-        request = build_request.read(deps.host, deps.clock.now() + CONFIG_SEC) if role == BUILD else None
-        is_check = role == CHECK
+        role = deps.host.attribute(ROLE)
+        is_check, request = role == CHECK, None
+        if role == BUILD:
+            self._protect_identity(config)
+            request = build_request.read(deps.host, deps.clock.now() + CONFIG_SEC)
         until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
@@ -118,6 +117,14 @@ class Agent:
         if not config.runner:
             return Ending("proven", verdict.summary, stays=True)
         return self._run_job(config, config.runner)
+
+    def _protect_identity(self, config: Config) -> None:
+        """Block the machine's identity for every user except root, before a job or a command of a build."""
+        if config.driver.source == "cos":
+            # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
+            raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
+        if self._dependencies.machine.takes_runners:
+            self._dependencies.block_identity()
 
     def _run_build(self, request: BuildRequest) -> Ending:
         """Run the command of a build step."""

@@ -640,6 +640,13 @@ def test_a_build_machine_refuses_a_wrong_request(change: dict[str, Any], detail:
     assert build_machine({**BUILD, **change}).end() == ("no-config", detail)
 
 
+def test_a_build_machine_on_container_optimized_os_runs_no_command() -> None:
+    fakes = build_machine()
+    fakes.attributes["gpu-agent-config"] = json.dumps(config(driver={"source": "cos", "image": "i"}))
+    assert fakes.end()[0] == "no-config"
+    assert "driver" not in fakes.did
+
+
 def test_a_build_machine_refuses_an_altered_request() -> None:
     fakes = build_machine()
     fakes.object += b" "

@@ -48,6 +48,8 @@ def argv(request: BuildRequest, folder: Path) -> list[str]:
     return [
         *("docker", "run", "--rm", "--init", "--pull", "never", "--device", "nvidia.com/gpu=all"),
         *("--volume", f"{folder}:{CONTAINER_FOLDER}", "--workdir", CONTAINER_FOLDER, "--shm-size", "8g"),
+        # In rootless Docker, root of the container is the user of the workspace. Another user could not write it.
+        *("--user", "0:0"),
         *variables,
         *("--entrypoint", program, request.image, *arguments),
     ]

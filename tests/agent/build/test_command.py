@@ -92,6 +92,7 @@ def test_a_command_in_an_image_has_the_gpus_and_the_workspace_and_no_visible_val
     assert argv[:3] == ["docker", "run", "--rm"]
     assert argv[argv.index("--device") + 1] == "nvidia.com/gpu=all"
     assert argv[argv.index("--volume") + 1] == f"{FOLDER}:/workspace"
+    assert argv[argv.index("--user") + 1] == "0:0"
     assert argv[argv.index("--env") + 1] == "SECRET"
     assert argv[-5:] == ["--entrypoint", "pytest", PUBLIC, "-m", "gpu"]
     assert not any("s3cret" in part for part in argv)

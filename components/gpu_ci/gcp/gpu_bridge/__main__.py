@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from threading import Event
 
@@ -36,6 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         failure = error
     except ApiError as error:
         failure = refused(error)
+    except Exception as error:
+        # Without this, the exit code would be 1, as of a command that fails.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/')[2]}, line {where.lineno}"
+        failure = BridgeError("crashed", f"{type(error).__name__} in {place}: {error}")
     _log(str(failure))
     return failure.code
 

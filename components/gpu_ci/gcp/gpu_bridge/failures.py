@@ -69,6 +69,7 @@ _FAILURES = (
         "other builds used all machines of the bridge for too long",
         "raise the bridge's max, or run fewer builds at once",
     ),
+    Failure(214, "crashed", "the step itself failed", "report the failure with the build's log"),
 )
 BY_NAME = {failure.name: failure for failure in _FAILURES}
 

@@ -126,13 +126,13 @@ class Follower:
     def _content(self, name: str, limit_bytes: int) -> bytes | None:
         """Return the content of an object whose digest is right, or None if the object does not exist."""
         path = f"{self._prefix}{name}"
-        entry: Entry | None = self._storage.find(path)
+        entry: Entry | None = self._storage.find(path, once=True)
         if entry is None:
             return None
         if entry.size > limit_bytes:
             raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {limit_bytes}")
         sink = io.BytesIO()
-        self._storage.read(path, entry.generation, sink)
+        self._storage.read(path, entry.generation, sink, once=True)
         got = hashlib.sha256(sink.getvalue()).hexdigest()
         if got != entry.sha256:
             raise BridgeError("wrong-digest", f"{path}: got sha256 {got}, expected {entry.sha256 or 'one'}")

@@ -30,12 +30,15 @@ class Entry(NamedTuple):
 
 
 class Storage(Protocol):
-    """The calls that the bridge needs. Each can raise ApiError."""
+    """The calls that the bridge needs. Each can raise ApiError.
 
-    def find(self, name: str) -> Entry | None:
+    With `once`, a request is not repeated. A poll uses this, so that a signal during an outage ends the step soon.
+    """
+
+    def find(self, name: str, *, once: bool = False) -> Entry | None:
         """Return an object, or None if it does not exist."""
 
-    def read(self, name: str, generation: int, sink: BinaryIO) -> None:
+    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
         """Write the content of one generation into `sink`."""
 
     def create(self, name: str, content: bytes) -> int:
@@ -61,17 +64,17 @@ class GoogleStorage(GoogleService):
         self._bucket = bucket
         self._objects = self._service.objects()
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str, *, once: bool = False) -> Entry | None:
         fields = "generation,size,metadata"
         try:
-            row = self._run(self._objects.get(bucket=self._bucket, object=name, fields=fields))
+            row = self._run(self._objects.get(bucket=self._bucket, object=name, fields=fields), 0 if once else None)
         except ApiError as error:
             if error.missing:
                 return None
             raise
         return Entry(int(row["generation"]), int(row["size"]), str(row.get("metadata", {}).get(DIGEST, "")))
 
-    def read(self, name: str, generation: int, sink: BinaryIO) -> None:
+    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
         from googleapiclient.http import MediaIoBaseDownload
 
         call = self._objects.get_media(bucket=self._bucket, object=name, generation=str(generation))
@@ -79,7 +82,7 @@ class GoogleStorage(GoogleService):
         download = MediaIoBaseDownload(sink, call, chunksize=_CHUNK_BYTES)
         done = False
         while not done:
-            _, done = self._answer(lambda: download.next_chunk(num_retries=self._retries))
+            _, done = self._answer(lambda: download.next_chunk(num_retries=0 if once else self._retries))
 
     def create(self, name: str, content: bytes) -> int:
         return self._write(name, content, 0)

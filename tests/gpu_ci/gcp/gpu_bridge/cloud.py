@@ -304,12 +304,12 @@ class Client:
         self._called("operations")
         return iter([{"name": name} for name in self.cloud.preempted if f"/instances/{name}" in expression])
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("find")
         found = self.cloud.objects.get(name)
         return Entry(found[0], len(found[1]), found[2]) if found else None
 
-    def read(self, name: str, generation: int, sink: BinaryIO) -> None:
+    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
         self._called("read")
         found = self.cloud.objects.get(name)
         if found is None or found[0] != generation:

@@ -138,6 +138,19 @@ def test_a_step_with_mistakes_asks_google_nothing_and_ends_with_its_own_code(
     assert printed.err.startswith("gpu-ci: the step has 4 mistakes, and started no machine\ncommand: is missing\n")
 
 
+def test_a_mistake_of_the_program_itself_has_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> int:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(program, "_run", fails)
+    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    assert program.main([*GIVEN, *COMMAND]) == 214
+    printed = capsys.readouterr().err
+    assert printed.startswith("gpu-ci: the step itself failed: ZeroDivisionError in test_arguments.py, line ")
+
+
 def test_settings_that_do_not_exist_are_one_mistake(clients: None, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[GoogleStorage] = []
 
@@ -158,7 +171,7 @@ def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signal
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     codes = [failure.code for failure in BY_NAME.values()]
-    assert len(set(codes)) == len(codes) == 14
+    assert len(set(codes)) == len(codes) == 15
     # A shell returns 128 + n after signal n, and Linux has signals up to 64.
     assert all(192 < code <= 255 for code in codes)
     with pytest.raises(SystemExit):

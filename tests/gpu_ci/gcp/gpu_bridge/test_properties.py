@@ -15,7 +15,7 @@ from tests.gpu_ci.gcp.gpu_bridge.cloud import EXHAUSTED, SETTINGS, UNAVAILABLE, 
 from tests.gpu_ci.gcp.gpu_bridge.test_step import reap_all
 
 FORBIDDEN = ApiError("forbidden", "Required 'compute.instances.get' permission for 'x'", 403)
-OWN_CODES = {200 + number for number in range(14)}
+OWN_CODES = {200 + number for number in range(15)}
 
 
 class Bridge(RuleBasedStateMachine):

@@ -106,3 +106,10 @@ def test_a_cut_network_is_a_temporary_error(client: GoogleStorage, storage: Stor
     with pytest.raises(ApiError) as caught:
         client.find("o")
     assert caught.value.not_yet
+
+
+def test_a_poll_is_not_repeated(client: GoogleStorage, storage: StorageServer) -> None:
+    storage.storage.faults = [Fault(status=503, times=99)]
+    with pytest.raises(ApiError):
+        client.find("o", once=True)
+    assert len(storage.storage.requests) == 1
