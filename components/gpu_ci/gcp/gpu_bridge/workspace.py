@@ -107,7 +107,7 @@ def pack(
                     if stopped():
                         raise BridgeError("cancelled", "the workspace was being packed")
                     size = _add(archive, path, name, log)
-                    files += size is not None
+                    files += size is not None and not path.is_dir()
                     sizes[name.partition("/")[0]] += size or 0
                     if sizes.total() > limit_mib * _MIB:
                         raise _too_large(sizes, limit_mib)
@@ -146,15 +146,15 @@ def _matches(rule: Any, name: str, is_folder: bool) -> bool:
 
     The group ps_d of pathspec's regular expressions is the slash after a matched folder.
     """
-    found = rule.regex.match(name)
+    found = rule.regex.search(name)
     if found and not found.groupdict().get("ps_d"):
         return True
-    found = rule.regex.match(f"{name}/") if is_folder else None
-    return bool(found and found.groupdict().get("ps_d") and found.end("ps_d") == len(name) + 1)
+    slashes = rule.regex.finditer(f"{name}/") if is_folder else ()
+    return any(each.groupdict().get("ps_d") and each.end("ps_d") == len(name) + 1 for each in slashes)
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], None]) -> int | None:
-    """Add one entry. Return its size, or None if it is left out."""
+    """Add one entry. Return its size (0 for a folder or link), or None if it is left out."""
     status = path.lstat()
     member = tarfile.TarInfo(name)
     member.mtime = _MTIME

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import socket
+import subprocess
 import tarfile
 import tracemalloc
 from pathlib import Path
@@ -60,6 +62,40 @@ def test_the_archive_has_the_files_that_gcloudignore_leaves(
     if ignore is not None:
         (folder / ".gcloudignore").write_text(ignore + ".gcloudignore\n")
     assert files(packed(folder, tmp_path / "a")) == expected
+
+
+NAMES = (
+    "a.txt",
+    "build/x.o",
+    "build/keep/y.o",
+    "src/b.py",
+    "src/build/z.o",
+    "src/deep/c d.py",
+    "#file",
+    "!file",
+    "x[1]",
+)
+PATTERNS = (
+    "*.o", "build", "build/", "/build", "src/*", "src/**", "**/build/", "*", "!*/", "!*.py", "!src/", "!build/keep/",
+    "src/deep", "/*.txt", "[ab].*", "?.txt", "\\#file", "\\!file", "x\\[1\\]", "c d.py", "c d.py ", "src/*/c d.py",
+    "#file", "*/", "/*/", "src/*/", "**",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_git_leaves_the_same_files(tmp_path: Path, folder: Path, seed: int) -> None:
+    patterns = "".join(f"{line}\n" for line in random.Random(seed).sample(PATTERNS, 4))
+    write(folder, *NAMES)
+    (tmp_path / "patterns").write_text(patterns)
+    subprocess.run(["git", "init", "-q", str(tmp_path / "git")], check=True)
+    git = ["git", f"--git-dir={tmp_path}/git/.git", f"--work-tree={folder}", "ls-files", "-z", "--others"]
+    listed = subprocess.run([*git, f"--exclude-from={tmp_path}/patterns"], cwd=folder, capture_output=True, check=True)
+    expected = sorted(filter(None, listed.stdout.decode().split("\0")))
+    (folder / ".gcloudignore").write_text(patterns + ".gcloudignore\n")
+    if expected:
+        assert sorted(files(packed(folder, tmp_path / "a"))) == expected, patterns
+    else:
+        assert refused(folder, tmp_path / "a").name == "bad-workspace"
 
 
 def test_gcloudignore_may_include_gitignore(tmp_path: Path, folder: Path) -> None:
