@@ -12,7 +12,7 @@ import httplib2  # type: ignore[import-untyped]
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from gpu_ci.gcp import manager_permissions
-from gpu_ci.gcp.gate import compute_api
+from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_manager.compute.adapter import Api
@@ -136,7 +136,7 @@ def method_of(verb: str, uri: str) -> str:
 
 def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of the manager's port to Google is called once; what reaches the wire is the table's keys."""
-    monkeypatch.setattr(compute_api, "credentials", lambda _: AnonymousCredentials())  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(google_service, "credentials", lambda *_: AnonymousCredentials())  # type: ignore[no-untyped-call]
     recorder = Recorder()
     google = GoogleCompute(0)
     monkeypatch.setattr(google, "_connection", lambda: recorder)
