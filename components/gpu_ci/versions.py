@@ -29,8 +29,12 @@ CUDA_INSTALLER = (
 the README of GoogleCloudPlatform/compute-gpu-installation at e4d32d9."""
 
 PYTHON_IMAGE = "python:3.13-slim-trixie"
-"""Docker's image of Python for the build of host images, as in images/runtime/Dockerfile. Its digest is not known here,
-so the tag is not immutable. The libraries that the build installs in it are pinned by their hashes."""
+"""Docker's image of Python for programs that are steps of builds, as in images/runtime/Dockerfile. Its digest is not
+known here, so the tag is not immutable. The libraries that the build installs in it are pinned by their hashes."""
+
+GCLOUD_BUILDER = "gcr.io/cloud-builders/gcloud"
+"""Cloud Build's image of gcloud. Its workers have a copy, and it has no immutable tag
+(cloud.google.com/build/docs/cloud-builders)."""
 
 DOCKER_IMAGE = "docker:29.7.2-cli"
 """Docker's client image. It contains buildx 0.36.1 (docker-library/docker@3289af8:versions.json). The docker builder of

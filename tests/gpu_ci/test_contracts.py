@@ -102,6 +102,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:aws:GithubIdentity",
         "gpu-ci:aws:GpuAmiPipeline",
         "gpu-ci:aws:GpuNodeGroup",
+        "gpu-ci:gcp:BuildGpuBridge",
         "gpu-ci:gcp:BuildPool",
         "gpu-ci:gcp:ContainerImagePipeline",
         "gpu-ci:gcp:GithubIdentity",

@@ -25,6 +25,7 @@ from gpu_ci.stack.site import SITE
 
 from tools.docs import (
     agreement,
+    cloud_build_gpu,
     dangers,
     emulation_page,
     ends,
@@ -43,7 +44,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
 # The labels with which the docstring of a component can begin a line.
 LABELS = ("Creates: ", "Costs: ", "Does not: ", "Replaces on change of: ")
-POOL_NAMES = {"cloud-build": "builds", "container": "runner", "host": "gpu-host", "ami": "eks-gpu"}
+POOL_NAMES = {
+    "cloud-build": "builds",
+    "cloud-build-gpu": "gpu-tests",
+    "container": "runner",
+    "host": "gpu-host",
+    "ami": "eks-gpu",
+}
 # The key of the stack file from which the program sets a field.
 SET_FROM = {
     "project": PROJECT,
@@ -80,6 +87,7 @@ def pages() -> dict[str, str]:
         "reference/gpu-floors.md": "\n".join(floors.page()),
         "reference/image-matrix.md": "\n".join(matrix.page()),
         "../images/matrix.json": matrix.as_json(),
+        "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
         "reference/image-sizes.md": "\n".join(sizes.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),

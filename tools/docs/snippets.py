@@ -72,7 +72,9 @@ def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, A
 
 
 def name_of(component: ComponentInfo) -> str:
-    return {"cloud-build": "builds"}.get(component.kind, "l4") if component.kind else "ci"
+    return (
+        {"cloud-build": "builds", "cloud-build-gpu": "gpu-tests"}.get(component.kind, "l4") if component.kind else "ci"
+    )
 
 
 def python(component: ComponentInfo, values: dict[str, Any]) -> str:

@@ -69,11 +69,15 @@ class BuildProgram:
 def _files(program: BuildProgram) -> dict[str, str]:
     common = Path(gpu_common.__file__).parent
     own = (f"{program.folder}/{name}.py" for name in ("__init__", "__main__", *program.modules))
-    found = {
-        f"gpu_ci/{path}": without_comments((_ROOT / path).read_text(encoding="utf-8")) for path in (*_MACHINE, *own)
-    }
-    found |= {
-        f"gpu_common/{name}.py": without_comments((common / f"{name}.py").read_text(encoding="utf-8"))
-        for name in _COMMON
-    }
+    found = {f"gpu_ci/{path}": _text(_ROOT / path) for path in (*_MACHINE, *own)}
+    found |= {f"gpu_common/{name}.py": _text(common / f"{name}.py") for name in _COMMON}
     return {**found, program.lock: (_ROOT.parent / program.lock).read_text(encoding="utf-8")}
+
+
+def _text(file: Path) -> str:
+    """Return the code of a module. The text is never empty.
+
+    The engine leaves an empty text out of an asset, and the program then fails with "Invalid asset encountered when
+    unmarshalling resource property" (pulumi 3.272.0).
+    """
+    return without_comments(file.read_text(encoding="utf-8")) or "\n"

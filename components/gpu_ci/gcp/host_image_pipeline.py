@@ -16,6 +16,7 @@ from ..args import Args, Integer
 from ..errors import invalid
 from ..image_pipeline import ImagePipeline
 from ..labels import merge
+from . import schedules
 from .host_image import permissions, program, provisioning
 from .host_image.settings import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
@@ -26,25 +27,12 @@ from .machine.template import machine_template
 # The provisioning needs a CPU for the driver's modules and for the archives, and no GPU.
 _BUILDERS = {"x86_64": "e2-standard-8", "arm64": "c4a-standard-8"}
 _GPU_FAMILIES = re.compile(r"(a2|a3|a4|a4x|g2|g4)-")
-_CRON_FIELD = r"[0-9A-Za-z*,/-]+"
-# Cloud Scheduler's format of five fields (cloud.google.com/scheduler/docs/configuring/cron-job-schedules).
-_SCHEDULE = re.compile(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}")
 # For the start of the machines in each zone (10 minutes) and for the image (30 minutes). With the longest deadlines and
 # four zones, a build stays below Cloud Build's limit of 24 hours (discovery document cloudbuild v1, Build.timeout).
 _AROUND_SEC = 7_200
 _ROLE_ID_MOST = 64
 _IMAGE_NAME = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _IMAGE = rf"^projects/[a-z0-9.:-]+/global/images/{_IMAGE_NAME[1:]}"
-
-
-def _schedule(value: str | None) -> str | None:
-    if value is not None and not _SCHEDULE.fullmatch(value):
-        raise invalid(
-            "is not a schedule of Cloud Scheduler",
-            expected="minute, hour, day of month, month and day of week, with single spaces",
-            hint="such as 0 4 * * 1, which is Monday at 04:00 UTC",
-        )
-    return value
 
 
 class BuilderSettings(Args):
@@ -101,7 +89,7 @@ class HostImagePipelineArgs(GpuMachineArgs):
         le=3600,
         description="seconds from the start of the check machine to its verdict, 120 to 3600",
     )
-    schedule: Annotated[str | None, AfterValidator(_schedule)] = Field(
+    schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
         default=None,
         examples=["0 4 * * 1"],
         description="when to build, as a schedule of Cloud Scheduler in UTC; by default only manually",

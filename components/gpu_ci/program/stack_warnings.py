@@ -31,7 +31,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *_old_runners(pools, today),
         *(
             keys_gates_ignore(settings.keys, os.environ)
-            if "gce-runners" in {pool.kind for pool in settings.pools}
+            if {"cloud-build-gpu", "gce-runners"} & {pool.kind for pool in settings.pools}
             else []
         ),
         *short_session(pools, settings.clusters, os.environ),

@@ -13,6 +13,7 @@ from typing import Any
 from gpu_common.secret_patterns import redact
 
 from .. import extras, naming
+from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
 from ..validation_errors import join, without_misspelt
@@ -110,11 +111,17 @@ def _missing_package(family: Family, kind: str) -> str:
 
 
 def _likeliest(family: Family, value: Mapping[str, Any]) -> str:
-    """Return the kind that has most of these keys as fields. Return "" if several kinds have the same number."""
+    """Return the kind that has most of these keys as fields.
+
+    If several kinds have the same number, return "", unless they share one model: the shared fields have the same
+    mistakes in each of them.
+    """
     installed = [kind for kind in family.names() if not _missing_package(family, kind)]
     fits = {kind: len(value.keys() & set(family.component(kind).ARGS.choice_names())) for kind in installed}
     best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
-    return best[0] if len(best) == 1 else ""
+    models = {family.component(kind).ARGS.__base__ for kind in best}
+    shared = len(models) == 1 and models != {Args} and family.example_kind in best
+    return best[0] if len(best) == 1 else family.example_kind if shared else ""
 
 
 def choice_problems(

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_ci.cli.verify import google
 from gpu_ci.component import Component
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_ci.gcp.github_identity import GithubIdentity
@@ -91,8 +92,8 @@ def made() -> set[str]:
 def test_every_component_for_google_cloud_is_looked_at() -> None:
     found = {each for token, each in COMPONENTS.items() if token.startswith("gpu-ci:gcp:")}
     # An identity belongs to bootstrap/, which enables its APIs and has a page of its own.
-    # The guide of host images names its APIs.
-    assert found - {GithubIdentity, HostImagePipeline} == COVERED
+    # The guides of host images and of GPU builds name their APIs.
+    assert found - {BuildGpuBridge, GithubIdentity, HostImagePipeline} == COVERED
 
 
 def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:

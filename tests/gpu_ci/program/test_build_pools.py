@@ -58,7 +58,8 @@ def test_it_is_exported_with_its_choices_and_an_unknown_cost_and_is_no_target_of
 def test_a_pool_whose_kind_is_missing_is_taken_for_the_one_whose_keys_it_has() -> None:
     text = told(config({"builds": {"region": "europe-west4", "triggers": {}}}))
     assert text.endswith(
-        "builds.kind: is missing\n  got: nothing\n  expected: one of cloud-build, eks-runners, gce-runners\n"
+        "builds.kind: is missing\n  got: nothing\n"
+        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
         "  hint: add kind: cloud-build"
     )
     assert "hint: add kind: gce-runners" in told(config({"any": {"machineType": "x"}}))

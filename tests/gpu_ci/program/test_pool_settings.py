@@ -47,7 +47,7 @@ def test_a_pool_that_is_no_map_is_reported(value: Any, got: str) -> None:
 def test_an_unknown_kind_is_reported_with_the_nearest() -> None:
     assert told(config({"l4": L4 | {"kind": "gce-runer"}})) == (
         f"{HERE}.l4.kind: unknown kind of pool\n  got: 'gce-runer'\n"
-        "  expected: one of cloud-build, eks-runners, gce-runners\n"
+        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
         "  hint: did you mean gce-runners"
     )
 
@@ -59,7 +59,7 @@ def test_a_kind_that_is_like_no_other_gets_the_page_that_lists_them() -> None:
 def test_a_missing_kind_is_found_under_a_mistyped_key() -> None:
     without = {key: value for key, value in L4.items() if key != "kind"}
     assert told(config({"l4": without})).endswith(
-        "kind: is missing\n  got: nothing\n  expected: one of cloud-build, eks-runners, gce-runners\n"
+        "kind: is missing\n  got: nothing\n  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
         "  hint: add kind: gce-runners"
     )
     assert told(config({"l4": without | {"knd": "gce-runners"}})).endswith(

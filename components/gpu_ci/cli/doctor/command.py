@@ -18,6 +18,7 @@ from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.cli.stack_files import StackFile, one_file, problems_found
 from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import Answer, Step, ask_all, shortened
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import MANAGER
@@ -94,7 +95,7 @@ def _google(deployment: Deployment) -> tuple[Sequence[Step[Any]], Any]:
     """Return the steps about the Google Cloud project, and the project."""
     file = deployment.file
     target = google.target(file, lambda: deployment.call)
-    has_builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
+    has_builds = any(isinstance(args, BuildPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools)
     apis = list(target.apis)
     if not target.pools:
         apis.remove("compute.googleapis.com")

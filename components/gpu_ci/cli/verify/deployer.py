@@ -12,6 +12,7 @@ from typing import Any
 from gpu_common import google_permissions
 
 from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack.site import MANAGER, SITE
@@ -38,6 +39,21 @@ BUILDS = (
     _ACCOUNT,
     _PROJECT_MEMBER,
 )
+_PROGRAM_OF_BUILDS = (
+    "gcp:cloudbuild/trigger:Trigger",
+    "gcp:cloudscheduler/job:Job",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    "gcp:projects/iAMCustomRole:IAMCustomRole",
+    "gcp:pubsub/topic:Topic",
+    "gcp:storage/bucket:Bucket",
+    "gcp:storage/bucketIAMMember:BucketIAMMember",
+    "gcp:storage/bucketObject:BucketObject",
+    _ACCOUNT,
+    _PROJECT_MEMBER,
+)
+BRIDGES = (*_PROGRAM_OF_BUILDS, "gcp:serviceaccount/iAMMember:IAMMember")
+"""The types of pools of kind cloud-build-gpu."""
+IMAGE_REPOSITORIES = ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)
 IMAGE_PIPELINES = {
     "container": (
         "gcp:artifactregistry/repository:Repository",
@@ -46,18 +62,7 @@ IMAGE_PIPELINES = {
         _ACCOUNT,
         _PROJECT_MEMBER,
     ),
-    "host": (
-        "gcp:cloudbuild/trigger:Trigger",
-        "gcp:cloudscheduler/job:Job",
-        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-        "gcp:projects/iAMCustomRole:IAMCustomRole",
-        "gcp:pubsub/topic:Topic",
-        "gcp:storage/bucket:Bucket",
-        "gcp:storage/bucketIAMMember:BucketIAMMember",
-        "gcp:storage/bucketObject:BucketObject",
-        _ACCOUNT,
-        _PROJECT_MEMBER,
-    ),
+    "host": _PROGRAM_OF_BUILDS,
 }
 """The types of each kind of image pipeline on Google Cloud."""
 TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
@@ -81,7 +86,7 @@ def permissions(file: StackFile) -> list[str]:
     The permission to read the values of secrets is left out, because it may be granted on each secret.
     """
     needed = {permission for token in types(file) for permission in google_permissions.of_type(token)}
-    if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
+    if any(isinstance(args, RunnerPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools):
         needed |= {permission for call in google_permissions.CALLS.values() for permission in call}
     return sorted(needed)
 
@@ -96,8 +101,13 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
     github: dict[str, Any] = site.get("github") or {}
     machines = [args for _, args in file.pools if isinstance(args, RunnerPoolArgs)]
     builds = [args for _, args in file.pools if isinstance(args, BuildPoolArgs)]
+    bridges = [args for _, args in file.pools if isinstance(args, BuildGpuBridgeArgs)]
     if machines:
         yield MACHINES
+    if bridges:
+        yield BRIDGES
+    if any(args.image_repositories for args in bridges):
+        yield IMAGE_REPOSITORIES
     # Without a manager, the machines read the key of runnerApp, and register their runners themselves.
     reads_key = machines and github.get("runnerApp") and not github.get("managerApp")
     if reads_key or any(args.secrets for args in machines):

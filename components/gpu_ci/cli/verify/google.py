@@ -20,6 +20,7 @@ from gpu_common import google_permissions
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify import deployer, policies
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate import credentials
 from gpu_ci.gcp.gate.runner import GATE_LABEL
@@ -37,13 +38,13 @@ APIS = (
 """The services that a stack with gce-runners calls."""
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
 """The services that a stack also calls if it has pools of kind cloud-build, or image pipelines of kind container."""
-HOST_IMAGE_APIS = (
+PROGRAM_APIS = (
     "cloudbuild.googleapis.com",
     "cloudscheduler.googleapis.com",
     "pubsub.googleapis.com",
     "storage.googleapis.com",
 )
-"""The services that a stack also calls if it has image pipelines of kind host."""
+"""The services that a stack also calls if it has image pipelines of kind host, or pools of kind cloud-build-gpu."""
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -185,8 +186,9 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
     builds = builds or any(each.kind == "container" for each in file.pipelines)
-    hosts = any(each.kind == "host" for each in file.pipelines)
-    apis = tuple(dict.fromkeys((*APIS, *(BUILD_APIS if builds else ()), *(HOST_IMAGE_APIS if hosts else ()))))
+    programs = any(isinstance(args, BuildGpuBridgeArgs) for _, args in file.pools)
+    programs = programs or any(each.kind == "host" for each in file.pipelines)
+    apis = tuple(dict.fromkeys((*APIS, *(BUILD_APIS if builds else ()), *(PROGRAM_APIS if programs else ()))))
     return Project(
         file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
     )

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pulumi_gcp.cloudbuild import TriggerBuildStepArgs as Step
 
 # All steps of a build share the folder /workspace.
-_METADATA = "/workspace/.gpu-ci-image.json"
+METADATA = "/workspace/.gpu-ci-image.json"
 # Shell commands that set `digest` from the metadata file of buildx. The file is JSON with one key for each line.
-_DIGEST = r"""digest=$(sed -n 's/.*"containerimage\.digest": *"\(sha256:[0-9a-f]\{64\}\)".*/\1/p' "$METADATA")
+DIGEST = r"""digest=$(sed -n 's/.*"containerimage\.digest": *"\(sha256:[0-9a-f]\{64\}\)".*/\1/p' "$METADATA")
 if [ -z "$digest" ]; then echo "buildx wrote no digest to $METADATA" >&2; exit 1; fi
 """
 
@@ -49,13 +49,13 @@ def check_script(check: Sequence[str]) -> str:
     """
     command, *arguments = map(shlex.quote, check)
     run = f'docker run --rm --network none --entrypoint {command} "$IMAGE@$digest"'
-    return f"{_head()}{_DIGEST}exec {' '.join([run, *arguments])}\n"
+    return f"{_head()}{DIGEST}exec {' '.join([run, *arguments])}\n"
 
 
 def candidate_script() -> str:
     """Return the script that adds the tag of a candidate to the checked digest."""
     tag = image_names.tag(image_names.CANDIDATE, "$COMMIT_SHA", "$BUILD_ID")
-    return f'{_head()}{_DIGEST}exec docker buildx imagetools create --tag "$IMAGE:{tag}" "$IMAGE@$digest"\n'
+    return f'{_head()}{DIGEST}exec docker buildx imagetools create --tag "$IMAGE:{tag}" "$IMAGE@$digest"\n'
 
 
 def _head() -> str:
@@ -65,7 +65,7 @@ def _head() -> str:
 def _build(build: ImageBuild, registry: pulumi.Input[str], image: pulumi.Output[str]) -> Step:
     tag = image_names.tag(image_names.BUILT, "$COMMIT_SHA", "$BUILD_ID")
     args = build_args(build, registry, writes_cache=True)
-    args += ["--sbom=true", "--provenance=mode=max", "--metadata-file", _METADATA]
+    args += ["--sbom=true", "--provenance=mode=max", "--metadata-file", METADATA]
     args += ["--tag", pulumi.Output.concat(image, f":{tag}"), "--push", build.context]
     return docker_command(args)
 
@@ -78,7 +78,7 @@ def _script(step: str, image: pulumi.Output[str], script: str) -> Step:
         script=script,
         envs=[
             pulumi.Output.concat("IMAGE=", image),
-            f"METADATA={_METADATA}",
+            f"METADATA={METADATA}",
             "COMMIT_SHA=$COMMIT_SHA",
             "BUILD_ID=$BUILD_ID",
         ],

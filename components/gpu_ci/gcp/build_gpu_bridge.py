@@ -1,0 +1,465 @@
+"""The component BuildGpuBridge: GPU machines for single steps of Cloud Build builds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+import pulumi_gcp as gcp
+from gpu_catalog import Demand
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from .. import naming
+from ..args import Args, Integer
+from ..component import Component
+from ..errors import invalid
+from ..labels import merge
+from . import schedules
+from .gpu_bridge import permissions, steps
+from .gpu_bridge.program import PROGRAM
+from .machine.args import GpuMachineArgs
+from .machine.rules import DEFAULT_RUN_LIMIT_SEC
+from .machine.template import machine_template
+from .pool import rules
+from .pool.settings import SmokeSettings
+from .smoke_gate import SmokeGate, SmokeGateArgs
+
+_ROLE_ID_MOST = 64
+# Seconds that a machine may need for its sources and container image, and after the command for artifacts and output.
+_FETCH_SEC, _REPORT_SEC = 900, 1200
+# A bucket's lifecycle acts once a day (cloud.google.com/storage/docs/lifecycle).
+_KEEP_DAYS = 1
+_SHORTEST_TIMEOUT_SEC = 60
+_REAPER_SEC = 600
+# 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
+_REPOSITORY = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$"
+
+
+def _archive() -> pulumi.AssetArchive:
+    return pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in sorted(steps.code().items())})
+
+
+def _around_sec(smoke: SmokeSettings) -> int:
+    """Return the time of a machine that is not for the command."""
+    return smoke.deadline_sec + _FETCH_SEC + _REPORT_SEC
+
+
+class BuildGpuBridgeArgs(GpuMachineArgs):
+    """The arguments of a bridge: its machines, and the limits of the steps that use them."""
+
+    DECIDED: ClassVar[dict[str, str]] = {
+        **GpuMachineArgs.DECIDED,
+        "timeout": "use maxRunDurationSec, and --timeout of a step",
+        "bucket": "the component creates the bucket",
+        "triggers": "a trigger names a cloudbuild.yaml; use gpu-ci:pools with kind: cloud-build to create triggers",
+    }
+
+    max: Integer = Field(ge=1, le=100, description="the maximum number of machines at any time, 1 to 100")
+    wait_sec: Integer = Field(
+        default=3600,
+        ge=60,
+        le=82_800,
+        description="seconds that a step waits while other builds use all machines, 60 to 82800",
+    )
+    source_mib: Integer = Field(
+        default=4096, ge=1, le=65_536, description="the maximum size of a workspace in MiB, 1 to 65536"
+    )
+    artifact_mib: Integer = Field(
+        default=2048, ge=1, le=65_536, description="the maximum size of the artifacts of a step in MiB, 1 to 65536"
+    )
+    image_repositories: list[Annotated[str, Field(pattern=_REPOSITORY)]] = Field(
+        default=[],
+        max_length=20,
+        description="Artifact Registry repositories with private images for --image, as "
+        "projects/<project>/locations/<location>/repositories/<name>; the machines may read them",
+    )
+    reap_schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
+        default="0 * * * *",
+        examples=["*/10 * * * *"],
+        description="when a build deletes machines that no step needs, as a schedule of Cloud Scheduler in UTC; by "
+        "default each hour",
+    )
+    smoke: SmokeSettings = Field(
+        default=SmokeSettings(),
+        validate_default=True,
+        description="the smoke check of the template, and of each machine before its command",
+    )
+
+    @field_validator("market")
+    @classmethod
+    def _market(cls, value: str) -> str:
+        if value == "flex-start":
+            raise invalid(
+                "is not supported: a step cannot wait for a flex-start machine",
+                expected="spot, standard or reservation",
+                hint="use market: spot, and --retry-preempted in the step",
+            )
+        return value
+
+    @field_validator("driver")
+    @classmethod
+    def _driver(cls, value: Any) -> Any:
+        if value.source == "cos":
+            raise invalid(
+                "is Container-Optimized OS, on which commands of builds cannot be isolated",
+                expected="source: image or source: installer",
+                hint="remove driver and image",
+            )
+        return value
+
+    @field_validator("smoke")
+    @classmethod
+    def _smoke(cls, value: Any, info: ValidationInfo) -> Any:
+        limit = info.data.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
+        if limit - _around_sec(value) < _SHORTEST_TIMEOUT_SEC:
+            least = _around_sec(value) + _SHORTEST_TIMEOUT_SEC
+            raise invalid(
+                f"leaves no time for a command: of maxRunDurationSec, the check has {value.deadline_sec} s, the start "
+                f"of the command {_FETCH_SEC} s, and its artifacts and output {_REPORT_SEC} s",
+                expected=f"maxRunDurationSec of at least {least}",
+                hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
+            )
+        return value
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
+        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
+
+    def demand(self, name: str) -> Demand:
+        """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
+        return rules.demand(name, self, self.max, 0)
+
+    @property
+    def longest_timeout_sec(self) -> int:
+        """The longest --timeout of a step, in seconds."""
+        return self.run_limit_sec - _around_sec(self.smoke)
+
+
+class BuildGpuBridge(Component):
+    """GPU machines for steps of Cloud Build builds. A step runs one command on a machine that passed a GPU check.
+
+    Creates: a regional instance template, and a smoke check of that template on one machine (the gate). A bucket for
+    workspaces, output, artifacts, the program of the step and its settings; workspaces, output and artifacts are
+    deleted after a day. A service account for builds, with a custom role of the permissions that the program's API
+    calls need. A service account for machines, which may read workspaces, write output and artifacts, and write logs.
+    With `imageRepositories`, it may also read these repositories. With `reapSchedule`: a Pub/Sub topic, a Cloud
+    Scheduler job and a Cloud Build trigger, whose build deletes machines that no step needs.
+    Costs: nothing while no step runs, except for the bucket and the minutes of the reaper's builds. Each step costs its
+    machine from the start to the end of the step. Each new template costs one machine for the minutes of its check.
+    Cloud Scheduler costs for each job above three.
+    Does not: create triggers, or change cloudbuild.yaml; the output `cloudbuild` has the steps. The machines have no
+    public address and no open port. To install torch on an image without it, the network needs internet access, such as
+    Cloud NAT.
+    Replaces on change of: the template and the gate, for every field that affects the boot of a machine (machineType,
+    guestAccelerator, market, reservation, driver, image, torch, disks, nicType, smoke.deadlineSec, network, labels).
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:BuildGpuBridge"
+    ARGS: ClassVar[type[Args]] = BuildGpuBridgeArgs
+    KIND: ClassVar[str] = "cloud-build-gpu"
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "machineType": "g2-standard-8",
+        "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
+        "market": "spot",
+        "max": 4,
+    }
+
+    cloudbuild: pulumi.Output[str]
+    """A cloudbuild.yaml with the steps that install the program, and one step that runs nvidia-smi on a machine."""
+    settings: pulumi.Output[str]
+    """Location of the settings, for the option --settings of a step."""
+    program: pulumi.Output[str]
+    """Location of the program and its lock, which a build downloads."""
+    service_account_email: pulumi.Output[str]
+    """Service account of builds. Grant it the access that other steps need, such as to a registry."""
+    machine_account_email: pulumi.Output[str]
+    """Service account of the machines. The command of a step has no access to it."""
+    bucket: pulumi.Output[str]
+    """Bucket of the bridge."""
+    template: pulumi.Output[str]
+    """Self link of the template that passed its check."""
+    verdict: pulumi.Output[str]
+    """Verdict of the template's check: pass, or unproven."""
+    smoke_summary: pulumi.Output[str]
+    """Summary that the check reported about its machine."""
+
+    def __init__(self, name: str, args: BuildGpuBridgeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        self._name, self._args = name, args
+        self._tags = merge(args.labels, {"gpu-ci-pool": name})
+        builds = self._account("account", "build-gpu", f"builds with GPUs of the pool {name}")
+        machines = self._account("machine-account", "gpu", f"machines of the GPU builds {name}")
+        bucket = self._bucket()
+        gate = self._checked_template(machines, self._machine_grants(machines, bucket))
+        grants = self._build_grants(builds, machines, bucket)
+        objects = self._objects(bucket, gate.checked_template)
+        if args.reap_schedule:
+            self._reaper(args.reap_schedule, builds, bucket, [*grants, *objects])
+        self.cloudbuild = pulumi.Output.all(bucket.name, builds.name).apply(lambda each: steps.example(*each))
+        self.settings = pulumi.Output.concat("gs://", bucket.name, "/", steps.SETTINGS_OBJECT)
+        self.program = pulumi.Output.concat("gs://", bucket.name, "/", steps.folder())
+        self.service_account_email = builds.email
+        self.machine_account_email = machines.email
+        self.bucket = bucket.name
+        self.template = gate.checked_template
+        self.verdict = gate.verdict
+        self.smoke_summary = gate.summary
+        self.register()
+
+    @property
+    def _label(self) -> str:
+        """The value of the label gpu-ci-bridge. Several stacks may share a project, so it contains the stack."""
+        return naming.fit(f"{self._name}-{pulumi.get_stack()}", 50)
+
+    def _account(self, role: str, prefix: str, description: str) -> gcp.serviceaccount.Account:
+        return gcp.serviceaccount.Account(
+            f"{self._name}-{role}",
+            account_id=naming.fit(f"{prefix}-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
+            display_name=description,
+            project=self._args.project,
+            opts=self.child(),
+        )
+
+    def _bucket(self) -> gcp.storage.Bucket:
+        return gcp.storage.Bucket(
+            f"{self._name}-builds",
+            project=self._args.project,
+            location=self._args.region,
+            labels=self._tags,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            versioning={"enabled": False},
+            # By default, Cloud Storage would keep each deleted object for a week, and bill it.
+            soft_delete_policy={"retention_duration_seconds": 0},
+            lifecycle_rules=[
+                {
+                    "action": {"type": "Delete"},
+                    "condition": {"age": _KEEP_DAYS, "matches_prefixes": list(permissions.EXPIRING)},
+                }
+            ],
+            # The objects are of builds that have ended, or the stack has them.
+            force_destroy=True,
+            opts=self.child(),
+        )
+
+    def _machine_grants(
+        self, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
+    ) -> list[pulumi.Resource]:
+        """Grant the machines: read workspaces, create output and artifacts, write logs, read the given repositories."""
+        name, args = self._name, self._args
+        member = pulumi.Output.concat("serviceAccount:", machines.email)
+        log_writer = gcp.projects.IAMMember(
+            f"{name}-machine-log-writer",
+            project=args.project,
+            role="roles/logging.logWriter",
+            member=member,
+            opts=self.child(),
+        )
+        repositories = [
+            gcp.artifactregistry.RepositoryIamMember(
+                f"{name}-{naming.fit(path, 60)}-reader",
+                project=path.split("/")[1],
+                location=path.split("/")[3],
+                repository=path.split("/")[5],
+                role="roles/artifactregistry.reader",
+                member=member,
+                opts=self.child(),
+            )
+            for path in dict.fromkeys(args.image_repositories)
+        ]
+        return [
+            log_writer,
+            self._on_objects(
+                "machine-reader", bucket, "roles/storage.objectViewer", member, *permissions.READ_BY_MACHINES
+            ),
+            self._on_objects(
+                "machine-writer", bucket, "roles/storage.objectCreator", member, *permissions.WRITTEN_BY_MACHINES
+            ),
+            *repositories,
+        ]
+
+    def _build_grants(
+        self, builds: gcp.serviceaccount.Account, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
+    ) -> list[pulumi.Resource]:
+        """Grant builds the calls of the program, their log, their objects, and the use of the machines' account."""
+        name, args = self._name, self._args
+        member = pulumi.Output.concat("serviceAccount:", builds.email)
+        in_project: dict[str, pulumi.Input[str]] = {
+            "machines": self._role("machines", permissions.CALLS),
+            "log-writer": "roles/logging.logWriter",
+        }
+        return [
+            *(
+                gcp.projects.IAMMember(
+                    f"{name}-{right}", project=args.project, role=granted, member=member, opts=self.child()
+                )
+                for right, granted in in_project.items()
+            ),
+            gcp.serviceaccount.IAMMember(
+                f"{name}-machine-account-user",
+                service_account_id=machines.name,
+                role="roles/iam.serviceAccountUser",
+                member=member,
+                opts=self.child(),
+            ),
+            gcp.storage.BucketIAMMember(
+                f"{name}-reader",
+                bucket=bucket.name,
+                role=self._role("reader", permissions.READ),
+                member=member,
+                opts=self.child(),
+            ),
+            self._on_objects("writer", bucket, self._role("writer", permissions.CHANGE), member, *permissions.CHANGED),
+        ]
+
+    def _on_objects(
+        self,
+        role: str,
+        bucket: gcp.storage.Bucket,
+        granted: pulumi.Input[str],
+        member: pulumi.Input[str],
+        *prefixes: str,
+    ) -> gcp.storage.BucketIAMMember:
+        """Grant a role on the objects with these prefixes only."""
+        return gcp.storage.BucketIAMMember(
+            f"{self._name}-{role}",
+            bucket=bucket.name,
+            role=granted,
+            member=member,
+            condition={
+                "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
+                "expression": bucket.name.apply(lambda name: permissions.below(name, *prefixes)),
+            },
+            opts=self.child(),
+        )
+
+    def _role(self, purpose: str, calls: Mapping[str, tuple[str, ...]]) -> pulumi.Output[str]:
+        """Create a custom role with the permissions of these calls. The id of a role cannot change."""
+        role_id = naming.fit(f"gpu-ci-bridge-{self._name}-{purpose}-{pulumi.get_stack()}", _ROLE_ID_MOST)
+        role = gcp.projects.IAMCustomRole(
+            f"{self._name}-{purpose}-role",
+            project=self._args.project,
+            role_id=role_id.replace("-", "_"),
+            title=f"GPU builds {self._name}: {purpose}",
+            permissions=permissions.permissions(calls),
+            opts=self.child(),
+        )
+        return role.name
+
+    def _checked_template(self, machines: gcp.serviceaccount.Account, grants: list[pulumi.Resource]) -> SmokeGate:
+        name, args = self._name, self._args
+        template = machine_template(
+            f"{name}-template",
+            name,
+            args,
+            account=machines.email,
+            tags=self._tags,
+            deadline_sec=args.smoke.deadline_sec,
+            opts=self.child(),
+        )
+        return SmokeGate(
+            f"{name}-gate",
+            SmokeGateArgs(
+                project=args.project,
+                zones=args.zones,
+                template=template.self_link,
+                pool=name,
+                labels=self._tags,
+                deadline_sec=args.smoke.deadline_sec,
+                on_no_capacity=args.smoke.on_no_capacity,
+            ),
+            # The check machine writes its result to the log.
+            opts=self.child(depends_on=grants),
+        )
+
+    def _objects(self, bucket: gcp.storage.Bucket, template: pulumi.Output[str]) -> list[gcp.storage.BucketObject]:
+        """Create the settings (gpu_bridge/settings.py) and the program with its lock."""
+        args = self._args
+        settings = {
+            "project": args.project,
+            "name": self._label,
+            "template": template.apply(lambda link: str(link).partition("?")[0]),
+            "zones": args.zones,
+            "bucket": bucket.name,
+            "max": args.max,
+            "check_sec": args.smoke.deadline_sec,
+            "fetch_sec": _FETCH_SEC,
+            "wait_sec": args.wait_sec,
+            "longest_timeout_sec": args.longest_timeout_sec,
+            "source_mib": args.source_mib,
+            "artifact_mib": args.artifact_mib,
+            "labels": self._tags,
+        }
+        contents: dict[str, dict[str, Any]] = {
+            # Pulumi's Google package makes the field `content` a secret, and a preview would not show its changes.
+            steps.SETTINGS_OBJECT: {
+                "source": pulumi.Output.json_dumps(settings).apply(pulumi.StringAsset),
+                "content_type": "application/json",
+            },
+            f"{steps.folder()}/{steps.ARCHIVE}": {"source": _archive()},
+            f"{steps.folder()}/{steps.LOCK}": {
+                "source": pulumi.StringAsset(PROGRAM.files()[PROGRAM.lock]),
+                "content_type": "text/plain",
+            },
+        }
+        roles = ("settings", "program", "lock")
+        return [
+            gcp.storage.BucketObject(
+                f"{self._name}-{role}", bucket=bucket.name, name=path, **content, opts=self.child()
+            )
+            for role, (path, content) in zip(roles, contents.items(), strict=True)
+        ]
+
+    def _reaper(
+        self,
+        when: str,
+        builds: gcp.serviceaccount.Account,
+        bucket: gcp.storage.Bucket,
+        needed: list[pulumi.Resource],
+    ) -> None:
+        """Create the trigger of a build that deletes machines which no step needs, and its schedule."""
+        name, args = self._name, self._args
+        unique = naming.fit(f"{name}-reaper-{pulumi.get_stack()}", 63)
+        topic = gcp.pubsub.Topic(f"{name}-reaper", project=args.project, labels=self._tags, opts=self.child())
+        trigger = gcp.cloudbuild.Trigger(
+            f"{name}-reaper-trigger",
+            name=unique,
+            project=args.project,
+            location=args.region,
+            description=f"deletes machines of the GPU builds {name} that no step needs",
+            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            service_account=builds.name,
+            build=gcp.cloudbuild.TriggerBuildArgs(
+                steps=bucket.name.apply(self._reap_steps),
+                timeout=f"{_REAPER_SEC}s",
+                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
+            ),
+            opts=self.child(depends_on=needed),
+        )
+        gcp.cloudscheduler.Job(
+            f"{name}-reaper-schedule",
+            project=args.project,
+            region=args.region,
+            name=unique,
+            description=f"starts the trigger {unique}",
+            schedule=when,
+            time_zone="Etc/UTC",
+            # "reap" in base64. Cloud Build ignores the data.
+            pubsub_target={"topic_name": topic.id, "data": "cmVhcA=="},
+            opts=self.child(depends_on=[trigger]),
+        )
+
+    def _reap_steps(self, bucket: str) -> list[gcp.cloudbuild.TriggerBuildStepArgs]:
+        reap = steps.step("reap", ["reap", "--project", "$PROJECT_ID", "--bridge", self._label])
+        return [
+            gcp.cloudbuild.TriggerBuildStepArgs(
+                id=each["id"],
+                name=each["name"],
+                entrypoint=each["entrypoint"],
+                args=each["args"],
+                envs=each.get("env"),
+                volumes=[gcp.cloudbuild.TriggerBuildStepVolumeArgs(**volume) for volume in each["volumes"]],
+            )
+            for each in (*steps.prepare_steps(bucket), reap)
+        ]

@@ -1,0 +1,106 @@
+"""The steps of cloudbuild.yaml that run the program, which is two objects of the bridge's bucket.
+
+A build downloads the program and installs the libraries of requirements.lock by their hashes, into a volume that its
+steps share. The workspace stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from ... import versions
+from .program import PROGRAM
+
+SETTINGS_OBJECT = "bridge.json"
+ARCHIVE, LOCK = "gpu_bridge.zip", "requirements.lock"
+FOLDER = "/gpu-ci"
+_VOLUMES = [{"name": "gpu-ci", "path": FOLDER}]
+# A module of a zip file is found like one of a folder (docs.python.org/3/library/zipimport.html).
+_ENVIRONMENT = [
+    f"PYTHONPATH={FOLDER}/{ARCHIVE}:{FOLDER}/packages",
+    "PYTHONUNBUFFERED=1",
+    "BUILD_ID=$BUILD_ID",
+    "LOCATION=$LOCATION",
+]
+_PIP = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
+
+
+def folder() -> str:
+    """Return the folder of the bucket for this version of the program. Running builds keep theirs."""
+    return f"program/{PROGRAM.digest()}"
+
+
+def code() -> dict[str, str]:
+    """Return the text of each file of the archive by its path."""
+    return {path: text for path, text in PROGRAM.files().items() if path != PROGRAM.lock}
+
+
+def prepare_steps(bucket: str, program: str = "") -> list[dict[str, Any]]:
+    """Return the steps that a build needs once: the download and the installation of the program.
+
+    `program` is its folder in the bucket; by default the folder of this version.
+    """
+    return [
+        {
+            "id": "gpu-ci-program",
+            "name": versions.GCLOUD_BUILDER,
+            "entrypoint": "gcloud",
+            "args": ["storage", "cp", f"gs://{bucket}/{program or folder()}/*", f"{FOLDER}/"],
+            "volumes": _VOLUMES,
+        },
+        {
+            "id": "gpu-ci-libraries",
+            "name": versions.PYTHON_IMAGE,
+            "entrypoint": "python",
+            "args": [*_PIP, "--target", f"{FOLDER}/packages", "--requirement", f"{FOLDER}/{LOCK}"],
+            "volumes": _VOLUMES,
+        },
+    ]
+
+
+def step(name: str, arguments: list[str]) -> dict[str, Any]:
+    """Return a step that runs the program with these arguments."""
+    return {
+        "id": name,
+        "name": versions.PYTHON_IMAGE,
+        "entrypoint": "python",
+        "args": ["-m", "gpu_ci.gcp.gpu_bridge", *arguments],
+        "env": _ENVIRONMENT,
+        "volumes": _VOLUMES,
+    }
+
+
+def run_step(bucket: str, name: str, options: list[str], command: list[str]) -> dict[str, Any]:
+    """Return a step that runs a command on a machine of the bridge."""
+    settings = f"gs://{bucket}/{SETTINGS_OBJECT}"
+    return step(name, ["run", "--settings", settings, *options, "--", *command])
+
+
+def example(bucket: str, account: str, logs: str = "CLOUD_LOGGING_ONLY") -> str:
+    """Return a cloudbuild.yaml with one command, for the output of the component."""
+    build = {
+        "steps": [*prepare_steps(bucket), run_step(bucket, "gpu-test", ["--timeout", "1800"], ["nvidia-smi"])],
+        "serviceAccount": account,
+        "timeout": "7200s",
+        "options": {"logging": logs},
+    }
+    return to_yaml(build)
+
+
+def to_yaml(build: dict[str, Any]) -> str:
+    """Return the text of a cloudbuild.yaml, with scripts as blocks, and without aliases."""
+    return yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class names it
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if text.count("\n") > 1 else None)
+
+
+_Dumper.add_representer(str, _text)

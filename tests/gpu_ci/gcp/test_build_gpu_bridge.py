@@ -1,0 +1,268 @@
+"""The resources of a bridge between Cloud Build and GPU machines, its program, and the mistakes in its fields."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpu_ci import versions
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
+from gpu_ci.gcp.build_program import BuildProgram
+from gpu_ci.gcp.gpu_bridge import permissions, steps
+from gpu_ci.gcp.gpu_bridge.arguments import parse
+from gpu_ci.gcp.gpu_bridge.program import PROGRAM
+from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
+from gpu_ci.stack import pools
+
+from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED
+from tools.docs import cloud_build_gpu
+
+PROJECT = "example-ci"
+WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-central1/subnetworks/ci"}
+EXAMPLE = BuildGpuBridge.EXAMPLE
+BUCKET = "gpu-tests-builds-1"
+MACHINES = "machines@example-ci.iam.gserviceaccount.com"
+RECORDED = {
+    **COMPUTED,
+    "gcp:serviceaccount/account:Account": {
+        "email": MACHINES,
+        "name": f"projects/example-ci/serviceAccounts/{MACHINES}",
+    },
+    "gcp:storage/bucket:Bucket": {"name": BUCKET},
+    "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/example-ci/roles/one"},
+}
+BUILD = "7f2c1d3e-0000-4000-8000-000000000001"
+
+
+def args(**changes: Any) -> BuildGpuBridgeArgs:
+    return BuildGpuBridgeArgs(**{**EXAMPLE, **WIRING, **changes})
+
+
+def build(**changes: Any) -> Deployment:
+    made: list[BuildGpuBridge] = []
+    return deploy(lambda: made.append(BuildGpuBridge("gpu-tests", args(**changes))), computed=RECORDED)
+
+
+def named(deployment: Deployment, name: str) -> dict[str, Any]:
+    [row] = [row for row in deployment.rows if row.name == name]
+    return row.inputs
+
+
+def example() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(steps.example(BUCKET, f"projects/example-ci/serviceAccounts/{MACHINES}"))
+    return found
+
+
+def test_the_bucket_is_private_and_deletes_what_builds_wrote_after_a_day() -> None:
+    bucket = build().one(":Bucket").inputs
+    assert (bucket["uniformBucketLevelAccess"], bucket["publicAccessPrevention"]) == (True, "enforced")
+    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
+    [rule] = bucket["lifecycleRules"]
+    assert rule == {
+        "action": {"type": "Delete"},
+        "condition": {"age": 1, "matchesPrefixes": ["builds/", "sources/", "slots/"]},
+    }
+
+
+def test_builds_may_start_machines_but_change_neither_settings_nor_program() -> None:
+    deployment = build()
+    assert named(deployment, "gpu-tests-machines-role")["permissions"] == permissions.permissions(permissions.CALLS)
+    all_permissions = {each for row in deployment.of(":IAMCustomRole") for each in row.inputs["permissions"]}
+    assert not [each for each in all_permissions if "setIamPolicy" in each or "actAs" in each]
+    assert named(deployment, "gpu-tests-reader-role")["permissions"] == ["storage.objects.get", "storage.objects.list"]
+    assert "condition" not in named(deployment, "gpu-tests-reader")
+    assert named(deployment, "gpu-tests-writer-role")["permissions"] == [
+        "storage.objects.create",
+        "storage.objects.delete",
+    ]
+    below = f"projects/_/buckets/{BUCKET}/objects"
+    assert named(deployment, "gpu-tests-writer")["condition"]["expression"] == (
+        f'resource.name.startsWith("{below}/sources/") || resource.name.startsWith("{below}/slots/")'
+        f' || resource.name.startsWith("{below}/builds/")'
+    )
+    user = named(deployment, "gpu-tests-machine-account-user")
+    assert user["role"] == "roles/iam.serviceAccountUser"
+    assert user["serviceAccountId"] == f"projects/example-ci/serviceAccounts/{MACHINES}"
+
+
+def test_machines_read_workspaces_create_output_and_write_logs_and_nothing_else() -> None:
+    deployment = build()
+    below = f"projects/_/buckets/{BUCKET}/objects"
+    found = {
+        row.name: (row.inputs["role"], row.inputs.get("condition", {}).get("expression"))
+        for row in deployment.rows
+        if row.name.startswith("gpu-tests-machine-") and "member" in row.inputs and ":IAM" not in row.type[-10:]
+    }
+    assert found["gpu-tests-machine-reader"] == (
+        "roles/storage.objectViewer",
+        f'resource.name.startsWith("{below}/sources/") || resource.name.startsWith("{below}/builds/")',
+    )  # fmt: skip
+    assert found["gpu-tests-machine-writer"] == (
+        "roles/storage.objectCreator", f'resource.name.startsWith("{below}/builds/")'
+    )  # fmt: skip
+    assert named(deployment, "gpu-tests-machine-log-writer")["role"] == "roles/logging.logWriter"
+    in_project = [row.inputs["role"] for row in deployment.of("projects/iAMMember:IAMMember")]
+    assert sorted(in_project) == [
+        "projects/example-ci/roles/one",
+        "roles/logging.logWriter",
+        "roles/logging.logWriter",
+    ]
+    assert not deployment.of(":RepositoryIamMember")
+
+
+def test_machines_may_read_the_given_repositories() -> None:
+    repository = "projects/acme/locations/us/repositories/images"
+    [grant] = build(imageRepositories=[repository]).of(":RepositoryIamMember")
+    given = {name: grant.inputs[name] for name in ("project", "location", "repository", "role")}
+    assert given == {
+        "project": "acme",
+        "location": "us",
+        "repository": "images",
+        "role": "roles/artifactregistry.reader",
+    }
+
+
+def test_machines_have_no_public_address_and_no_runner_and_the_gate_waits_for_their_grants() -> None:
+    deployment = build()
+    template = deployment.one(":RegionInstanceTemplate").inputs
+    [interface] = template["networkInterfaces"]
+    assert "accessConfigs" not in interface
+    assert template["serviceAccount"]["email"] == MACHINES
+    assert "runner" not in json.loads(template["metadata"]["gpu-agent-config"])
+    gate = deployment.one(":SmokeGate")
+    assert {"gpu-tests-machine-log-writer", "gpu-tests-machine-writer"} <= {
+        urn.rpartition("::")[2] for urn in gate.request.dependencies
+    }
+
+
+def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
+    text = named(build(max=2, artifactMib=10), "gpu-tests-settings")["source"]["text"]
+    settings, options = parse(
+        ["run", "--settings", f"gs://{BUCKET}/bridge.json", "--build", BUILD, "--dir", str(tmp_path), "--", "pytest"],
+        {},
+        lambda bucket, name: text if (bucket, name) == (BUCKET, "bridge.json") else "",
+    )
+    assert (settings.project, settings.name, settings.bucket) == (PROJECT, "gpu-tests-stack", BUCKET)
+    assert (settings.zones, settings.max, settings.artifact_mib) == (EXAMPLE["zones"], 2, 10)
+    # 14,400 s, less the check, the start and the end of the command.
+    assert settings.longest_timeout_sec == 14_400 - 1200 - 900 - 1200
+    assert "?" not in settings.template
+    assert options.command == ["pytest"]
+
+
+def test_the_program_in_the_bucket_runs_without_this_package(tmp_path: Path) -> None:
+    archive = tmp_path / steps.ARCHIVE
+    with zipfile.ZipFile(archive, "w") as file:
+        for path, text in steps.code().items():
+            file.writestr(path, text)
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    code = "import gpu_ci.gcp.gpu_bridge.__main__ as m; print(m.__file__); m.main(['run', '--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(f"{archive}/gpu_ci/gcp/gpu_bridge/__main__.py"), done.stderr
+    assert "--retry-preempted" in done.stdout
+
+
+@pytest.mark.parametrize("each", [PROGRAM, HOST_IMAGES])
+def test_no_file_of_a_program_is_empty_because_the_engine_drops_the_text_of_such_an_asset(each: BuildProgram) -> None:
+    assert [path for path, text in each.files().items() if not text] == []
+
+
+def test_the_lock_has_every_library_of_the_program() -> None:
+    names = {line.partition("==")[0] for line in PROGRAM.files()[PROGRAM.lock].splitlines() if "==" in line}
+    assert {"google-api-python-client", "google-auth", "google-auth-httplib2", "pathspec"} <= names
+
+
+def test_the_steps_of_the_output_are_a_build_of_cloud_builds_api() -> None:
+    compare(example(), "cloudbuild", "Build")
+    fetch, install, test = example()["steps"]
+    assert fetch["args"] == ["storage", "cp", f"gs://{BUCKET}/program/{PROGRAM.digest()}/*", "/gpu-ci/"]
+    assert "--require-hashes" in install["args"]
+    assert test["name"] == versions.PYTHON_IMAGE
+    assert test["args"][:5] == ["-m", "gpu_ci.gcp.gpu_bridge", "run", "--settings", f"gs://{BUCKET}/bridge.json"]
+    assert test["args"][-2:] == ["--", "nvidia-smi"]
+
+
+def test_the_example_is_a_build_of_cloud_builds_api_that_tests_the_digest_it_pushed() -> None:
+    build = cloud_build_gpu.build()
+    compare(build, "cloudbuild", "Build")
+    assert [each["id"] for each in build["steps"]] == [
+        *("gpu-ci-program", "gpu-ci-libraries", "builder", "build", "gpu-test", "tag"),
+    ]
+    pushed, test, tag = build["steps"][3:]
+    assert {"--sbom=true", "--provenance=mode=max", "--push"} <= set(pushed["args"])
+    assert '--image "$IMAGE@$digest"' in test["script"]
+    assert '"$IMAGE@$digest"' in tag["script"]
+    # Cloud Build replaces substitutions in `env`, but not in a script, and refuses unknown ones.
+    used = {
+        name for step in build["steps"] for text in step.get("env", []) for name in re.findall(r"\$\{(_\w+)}", text)
+    }
+    assert used == {"_BUCKET", "_IMAGE"} <= set(build["substitutions"])
+
+
+def test_the_bucket_has_the_objects_that_the_steps_name() -> None:
+    names = {row.inputs["name"] for row in build().of(":BucketObject")}
+    folder = f"program/{PROGRAM.digest()}"
+    assert names == {"bridge.json", f"{folder}/gpu_bridge.zip", f"{folder}/requirements.lock"}
+
+
+def test_the_reaper_runs_each_hour_with_the_account_of_builds() -> None:
+    deployment = build()
+    trigger = deployment.one(":Trigger").inputs
+    assert trigger["build"]["steps"][-1]["args"] == [
+        *("-m", "gpu_ci.gcp.gpu_bridge", "reap", "--project", "$PROJECT_ID", "--bridge", "gpu-tests-stack"),
+    ]
+    assert trigger["serviceAccount"] == f"projects/example-ci/serviceAccounts/{MACHINES}"
+    job = deployment.one(":Job").inputs
+    assert (job["schedule"], job["pubsubTarget"]["topicName"]) == ("0 * * * *", trigger["pubsubConfig"]["topic"])
+
+
+def test_without_a_schedule_nothing_reaps() -> None:
+    deployment = build(reapSchedule=None)
+    assert not [row for row in deployment.rows if "reaper" in row.name]
+
+
+TIMES = (
+    "of maxRunDurationSec, the check has 1200 s, the start of the command 900 s, and its artifacts and output 1200 s"
+)
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "flex-start": (
+        {"market": "flex-start", "maxRunDurationSec": 7200},
+        "market: is not supported: a step cannot wait for a flex-start machine",
+    ),
+    "no time for the command": (
+        {"maxRunDurationSec": 3300},
+        f"smoke: leaves no time for a command: {TIMES}",
+    ),
+    "no maximum": ({"max": 0}, "max: must be at least 1"),
+    "a schedule in words": ({"reapSchedule": "hourly"}, "reapSchedule: is not a schedule of Cloud Scheduler"),
+    "a repository as an address": (
+        {"imageRepositories": ["us-docker.pkg.dev/acme/images"]},
+        "imageRepositories[0]: has a form that is not accepted",
+    ),
+    "a bucket": ({"bucket": "mine"}, "bucket: cannot be set"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_mistake_is_reported_at_its_field(case: str) -> None:
+    changes, expected = BAD[case]
+    given = {"kind": "cloud-build-gpu", **copy.deepcopy(EXAMPLE), **changes}
+    _, problems = pools.check({"gpu-tests": given})
+    assert [f"{each.path}: {each.text}" for each in problems] == [f"gpu-ci:pools.gpu-tests.{expected}"]
+
+
+def test_the_shortest_time_limit_is_accepted() -> None:
+    assert args(maxRunDurationSec=3360).longest_timeout_sec == 60
