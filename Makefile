@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch engine languages control-plane
 
 help: ## this list
@@ -35,6 +35,9 @@ preview: engine ## preview `make up`
 
 job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (ARGS="--pool t4")
 	@.venv/bin/python -m tools.job $(ARGS)
+
+build: engine torch ## run a build in the sandbox, with a step on a GPU machine; needs a pool of kind cloud-build-gpu
+	@.venv/bin/python -m tools.build --stack '$(STACK)' $(ARGS)
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)

@@ -246,6 +246,13 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"maxRunDurationSec": 3300},
         f"smoke: leaves no time for a command: {TIMES}",
     ),
+    "an operating system without Python": (
+        {
+            "image": "projects/cos-cloud/global/images/family/cos-stable",
+            "driver": {"source": "cos", "checkImage": f"docker.io/pytorch/pytorch:2@sha256:{'0' * 64}"},
+        },
+        "driver: is Container-Optimized OS, on which commands of builds cannot be isolated",
+    ),
     "no maximum": ({"max": 0}, "max: must be at least 1"),
     "a schedule in words": ({"reapSchedule": "hourly"}, "reapSchedule: is not a schedule of Cloud Scheduler"),
     "a repository as an address": (

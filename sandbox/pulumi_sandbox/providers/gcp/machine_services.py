@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
+from pulumi_sandbox.providers.gcp.bucket_server import BucketServer, WorldStorage
 from pulumi_sandbox.providers.gcp.image_builds import ImageBuilds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
+from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.local_server import Answer
+from pulumi_sandbox.providers.machines.local_services import Call, LocalServices
 from pulumi_sandbox.providers.resource import Refused
 
 
@@ -46,6 +51,13 @@ def local_services(cloud: Cloud) -> LocalServices:
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
     images = ImageBuilds(world, project_apis)
+    buckets = BucketServer(WorldStorage(world, project_apis))
+    environment_file = cloud.context.workspace.root / "serve.env"
+    submitted = SubmittedBuilds(world, project_apis, buckets.storage, lambda: _exported(environment_file))
+
+    def cloud_build(call: Call) -> Answer:
+        return submitted.answer(call) or images.cloud_build(call)
+
     return LocalServices(
         {
             "secretmanager": google.secret_manager,
@@ -55,8 +67,14 @@ def local_services(cloud: Cloud) -> LocalServices:
             "serviceusage": project_apis.service_usage,
             "orgpolicy": project_apis.organization_policy,
             "iam": project_apis.iam,
-            "storage": project_apis.storage,
-            "cloudbuild": images.cloud_build,
+            "cloudbuild": cloud_build,
             "artifactregistry": images.artifact_registry,
-        }
+        },
+        {"storage": buckets.address},
     )
+
+
+def _exported(file: Path) -> dict[str, str]:
+    """Return the variables that `pulumi-sandbox serve` keeps in a file."""
+    words = [shlex.split(line)[1] for line in file.read_text().splitlines()]
+    return dict(word.split("=", 1) for word in words)

@@ -86,6 +86,14 @@ class ObjectStorage:
         self._generation = 1_700_000_000_000_000
         self._lock = threading.RLock()
 
+    def append(self, bucket: str, name: str, content: bytes) -> None:
+        """Add to the end of an object, which is created if it does not exist, as Cloud Build writes its log."""
+        with self._lock:
+            objects = self.buckets.setdefault(bucket, {})
+            before = objects[name].content if name in objects else b""
+            self._generation += 1
+            objects[name] = StoredObject(before + content, self._generation)
+
     def take_fault(self, method: str, target: str) -> Fault | None:
         """Return the planted fault of this request, and use it up."""
         with self._lock:

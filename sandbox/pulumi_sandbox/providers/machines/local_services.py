@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
 
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
-NAMES = ("secretmanager", "logging", "github")
+NAMES = ("secretmanager", "logging", "github", "storage")
 """The services whose address sandbox.yaml may use as `${name}` in a guest's environment."""
 SERIAL_PORT = "serialPort"
 """The placeholder for the device of the VM's serial port. The supervisor of the VM replaces it."""
@@ -45,8 +45,10 @@ Service = Callable[[Call], Answer]
 class LocalServices:
     """The server of all services. It starts when an address is first requested, and runs until it is closed."""
 
-    def __init__(self, services: Mapping[str, Service]) -> None:
+    def __init__(self, services: Mapping[str, Service], others: Mapping[str, Callable[[], str]] | None = None) -> None:
+        """Create the server. `others` has services with a server of their own: functions that return its address."""
         self._services = services
+        self._others = others or {}
         self._server: LocalServer | None = None
         self._lock = threading.Lock()
 
@@ -59,6 +61,8 @@ class LocalServices:
 
     def url(self, name: str) -> str:
         """Return the address of one service."""
+        if name in self._others:
+            return self._others[name]()
         with self._lock:
             if self._server is None:
                 self._server = LocalServer(

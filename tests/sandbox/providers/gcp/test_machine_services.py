@@ -158,7 +158,7 @@ def test_an_unknown_service_is_reported_when_the_provider_starts(tmp_path: Path)
         google.cloud.configure(google.config)
     assert str(refused.value) == (
         "sandbox.yaml: guest.environment.A: no such service\n  got: ${gitlab}\n"
-        "  expected: ${secretmanager}, ${logging}, ${github}, ${serialPort}, ${project}"
+        "  expected: ${secretmanager}, ${logging}, ${github}, ${storage}, ${serialPort}, ${project}"
     )
 
 

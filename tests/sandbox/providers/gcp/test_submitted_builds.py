@@ -1,0 +1,108 @@
+"""Builds that a user submits to the sandbox's Cloud Build: steps, log, cancellation and refusals."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
+from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.world.store import World
+
+from tests.gpu_ci.cli.image_cloud import OWNER, PLACE, ImageCloud
+from tests.gpu_ci.cli.verify.google_apis import compare
+
+BUCKET = "logs-1"
+
+
+class Builds:
+    """Cloud Build with one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder / "world.db")
+        cloud = ImageCloud(self.world)
+        self.storage = ObjectStorage(BUCKET)
+        self.service = SubmittedBuilds(self.world, cloud.builds.projects, self.storage, lambda: {"FROM": "sandbox"})
+        self._get = cloud.builds.cloud_build
+
+    def call(self, method: str, path: str, body: Any = None, who: str = OWNER) -> tuple[int, Any]:
+        call = Call(method, f"/v1/{path}", {}, who, body)
+        answer = self.service.answer(call) or self._get(call)
+        return answer.status, json.loads(answer.body)
+
+    def submit(self, *steps: dict[str, Any]) -> str:
+        status, operation = self.call("POST", f"{PLACE}/builds", {"steps": list(steps), "logsBucket": f"gs://{BUCKET}"})
+        assert status == 200, operation
+        return str(operation["metadata"]["build"]["id"])
+
+    def ended(self, number: str) -> dict[str, Any]:
+        while (build := self.call("GET", f"{PLACE}/builds/{number}")[1])["status"] == "WORKING":
+            time.sleep(0.01)
+        return dict(build)
+
+    def log(self, number: str) -> str:
+        found = self.storage.buckets[BUCKET].get(f"log-{number}.txt")
+        return found.content.decode() if found else ""
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> Iterator[Builds]:
+    found = Builds(tmp_path)
+    yield found
+    found.world.close()
+
+
+def test_steps_share_the_workspace_and_the_log_and_get_the_addresses_of_the_sandbox(builds: Builds) -> None:
+    builds.storage.buckets[BUCKET]["program/a.txt"] = StoredObject(b"copied\n", 1)
+    volumes = [{"name": "v", "path": "/data"}]
+    number = builds.submit(
+        {"id": "copy", "entrypoint": "gcloud", "args": ["storage", "cp", f"gs://{BUCKET}/program/*", "/data/"],
+         "volumes": volumes},
+        {"script": "#!/bin/sh\necho $FROM $B >file\n", "env": ["B=$BUILD_ID"]},
+        {"script": "#!/bin/sh\ncat /workspace/file /data/a.txt\n", "volumes": volumes},
+    )  # fmt: skip
+    build = builds.ended(number)
+    compare(build, "cloudbuild", "Build")
+    assert (build["status"], builds.log(number)) == (
+        "SUCCESS",
+        f"Starting Step #0 - copy\nStarting Step #1 - 1\nStarting Step #2 - 2\nsandbox {number}\ncopied\nSUCCESS\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "detail"),
+    [
+        ({"script": "#!/bin/sh\nexit 7\n"}, "step 0 failed with code 7"),
+        ({"id": "make", "entrypoint": "make"}, "step make failed with code 1"),
+        ({"entrypoint": "gcloud", "args": ["storage", "cp", f"gs://{BUCKET}/none/*", "/workspace/"]},
+         "step 0 failed with code 1"),
+    ],
+)  # fmt: skip
+def test_a_step_that_fails_ends_the_build(builds: Builds, step: dict[str, Any], detail: str) -> None:
+    number = builds.submit(step, {"script": "#!/bin/sh\necho never\n"})
+    build = builds.ended(number)
+    assert (build["status"], build["statusDetail"]) == ("FAILURE", detail)
+    assert "never" not in builds.log(number)
+
+
+def test_a_cancelled_build_gets_sigterm_and_runs_no_further_step(builds: Builds) -> None:
+    script = "#!/bin/sh\ntrap 'echo ends; exit 3' TERM\necho begins\nwhile :; do sleep 0.05; done\n"
+    number = builds.submit({"script": script}, {"script": "#!/bin/sh\necho never\n"})
+    while "begins" not in builds.log(number):
+        time.sleep(0.01)
+    assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 200
+    assert builds.ended(number)["status"] == "CANCELLED"
+    log = builds.log(number).splitlines()
+    assert ("ends" in log, "never" in log) == (True, False)
+    assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 400
+
+
+def test_a_build_without_steps_and_an_unknown_account_are_refused(builds: Builds) -> None:
+    assert builds.call("POST", f"{PLACE}/builds", {"steps": []})[0] == 400
+    assert builds.call("POST", f"{PLACE}/builds", {"steps": [{}]}, who="Bearer unknown")[0] in (401, 403)
+    assert builds.call("POST", f"{PLACE}/builds/none:cancel", {})[0] == 404
