@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,12 @@ class Project:
         }
 
     def run(self, step: str) -> int:
-        return program.main([step, "--settings", json.dumps(self.settings)])
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            return program.main([step, "--settings", json.dumps(self.settings)])
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)  # the program sets its own, which later tests must not have
 
     def images(self) -> dict[str, str]:
         """The images of the project by name, each with the result of its check."""
