@@ -443,10 +443,7 @@ class BuildGpuBridge(Component):
             region=args.region,
             name=unique,
             description=f"starts the trigger {unique}",
-            schedule=when,
-            time_zone="Etc/UTC",
-            # "reap" in base64. Cloud Build ignores the data.
-            pubsub_target={"topic_name": topic.id, "data": "cmVhcA=="},
+            **schedules.publishes(when, topic.id, "reap"),
             opts=self.child(depends_on=[trigger]),
         )
 

@@ -408,9 +408,6 @@ class HostImagePipeline(ImagePipeline):
             region=self._args.region,
             name=naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
             description=f"builds the host images of the pipeline {self._name}",
-            schedule=schedule,
-            time_zone="Etc/UTC",
-            # "build" in base64. Cloud Build ignores the data.
-            pubsub_target={"topic_name": topic.id, "data": "YnVpbGQ="},
+            **schedules.publishes(schedule, topic.id, "build"),
             opts=self.child(depends_on=[trigger]),
         )
