@@ -130,7 +130,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     return Problem(
         path,
         text or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
-        got="nothing" if kind == "missing" else _got(value) if show else _HIDDEN,
+        got="nothing" if kind == "missing" else _got(value) if show or value == [] else _HIDDEN,
         expected=own.get("expected") or description,
         hint=own.get("safe_hint") or (own.get("hint", "") if show else "") or suggestion or example,
     )

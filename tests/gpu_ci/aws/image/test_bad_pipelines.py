@@ -96,6 +96,11 @@ def test_one_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path:
     assert (found.path, found.text, found.hint) == (path, text, hint)
 
 
+def test_an_empty_list_holds_no_secret_and_is_shown() -> None:
+    (found,) = problems(images=[])
+    assert found.got == "a list"
+
+
 @pytest.mark.parametrize("name", ["region", "kubernetesVersion", "subnetId", "vpcId", "pools", "tags"])
 def test_what_the_cluster_sets_is_no_field_of_a_stack_file(name: str) -> None:
     (found,) = GpuAmiPipelineArgs.choice_problems({"clusterName": "ci", "images": [PUBLIC], name: "x"})
