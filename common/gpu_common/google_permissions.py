@@ -114,6 +114,7 @@ RESOURCES: Mapping[str, Operations] = {
         ),
     },
     # Role roles/logging.configWriter, in the same dataset.
+    "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": _policy("cloudkms.cryptoKeys"),
     "gcp:logging/metric:Metric": _plain("logging.logMetrics"),
     "gcp:monitoring/alertPolicy:AlertPolicy": _plain("monitoring.alertPolicies"),
     # The provider restores a deleted role of the same id (resource_google_project_iam_custom_role.go).

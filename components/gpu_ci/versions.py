@@ -49,6 +49,14 @@ This is the name on Docker Hub, not on mirror.gcr.io. Cloud Build itself tries t
 Hub if the mirror has no copy. With the mirror's name, the pull would fail in this case
 (cloud.google.com/artifact-registry/docs/pull-cached-dockerhub-images)."""
 
+COSIGN_IMAGE = (
+    "gcr.io/projectsigstore/cosign:v3.1.3@sha256:9e5c2f2edc34351160407ca3416c61855bdf9403c3c5936e0f0be7fc261611b8"
+)
+"""Sigstore's image of cosign, which signs container images. The image has no shell, and its user is not root
+(sigstore/cosign v3.1.3: .ko.yaml). The digest was not compared with the registry. Several public repositories pin this
+tag with the same digest, some as ghcr.io/sigstore/cosign/cosign. cosign warns that two flags of the step `sign` are
+deprecated (gcp/build/image_steps.py). Check them before you pin another version here."""
+
 BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """The BuildKit image in which buildx builds. The Docker engine of the machine cannot export a cache to a registry. A
 separate BuildKit can (docs.docker.com/build/cache/backends)."""

@@ -147,11 +147,15 @@ def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() 
     used = needed(rows_with()) | needed(run(config("prod")).rows)
     kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
     assert used & kept == set()
-    # Pipelines for host images add their schedule and their topic.
-    added = ("gcp:cloudscheduler/job:Job", "gcp:pubsub/topic:Topic")
+    # Image pipelines add their schedule and their topic, and the grant on the key that signs.
+    added = (
+        "gcp:cloudscheduler/job:Job",
+        "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",
+        "gcp:pubsub/topic:Topic",
+    )
     kept |= {permission for token in added for each in RESOURCES[token].values() for permission in each}
     assert sorted(used | kept) == google_permissions.deployer()
-    assert (len(used), len(kept)) == (42, 62)
+    assert (len(used), len(kept)) == (42, 64)
 
 
 def test_a_type_is_never_updated_if_each_change_of_it_replaces_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ PIPELINE = {
     "source": {"repository": "acme/images"},
     "build": {"image": "gpu-runner", "dockerfile": "images/runner/Dockerfile"},
     "registry": {"keepMostRecent": 2, "deleteAfterDays": 30},
+    "sign": {"kmsKeyVersion": f"projects/{PROJECT}/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"},
+    "schedule": "0 4 * * 1",
 }
 BUILD = """
 import json, os, sys, urllib.request
@@ -82,6 +85,16 @@ def candidates(runner: SandboxRunner) -> list[tuple[str, str]]:
     return [(each["name"], each["check"]) for each in pipeline["candidates"]]
 
 
+def signed(runner: SandboxRunner) -> set[str]:
+    """Return the digests that have a signature in the registry."""
+    world = World(Workspace(runner.folder).world)
+    [repository] = [each for each in world.find(types.REPOSITORY) if "images-runner" in each.id]
+    images = json.loads(world.setting(f"dockerImages:{repository.id}:{repository.created}") or "[]")
+    world.close()
+    found = [re.fullmatch(r"sha256-([0-9a-f]{64})\.sig", tag) for each in images for tag in each["tags"]]
+    return {f"sha256:{each[1]}" for each in found if each}
+
+
 def policies(runner: SandboxRunner) -> dict[str, Any]:
     world = World(Workspace(runner.folder).world)
     [repository] = [each for each in world.find(types.REPOSITORY) if "images-runner" in each.id]
@@ -101,6 +114,7 @@ def test_a_pipeline_from_the_first_build_to_a_rollback(runner: SandboxRunner) ->
     assert build(runner, outputs["triggerId"]) == "SUCCESS"
     [(first, check)] = candidates(runner)
     assert check == "passed"
+    assert signed(runner) == {first}
 
     # A pool pins the first image, so the next update keeps its digest. Only a preview: no VM of the sandbox runs a
     # container.
@@ -125,6 +139,7 @@ def test_a_pipeline_from_the_first_build_to_a_rollback(runner: SandboxRunner) ->
     assert build(runner, outputs["triggerId"]) == "SUCCESS"
     (newest, passed), (failed, missing), (oldest, _) = candidates(runner)
     assert (passed, missing, oldest) == ("passed", "missing", first)
+    assert signed(runner) == {first, newest}
     before = stack_file(runner).read_text()
     served(runner, GPU_CI, "images", "promote", "runner")
     promoted = stack_file(runner).read_text()

@@ -62,6 +62,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider": None,
     "gcp:cloudscheduler/job:Job": None,
     "gcp:projects/iAMCustomRole:IAMCustomRole": None,
+    "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": None,
     "gcp:pubsub/topic:Topic": ("labels",),
     "gcp:secretmanager/secretIamMember:SecretIamMember": None,
     "gcp:serviceaccount/iAMMember:IAMMember": None,

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer, StrictBool
 from ..errors import at_path, invalid, raise_problems
 from ..image_pipeline import ImagePipeline
 from ..labels import Labels, merge
+from . import schedules
 from .build import image_names, rules
-from .build.image_steps import image_steps
+from .build.image_steps import ImageSigning, image_steps
 from .build.models import ImageBuild, PushEvent, RepositoryName, RepositoryResource, Text
 from .build.trigger import TriggeredBuild, source_trigger
 from .regions import CLOUD_BUILD
 from .resource_names import Project
 
 _DAY_SEC = 86400
-# buildx pushes an index, the image, and one attestation with SBOM and provenance. Each is a version of its own.
+# buildx pushes an index, the image, and one attestation with SBOM and provenance. Each is a version of its own. A
+# signature is one more.
 _VERSIONS_OF_BUILD = 3
+# cosign reads the key and its version before it signs (sigstore/sigstore v1.10.8: pkg/signature/kms/gcp/client.go).
+# signerVerifier does not contain these permissions.
+_KEY_ROLES = {"key-signer": "roles/cloudkms.signerVerifier", "key-viewer": "roles/cloudkms.viewer"}
+# A regular expression that matches one branch. Only dots are escaped, as other characters of a branch need no escape.
+_ONE_BRANCH = re.compile(r"\^((?:[\w/-]|\\\.)+)\$")
 _DIGESTS = ["sha256:4bcfbc3e1b210f36ac1a8c4f5ec9c1bb1b5a9e4b1a6f2a9d3c0e7f8a6b5c4d3e"]
 
 
@@ -55,6 +63,12 @@ class ImageSource(Args):
     @classmethod
     def _branch(cls, value: str) -> str:
         return rules.ref(value)
+
+    @property
+    def one_branch(self) -> str | None:
+        """The branch, or None if the regular expression can match several."""
+        found = _ONE_BRANCH.fullmatch(self.branch)
+        return found[1].replace("\\.", ".") if found else None
 
     @property
     def event(self) -> PushEvent:
@@ -90,6 +104,7 @@ class ContainerImagePipelineArgs(Args):
     DECIDED: ClassVar[Mapping[str, str]] = {
         "platforms": "machines of Cloud Build are amd64, and an emulated build of torch takes hours",
         "tags": "each image has a tag with its commit and build, and pools name digests",
+        "cron": "use schedule instead",
         "serviceAccount": "each pipeline has its own service account, which can write to its registry only",
     }
 
@@ -102,6 +117,17 @@ class ContainerImagePipelineArgs(Args):
         min_length=1,
         description="the command that checks the image in a container without network and GPU; the image becomes a "
         "candidate if the exit code is 0",
+    )
+    sign: ImageSigning | None = Field(
+        default=None,
+        description="signs each image that passed its check, before it becomes a candidate; by default no image is "
+        "signed",
+    )
+    schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
+        default=None,
+        examples=["0 4 * * 1"],
+        description="when to build source.branch without a push and without cached layers, as a schedule of Cloud "
+        "Scheduler in UTC; by default never",
     )
     registry: ImageRegistry = Field(
         default=ImageRegistry(), validate_default=True, description="the pipeline's Artifact Registry repository"
@@ -146,6 +172,18 @@ class ContainerImagePipelineArgs(Args):
             raise_problems([at_path(problem, value.image, "image")])
         return value
 
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, value: str | None, info: ValidationInfo) -> str | None:
+        source = info.data.get("source")
+        if value and source and not source.one_branch:
+            raise invalid(
+                f"has no branch to build, because source.branch is {source.branch}",
+                expected="source.branch for one branch, with ^ and $",
+                hint="such as source: {branch: ^main$}",
+            )
+        return value
+
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
         return {"project": "acme-ci"}
@@ -156,8 +194,11 @@ class ContainerImagePipeline(ImagePipeline):
 
     Creates: an Artifact Registry repository with cleanup policies, a Cloud Build trigger, and the service account of
     its builds. The account may write logs, and write to this repository only. A build pushes the image with an SBOM
-    and provenance, runs the check in it, and then adds the tag of a candidate.
-    Costs: nothing while no build runs. Builds are billed by the minute, and images by the GiB stored.
+    and provenance, runs the check in it, and then adds the tag of a candidate. With `sign`, the build also signs the
+    image, and the account may use and view this key only. With `schedule`, a Cloud Scheduler job publishes a message
+    to a Pub/Sub topic, which starts the builds of a second trigger.
+    Costs: nothing while no build runs. Builds are billed by the minute, and images by the GiB stored. Cloud KMS bills
+    each signature. Cloud Scheduler costs for each job above three.
     Does not: change a pool. `gpu-ci images promote` writes the digest of a candidate into stack files. It does not
     check the image on a GPU, because Cloud Build has none. The smoke check of the pool does that at `pulumi up`. It
     does not connect the GitHub repository to Cloud Build.
@@ -197,23 +238,60 @@ class ContainerImagePipeline(ImagePipeline):
             args.source,
             args.project,
             args.region,
-            TriggeredBuild(
-                account.name,
-                gcp.cloudbuild.TriggerBuildArgs(
-                    steps=image_steps(args.build, args.check, self.registry),
-                    timeout=f"{args.timeout_sec}s",
-                    # With a custom service account, the log mode must be set.
-                    options=gcp.cloudbuild.TriggerBuildOptionsArgs(
-                        logging="CLOUD_LOGGING_ONLY", machine_type=args.machine_type, disk_size_gb=args.disk_gib
-                    ),
-                ),
-            ),
+            TriggeredBuild(account.name, self._build(reads_cache=True)),
             # A push can start a build as soon as the trigger exists. The grants must exist before.
             self.child(depends_on=grants),
         )
+        if args.schedule:
+            self._scheduled(args.schedule, account, grants)
         self.trigger_id = trigger.trigger_id
         self.service_account_email = account.email
         self.register()
+
+    def _build(self, *, reads_cache: bool) -> gcp.cloudbuild.TriggerBuildArgs:
+        args = self._args
+        return gcp.cloudbuild.TriggerBuildArgs(
+            steps=image_steps(args.build, args.check, self.registry, args.sign, reads_cache=reads_cache),
+            timeout=f"{args.timeout_sec}s",
+            # With a custom service account, the log mode must be set.
+            options=gcp.cloudbuild.TriggerBuildOptionsArgs(
+                logging="CLOUD_LOGGING_ONLY", machine_type=args.machine_type, disk_size_gb=args.disk_gib
+            ),
+        )
+
+    def _scheduled(self, schedule: str, account: gcp.serviceaccount.Account, grants: list[pulumi.Resource]) -> None:
+        """Create the trigger of scheduled builds. It needs no account that may start builds, as it reads a topic."""
+        name, args, source = self._name, self._args, self._args.source
+        unique = naming.fit(f"rebuild-{name}-{pulumi.get_stack()}", 63)
+        tags = merge(args.labels, {"gpu-ci-pool": name})
+        topic = gcp.pubsub.Topic(f"{name}-builds", project=args.project, labels=tags, opts=self.child())
+        trigger = gcp.cloudbuild.Trigger(
+            f"{name}-scheduled-trigger",
+            name=unique,
+            project=args.project,
+            location=args.region,
+            description=f"scheduled builds of {source.repository}",
+            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            source_to_build=gcp.cloudbuild.TriggerSourceToBuildArgs(
+                ref=f"refs/heads/{source.one_branch}",
+                repo_type="GITHUB",
+                repository=source.repository_resource,
+                uri=None if source.repository_resource else f"https://github.com/{source.repository}",
+            ),
+            approval_config=gcp.cloudbuild.TriggerApprovalConfigArgs(approval_required=source.approval),
+            service_account=account.name,
+            build=self._build(reads_cache=False),
+            opts=self.child(depends_on=grants),
+        )
+        gcp.cloudscheduler.Job(
+            f"{name}-schedule",
+            project=args.project,
+            region=args.region,
+            name=unique,
+            description=f"builds the images of the pipeline {name}",
+            **schedules.publishes(schedule, topic.id, "build"),
+            opts=self.child(depends_on=[trigger]),
+        )
 
     def _repository(self) -> gcp.artifactregistry.Repository:
         args, settings = self._args, self._args.registry
@@ -225,7 +303,7 @@ class ContainerImagePipeline(ImagePipeline):
                 id="keep-most-recent",
                 action="KEEP",
                 most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-                    keep_count=settings.keep_most_recent * _VERSIONS_OF_BUILD,
+                    keep_count=settings.keep_most_recent * (_VERSIONS_OF_BUILD + bool(args.sign)),
                     package_name_prefixes=[args.build.image],
                 ),
             ),
@@ -248,6 +326,17 @@ class ContainerImagePipeline(ImagePipeline):
                     ),
                 )
             )
+        if args.sign:
+            policies.append(
+                gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                    id="keep-signatures",
+                    action="KEEP",
+                    # The tag of a signature is sha256-<hexadecimal digits of the image's digest>.sig.
+                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                        tag_state="TAGGED", tag_prefixes=["sha256-"]
+                    ),
+                )
+            )
         return gcp.artifactregistry.Repository(
             f"{self._name}-registry",
             project=args.project,
@@ -264,7 +353,7 @@ class ContainerImagePipeline(ImagePipeline):
     def _account(
         self, repository: gcp.artifactregistry.Repository
     ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
-        """Create the service account of the builds, with grants of the two permissions that a build needs."""
+        """Create the service account of the builds, with the grants that a build needs."""
         args = self._args
         account = gcp.serviceaccount.Account(
             f"{self._name}-account",
@@ -290,4 +379,12 @@ class ContainerImagePipeline(ImagePipeline):
             role="roles/artifactregistry.writer",
             opts=self.child(),
         )
-        return account, [log_writer, registry_writer]
+        grants: list[pulumi.Resource] = [log_writer, registry_writer]
+        if args.sign:
+            grants += (
+                gcp.kms.CryptoKeyIAMMember(
+                    f"{self._name}-{right}", crypto_key_id=args.sign.key, role=role, member=member, opts=self.child()
+                )
+                for right, role in _KEY_ROLES.items()
+            )
+        return account, grants

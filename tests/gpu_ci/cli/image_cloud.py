@@ -56,6 +56,8 @@ class ImageCloud:
                 inputs = inputs | {"repository": REPOSITORY.rpartition("/")[2]}
             if not self.world.update(token, path, inputs=inputs):
                 self.world.insert(Record(token, path, "runner-trigger", "", inputs, {}))
+        for row in rows.of(":CryptoKeyIAMMember"):
+            self.world.insert(Record(row.type, f"{row.inputs['cryptoKeyId']}/{row.name}", row.name, "", row.inputs, {}))
 
     def build(self, *, after_days: float = 1, commit: str = "c" * 40) -> dict[str, Any]:
         """Run the trigger some days after the last build, and return the build."""

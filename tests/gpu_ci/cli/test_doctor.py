@@ -705,6 +705,13 @@ ONLY_BUILDS = {
     "gpu-ci:pools": {"builds": {"kind": "cloud-build", "region": "us-central1", "machineType": "e2-standard-2"}},
 }
 WITH_IMAGES = {**ONLY_BUILDS, "gpu-ci:images": {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE}}}
+SIGNED = {"kmsKeyVersion": "projects/example-ci/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"}
+WITH_OPTIONS = {
+    **ONLY_BUILDS,
+    "gpu-ci:images": {
+        "runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": SIGNED, "schedule": "0 4 * * 1"}
+    },
+}
 MANAGED = {
     **stack_config("Pulumi.staging.yaml"),
     "gpu-ci:manager": {"region": "us-central1", "image": f"ghcr.io/acme/manager@sha256:{'1' * 64}", "metrics": True},
@@ -713,8 +720,15 @@ MANAGED = {
 
 @pytest.mark.parametrize(
     "config",
-    [stack_config("Pulumi.staging.yaml"), stack_config("Pulumi.prod.yaml"), ONLY_BUILDS, WITH_IMAGES, MANAGED],
-    ids=["staging", "prod", "builds alone", "image pipeline", "manager on Cloud Run"],
+    [
+        stack_config("Pulumi.staging.yaml"),
+        stack_config("Pulumi.prod.yaml"),
+        ONLY_BUILDS,
+        WITH_IMAGES,
+        WITH_OPTIONS,
+        MANAGED,
+    ],
+    ids=["staging", "prod", "builds alone", "image pipeline", "signed and scheduled images", "manager on Cloud Run"],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(
     config: dict[str, Any], tmp_path: Path
@@ -725,3 +739,21 @@ def test_the_permissions_are_those_of_the_types_that_the_program_creates(
     assert deployer.types(read(file)) == created
     needed = {permission for token in created for permission in google_permissions.of_type(token)}
     assert needed <= set(deployer.permissions(read(file))) <= set(google_permissions.deployer())
+
+
+@pytest.mark.parametrize(
+    ("option", "apis"),
+    [
+        ({}, set()),
+        ({"schedule": "0 4 * * 1"}, {"cloudscheduler.googleapis.com", "pubsub.googleapis.com"}),
+        ({"sign": SIGNED}, {"cloudkms.googleapis.com"}),
+    ],
+)
+def test_a_field_of_an_image_pipeline_adds_the_apis_that_it_needs(
+    option: dict[str, Any], apis: set[str], tmp_path: Path
+) -> None:
+    pipeline = {"kind": "container", **ContainerImagePipeline.EXAMPLE, **option}
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(json.dumps({"config": {"gcp:project": "example-ci", "gpu-ci:images": {"runner": pipeline}}}))
+    target = google.target(read(file), lambda: pytest.fail("asks nothing"))
+    assert set(target.apis) - set(google.APIS) - set(google.BUILD_APIS) == apis

@@ -25,7 +25,19 @@ def image(**changes: Any) -> dict[str, Any]:
     return pipeline(build={**EXAMPLE["build"], **changes})
 
 
+KEY = "projects/example-ci/locations/us-central1/keyRings/images/cryptoKeys/signer"
+KEY_VERSION = f"{KEY}/cryptoKeyVersions/1"
+
+
+def sign(**changes: Any) -> dict[str, Any]:
+    """The example with a signature after these changes; None removes a key."""
+    choices = {"kmsKeyVersion": KEY_VERSION, **changes}
+    return pipeline(sign={key: value for key, value in choices.items() if value is not None})
+
+
 EXAMPLE_DIGEST = "sha256:4bcfbc3e1b210f36ac1a8c4f5ec9c1bb1b5a9e4b1a6f2a9d3c0e7f8a6b5c4d3e"
+NO_KEY_VERSION = "is not a version of a Cloud KMS key"
+MONDAY = "such as 0 4 * * 1, which is Monday at 04:00 UTC"
 FORM = "has a form that is not accepted"
 WRONG: dict[str, tuple[Any, str, str, str]] = {
     "no kind": (pipeline(kind=None), ".kind", "is missing", "add kind: container"),
@@ -65,6 +77,33 @@ WRONG: dict[str, tuple[Any, str, str, str]] = {
     "no check": (pipeline(check=[]), ".check", "needs at least one",
                  'such as check: [gpu-smoke, "--device", cpu]'),
     "a tag for a digest": (pipeline(skip=["v1"]), ".skip[0]", FORM, f"such as skip: [{EXAMPLE_DIGEST}]"),
+    "a signature without a key": (
+        sign(kmsKeyVersion=None), ".sign.kmsKeyVersion", "is missing",
+        f"such as kmsKeyVersion: {KEY_VERSION.replace('example-ci', 'acme-ci')}",
+    ),
+    "a key without its version": (sign(kmsKeyVersion=KEY), ".sign.kmsKeyVersion", NO_KEY_VERSION,
+                                  "add the version of the key, such as /cryptoKeyVersions/1"),
+    "a key as cosign writes it": (sign(kmsKeyVersion=f"gcpkms://{KEY_VERSION}"), ".sign.kmsKeyVersion",
+                                  NO_KEY_VERSION, "remove gcpkms://"),
+    "the name of a key alone": (sign(kmsKeyVersion="signer"), ".sign.kmsKeyVersion", NO_KEY_VERSION,
+                                "copy it from gcloud kms keys versions list"),
+    "the latest cosign": (
+        sign(cosignImage="gcr.io/projectsigstore/cosign:latest"), ".sign.cosignImage",
+        "has no tag of one version, so another cosign could sign the next image",
+        "such as gcr.io/projectsigstore/cosign:v3.1.3",
+    ),
+    "a field of the signature misspelt": (sign(kmsKeyversion="x"), ".sign.kmsKeyversion", "unknown key",
+                                          "did you mean kmsKeyVersion"),
+    "a key instead of a signature": (pipeline(sign=KEY_VERSION), ".sign", "must be a map",
+                                   "leave sign out to get the default"),
+    "a schedule in words": (pipeline(schedule="weekly"), ".schedule", "is not a schedule of Cloud Scheduler", MONDAY),
+    "a day of the week that does not exist": (pipeline(schedule="0 4 * * 9"), ".schedule",
+                                              "has 9 as the day of week", MONDAY),
+    "a schedule for several branches": (
+        {**source(branch="^release-.*$"), "schedule": "0 4 * * 1"}, ".schedule",
+        "has no branch to build, because source.branch is ^release-.*$", "such as source: {branch: ^main$}",
+    ),
+    "cron": (pipeline(cron="0 4 * * 1"), ".cron", "cannot be set", "remove it: use schedule instead"),
     "a registry that keeps nothing": (pipeline(registry={"keepMostRecent": 0}), ".registry.keepMostRecent",
                                       "must be at least 1", "such as keepMostRecent: 10"),
     "a machine type of Compute Engine": (pipeline(machineType="e2-highcpu-8"), ".machineType",

@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 
 from tests.gpu_ci.cli.verify.google_apis import compare
-from tests.gpu_ci.gcp.image_choices import DIGEST, WRONG, image, pipeline, source
+from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, WRONG, image, pipeline, sign, source
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
 
@@ -109,8 +109,58 @@ def test_the_image_has_an_sbom_provenance_and_a_tag_of_the_build_and_is_checked_
 
 
 def test_the_trigger_and_its_steps_have_the_form_of_the_discovery_document() -> None:
-    changed = build(build={**pipeline()["build"], "target": "runtime", "buildArgs": {"CUDA": "cu130"}})
+    changed = build(
+        build={**pipeline()["build"], "target": "runtime", "buildArgs": {"CUDA": "cu130"}}, sign=sign()["sign"]
+    )
     compare(api_form(types.TRIGGER, changed.one(":Trigger").inputs), "cloudbuild", "BuildTrigger")
+
+
+def test_the_signature_is_made_after_the_check_and_before_the_image_is_a_candidate() -> None:
+    steps = build(**sign(cosignImage="example.com/cosign:v3")).one(":Trigger").inputs["build"]["steps"]
+    assert [step.get("id") for step in steps] == [None, None, "check", "sign", "candidate"]
+    assert steps[3]["script"] == image_steps.sign_script()
+    assert steps[3]["name"] == versions.DOCKER_IMAGE
+    assert steps[3]["envs"] == [*steps[2]["envs"], "COSIGN=example.com/cosign:v3", f"KEY={KEY_VERSION}"]
+    plain = build().one(":Trigger").inputs["build"]["steps"]
+    assert [steps[0], steps[1], steps[2], steps[4]] == plain
+
+
+def test_builds_may_use_and_view_the_key_that_signs_and_no_other() -> None:
+    deployment, member = build(**sign()), "serviceAccount:one@p.iam.gserviceaccount.com"
+    assert [(row.name, row.inputs) for row in deployment.of(":CryptoKeyIAMMember")] == [
+        ("runner-key-signer", {"cryptoKeyId": KEY, "member": member, "role": "roles/cloudkms.signerVerifier"}),
+        ("runner-key-viewer", {"cryptoKeyId": KEY, "member": member, "role": "roles/cloudkms.viewer"}),
+    ]
+    waits_for = {urn.rpartition("::")[2] for urn in deployment.one(":Trigger").request.dependencies}
+    assert {"runner-key-signer", "runner-key-viewer"} <= waits_for
+    assert build().of(":CryptoKeyIAMMember") == []
+
+
+def test_the_schedule_starts_a_second_trigger_that_builds_the_branch_without_the_cache() -> None:
+    deployment = build(**source(branch=r"^release/1\.x$"), schedule="0 4 * * 1")
+    job, topic = deployment.one(":Job").inputs, deployment.one(":Topic")
+    assert (job["schedule"], job["timeZone"], job["region"]) == ("0 4 * * 1", "Etc/UTC", "us-central1")
+    assert topic.inputs["labels"] == {"gpu-ci-pool": "runner"}
+    pushed, scheduled = (row.inputs for row in deployment.of(":Trigger"))
+    assert job["pubsubTarget"] == {"topicName": scheduled["pubsubConfig"]["topic"], "data": "YnVpbGQ="}
+    assert scheduled["sourceToBuild"] == {
+        "ref": "refs/heads/release/1.x", "repoType": "GITHUB", "uri": "https://github.com/acme/images"
+    }  # fmt: skip
+    assert not {"github", "repositoryEventConfig", "includedFiles"} & set(scheduled)
+    assert (scheduled["name"], pushed["name"]) == ("rebuild-runner-stack", "images-runner-stack")
+    steps = scheduled["build"]["steps"]
+    assert "--no-cache" in steps[1]["args"]
+    steps[1]["args"].remove("--no-cache")
+    assert scheduled["build"] == pushed["build"]
+    compare(api_form(types.TRIGGER, scheduled), "cloudbuild", "BuildTrigger")
+
+
+def test_a_scheduled_build_reads_a_repository_of_the_second_generation_and_waits_for_approval() -> None:
+    resource = "projects/example-ci/locations/us-central1/connections/github/repositories/images"
+    deployment = build(**source(repositoryResource=resource, approval=True), schedule="0 4 * * 1")
+    [scheduled] = [row.inputs for row in deployment.of(":Trigger") if "pubsubConfig" in row.inputs]
+    assert scheduled["sourceToBuild"] == {"ref": "refs/heads/main", "repoType": "GITHUB", "repository": resource}
+    assert scheduled["approvalConfig"] == {"approvalRequired": True}
 
 
 def run(tmp_path: Path, script: str, metadata: str | None, code: int = 0) -> tuple[int, list[str], str]:
@@ -123,7 +173,7 @@ def run(tmp_path: Path, script: str, metadata: str | None, code: int = 0) -> tup
     docker.chmod(0o755)
     environment = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}", "IMAGE": "r/gpu", "METADATA": str(file),
-        "COMMIT_SHA": "c" * 40, "BUILD_ID": "b1",
+        "COMMIT_SHA": "c" * 40, "BUILD_ID": "b1", "COSIGN": "r/cosign:v3", "KEY": KEY_VERSION,
     }  # fmt: skip
     assert script.startswith("#!/bin/sh\n")
     done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
@@ -149,8 +199,20 @@ def test_the_candidate_tag_is_added_to_the_same_digest(tmp_path: Path) -> None:
     assert (code, called) == (0, ["buildx", "imagetools", "create", "--tag", tag, f"r/gpu@{DIGEST}"])
 
 
+def test_cosign_signs_the_same_digest_with_the_key_and_without_the_public_log(tmp_path: Path) -> None:
+    assert run(tmp_path, image_steps.sign_script(), METADATA.replace("DIGEST", DIGEST)) == (
+        0,
+        ["run", "--rm", "--network", "cloudbuild", "r/cosign:v3", "sign", "--yes", "--k8s-keychain",
+         "--use-signing-config=false", "--tlog-upload=false", "--new-bundle-format=false",
+         "--key", f"gcpkms://{KEY_VERSION}", f"r/gpu@{DIGEST}"],
+        "",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("metadata", [None, "{}", METADATA.replace("DIGEST", "sha256:abc")])
-@pytest.mark.parametrize("script", [image_steps.check_script(["true"]), image_steps.candidate_script()])
+@pytest.mark.parametrize(
+    "script", [image_steps.check_script(["true"]), image_steps.sign_script(), image_steps.candidate_script()]
+)
 def test_without_a_digest_a_step_fails_and_calls_no_docker(tmp_path: Path, script: str, metadata: str | None) -> None:
     code, called, errors = run(tmp_path, script, metadata)
     assert (code, called) == (1 if metadata else code or 1, [])
@@ -171,6 +233,15 @@ def test_old_images_are_deleted_but_not_those_of_the_newest_builds() -> None:
         },
         "delete-old": {"action": "DELETE", "condition": {"tagState": "ANY", "olderThan": f"{30 * DAY_SEC}s"}},
     }
+
+
+def test_signatures_are_never_deleted_and_do_not_displace_images_of_the_newest_builds() -> None:
+    found = policies(registry={"keepMostRecent": 4}, sign=sign()["sign"])
+    assert found["keep-signatures"] == {
+        "action": "KEEP", "condition": {"tagState": "TAGGED", "tagPrefixes": ["sha256-"]}
+    }  # fmt: skip
+    assert found["keep-most-recent"]["mostRecentVersions"]["keepCount"] == 16
+    assert "keep-signatures" not in policies()
 
 
 def test_images_that_pools_name_are_never_deleted() -> None:
@@ -213,7 +284,15 @@ def test_the_section_is_a_map_of_names(value: Any, text: str, hint: str) -> None
 
 
 @pytest.mark.parametrize(
-    "entry", [pipeline(), image(target="runtime", buildArgs={"CUDA": "cu130"}), source(approval=True)]
+    "entry",
+    [
+        pipeline(),
+        image(target="runtime", buildArgs={"CUDA": "cu130"}),
+        source(approval=True),
+        sign(),
+        sign(cosignImage=f"r.io/cosign@{DIGEST}"),
+        pipeline(schedule="*/30 4-6,22 1 JAN-mar sun,7"),
+    ],
 )
 def test_a_valid_pipeline_is_accepted_by_the_model_and_in_editors(entry: dict[str, Any]) -> None:
     assert images.check({"runner": entry})[1] == []

@@ -11,7 +11,7 @@ from gpu_ci.cli.verify import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
-from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
+from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
@@ -21,6 +21,7 @@ from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.types import TARGETS
 
+from tests.gpu_ci.gcp import image_choices
 from tests.gpu_ci.gcp.test_manager_metrics import CHANNEL, manager
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
@@ -47,6 +48,9 @@ ROLES = {
     "gcp:compute/router:Router": {NETWORKS},
     "gcp:compute/routerNat:RouterNat": {NETWORKS},
     "gcp:compute/subnetwork:Subnetwork": {NETWORKS},
+    "gcp:cloudscheduler/job:Job": {"cloudscheduler.admin"},
+    "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": {"cloudkms.admin"},
+    "gcp:pubsub/topic:Topic": {"pubsub.editor"},
     "gcp:logging/metric:Metric": {"logging.configWriter"},
     "gcp:monitoring/alertPolicy:AlertPolicy": {"monitoring.alertPolicyEditor"},
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"iam.roleAdmin"},
@@ -82,9 +86,16 @@ def whole_manager() -> Component:
     return manager(alerts={"notification_channels": [CHANNEL]})
 
 
+def whole_images() -> Component:
+    """A container image pipeline with signatures and a schedule."""
+    choices = {**image_choices.sign(), "schedule": "0 4 * * 1"}
+    del choices["kind"]
+    return ContainerImagePipeline("whole", ContainerImagePipelineArgs(**choices, project="example-ci"))
+
+
 def made() -> set[str]:
     """The types of all that the components for Google Cloud make."""
-    programs = [whole_pool, whole_builds, whole_manager, *(partial(build, each) for each in COVERED)]
+    programs = [whole_pool, whole_builds, whole_manager, whole_images, *(partial(build, each) for each in COVERED)]
     rows = [row.type for program in programs for row in deploy(program, computed=COMPUTED).rows]
     return {each for each in rows if each.startswith("gcp:") or each == GATE}
 

@@ -65,6 +65,11 @@ IMAGE_PIPELINES = {
     "host": _PROGRAM_OF_BUILDS,
 }
 """The types of each kind of image pipeline on Google Cloud."""
+CONTAINER_OPTIONS = {
+    "schedule": ("gcp:cloudscheduler/job:Job", "gcp:pubsub/topic:Topic"),
+    "sign": ("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",),
+}
+"""The types that fields of an image pipeline of kind container add."""
 TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
 MANAGER_SERVICE = (
     "gcp:cloudrunv2/workerPool:WorkerPool",
@@ -118,6 +123,8 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield BUILDS
     for pipeline in file.pipelines:
         yield IMAGE_PIPELINES.get(pipeline.kind, ())
+        options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}
+        yield from (types for option, types in options.items() if pipeline.choices.get(option))
     if any(args.triggers for args in builds):
         yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):

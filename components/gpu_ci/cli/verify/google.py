@@ -6,6 +6,7 @@ Finding. It raises NotAskedError if Google does not answer, or refuses the reque
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -45,6 +46,11 @@ PROGRAM_APIS = (
     "storage.googleapis.com",
 )
 """The services that a stack also calls if it has image pipelines of kind host, or pools of kind cloud-build-gpu."""
+CONTAINER_APIS = {
+    "schedule": ("cloudscheduler.googleapis.com", "pubsub.googleapis.com"),
+    "sign": ("cloudkms.googleapis.com",),
+}
+"""The services that a stack also calls if an image pipeline of kind container has this field."""
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -188,7 +194,10 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     builds = builds or any(each.kind == "container" for each in file.pipelines)
     programs = any(isinstance(args, BuildGpuBridgeArgs) for _, args in file.pools)
     programs = programs or any(each.kind == "host" for each in file.pipelines)
-    apis = tuple(dict.fromkeys((*APIS, *(BUILD_APIS if builds else ()), *(PROGRAM_APIS if programs else ()))))
+    containers = [each.choices for each in file.pipelines if each.kind == "container"]
+    options = [apis for option, apis in CONTAINER_APIS.items() if any(each.get(option) for each in containers)]
+    groups = (APIS, BUILD_APIS if builds else (), PROGRAM_APIS if programs else (), *options)
+    apis = tuple(dict.fromkeys(itertools.chain.from_iterable(groups)))
     return Project(
         file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
     )

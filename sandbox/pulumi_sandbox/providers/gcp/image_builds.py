@@ -2,7 +2,8 @@
 
 Paths and responses follow the discovery documents cloudbuild v1 and artifactregistry v1. The sandbox has no Docker: it
 runs the scripts of a build with a fake `docker`, and computes the effect of the docker commands. The digest of an image
-is a hash of the arguments, the commit and the build. A planted fault `check` makes `docker run` fail.
+is a hash of the arguments, the commit and the build. A signature of cosign is a manifest with the tag that cosign gives
+it. A planted fault `check` makes `docker run` fail.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ IMAGES = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+/repositories/[^/]+)/do
 REFERENCE = re.compile(r"(?P<region>[^/]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<package>.+)")
 WORKSPACE = "/workspace"
 WRITER_ROLES = ("roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin")
+KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
+KEY_SCHEME = "gcpkms://"
+SIGNER_ROLES = (
+    ("cloudkms.cryptoKeys.get", ("roles/cloudkms.viewer", "roles/cloudkms.admin")),
+    ("cloudkms.cryptoKeyVersions.useToSign", ("roles/cloudkms.signerVerifier", "roles/cloudkms.cryptoOperator")),
+)
+"""The permissions with which cosign signs, in the order of its calls, and the roles that contain them."""
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 METADATA_TYPE = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
@@ -222,11 +230,13 @@ class _Running:
             self._docker(each.splitlines(), folder)
 
     def _docker(self, args: Sequence[str], folder: Path) -> None:
-        """Apply the effect of a docker command. Commands other than these two have none."""
+        """Apply the effect of a docker command. Commands other than these three have none."""
         if args[:2] == ["buildx", "build"] and "--push" in args:
             self._push(args, folder)
         elif args[:3] == ["buildx", "imagetools", "create"]:
             self._tag(_options(args, "--tag"), args[-1])
+        elif args[:1] == ["run"] and "sign" in args and (keys := _options(args, "--key")):
+            self._sign(keys[0].removeprefix(KEY_SCHEME), args[-1])
 
     def _push(self, args: Sequence[str], folder: Path) -> None:
         inputs = json.dumps([list(args), self.substitutions], sort_keys=True)
@@ -257,6 +267,28 @@ class _Running:
             found.tags.append(tag)
             self.builds._store(repository, left)
 
+    def _sign(self, key_version: str, reference: str) -> None:
+        """Push the signature of a digest, as `cosign sign --new-bundle-format=false` does."""
+        key, member = key_version.partition("/cryptoKeyVersions/")[0], self._member()
+        for permission, roles in SIGNER_ROLES:
+            grants = [each.inputs for each in self.builds.world.find(KEY_MEMBER)]
+            if not any((each.get("cryptoKeyId"), each.get("member")) == (key, member) and each.get("role") in roles
+                       for each in grants):  # fmt: skip
+                raise BuildFailed(f"PermissionDenied: Permission '{permission}' denied on resource '{key}'")
+        name, _, digest = reference.partition("@")
+        repository, package, tag = self._writable(f"{name}:{digest.replace(':', '-')}.sig")
+        left = self._untagged(repository, package, tag)
+        if not any((each.package, each.digest) == (package, digest) for each in left):
+            raise BuildFailed(f"{reference}: not found")
+        signature = _digest(f"signature {key_version} {digest}")
+        left = [each for each in left if (each.package, each.digest) != (package, signature)]
+        left.append(Image(package, signature, _text(self.builds.clock()), MANIFEST, [tag]))
+        self.builds._store(repository, left)
+
+    def _member(self) -> str:
+        """Return the service account of the build as a member of a policy."""
+        return f"serviceAccount:{last(str(self.trigger.inputs.get('serviceAccount') or ''))}"
+
     def _untagged(self, repository: Record, package: str, tag: str) -> list[Image]:
         """Return the images of the repository without this tag, which moves to another image."""
         found = self.builds.images(repository)
@@ -273,9 +305,8 @@ class _Running:
             raise BuildFailed(denied)
         place = f"projects/{found['project']}/locations/{found['region']}"
         repository = self.builds.world.get(types.REPOSITORY, f"{place}/repositories/{found['repository']}")
-        email = last(str(self.trigger.inputs.get("serviceAccount") or ""))
         granted = any(
-            grant.inputs.get("member") == f"serviceAccount:{email}"
+            grant.inputs.get("member") == self._member()
             and grant.inputs.get("role") in WRITER_ROLES
             and last(str(grant.inputs.get("repository"))) == found["repository"]
             for grant in self.builds.world.find(types.REPOSITORY_MEMBER)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.image_builds import INDEX, MANIFEST, Image, cleaned
+from pulumi_sandbox.providers.gcp.image_builds import INDEX, KEY_MEMBER, MANIFEST, Image, cleaned
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
 
@@ -74,6 +74,48 @@ def test_a_build_whose_account_may_not_write_to_the_registry_pushes_nothing(clou
     assert build["status"] == "FAILURE"
     assert "artifactregistry.repositories.uploadArtifacts" in build["statusDetail"]
     assert cloud.digests() == []
+
+
+SIGN = {"kmsKeyVersion": "projects/keys/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/2"}
+
+
+def stored(cloud: ImageCloud) -> list[Image]:
+    repository = cloud.world.get(types.REPOSITORY, REPOSITORY)
+    assert repository
+    return cloud.builds.images(repository)
+
+
+def test_a_signature_has_the_tag_that_cosign_gives_it_and_outlives_the_image(cloud: ImageCloud) -> None:
+    cloud.deploy(sign=SIGN, registry={"keepMostRecent": 1, "deleteAfterDays": 10})
+    assert cloud.build()["status"] == "SUCCESS"
+    index, image, attestation, signature = stored(cloud)
+    assert [tag.split("-")[0] for tag in index.tags] == ["build", "candidate"]
+    assert signature.tags == [index.digest.replace(":", "-") + ".sig"]
+    assert (signature.package, signature.media_type) == (index.package, MANIFEST)
+    # A second build displaces the first image and its parts after 10 days, but not its signature.
+    assert cloud.build(after_days=11)["status"] == "SUCCESS"
+    left = {each.digest for each in stored(cloud)}
+    assert (len(left), signature.digest in left) == (5, True)
+    assert not {index.digest, image.digest, attestation.digest} & left
+
+
+@pytest.mark.parametrize(
+    ("role", "permission"),
+    [
+        ("roles/cloudkms.viewer", "cloudkms.cryptoKeys.get"),
+        ("roles/cloudkms.signerVerifier", "cloudkms.cryptoKeyVersions.useToSign"),
+    ],
+)
+def test_an_image_that_is_not_signed_is_no_candidate(cloud: ImageCloud, role: str, permission: str) -> None:
+    cloud.deploy(sign=SIGN)
+    [grant] = [each for each in cloud.world.find(KEY_MEMBER) if each.inputs["role"] == role]
+    cloud.world.update(KEY_MEMBER, grant.id, inputs=grant.inputs | {"cryptoKeyId": "projects/keys/other"})
+    build = cloud.build()
+    key = SIGN["kmsKeyVersion"].partition("/cryptoKeyVersions")[0]
+    assert (build["status"], build["statusDetail"]) == (
+        "FAILURE", f"PermissionDenied: Permission '{permission}' denied on resource '{key}'"
+    )  # fmt: skip
+    assert [[tag.split("-")[0] for tag in each.tags] for each in stored(cloud)] == [["build"], [], []]
 
 
 def with_steps(cloud: ImageCloud, *steps: dict[str, Any]) -> dict[str, Any]:
