@@ -23,13 +23,16 @@ from .output import Output
 from .request import FORMAT, BuildRequest
 
 RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
+_START_SEC = 60.0
 # The time for a command to end after SIGTERM at its time limit.
 _TERM_SEC = 10.0
 _CLEAR_SEC = 15.0
 _POLL_SEC = 0.05
 # The time for the end of the output and for the result after the command: a network may be cut for a while.
 _REPORT_SEC = 240.0
-_ARTIFACTS_SEC = 900.0
+# The time to pack and send the artifacts. With all other limits after the command, it must fit into REPORT_SEC of
+# gpu_ci/gcp/gpu_bridge/protocol.py: after that time, Google deletes the machine.
+_ARTIFACTS_SEC = 840.0
 # The same, after a stop of the machine: within supervisor.GRACE_SEC.
 _STOPPED_SEC, _STOPPED_CLEAR_SEC = 10.0, 3.0
 # A pipe that a left process keeps open ends the wait for the rest of the output.
@@ -96,11 +99,11 @@ class BuildSession:
         folder = workspace.obtain(request, self._bucket, user, system, clock, deadline)
         if request.image:
             command.pull(request.image, self._isolation, system, clock, deadline, self._host.registry_token)
-        self._begin("start", 60)
+        self._begin("start", _START_SEC)
         self._mark()
         code = self._wait(self._start(folder))
         self._system.kill_all_of(user, clock, clock.now() + _CLEAR_SEC)
-        self._begin("artifacts", workspace.PACK_SEC + _ARTIFACTS_SEC)
+        self._begin("artifacts", _ARTIFACTS_SEC)
         artifacts = self._send_artifacts(folder, is_required=code == 0)
         self._begin("report", _REPORT_SEC + _READ_SEC)
         self._report(clock.now() + _REPORT_SEC, failed="command" if code else "", code=code, artifacts=artifacts)
@@ -168,6 +171,7 @@ class BuildSession:
         if not self._request.artifacts:
             return None
         assert self._isolation is not None  # noqa: S101 - _run sets it first
+        deadline = self._clock.now() + _ARTIFACTS_SEC
         try:
             packed = workspace.pack(self._request, folder, self._isolation.user, self._system)
         except AgentExit as ended:
@@ -179,7 +183,6 @@ class BuildSession:
                 raise AgentExit("no-artifacts", f"no file matches {', '.join(packed.missing)}")
             if not packed.files:
                 return None
-            deadline = self._clock.now() + _ARTIFACTS_SEC
             size = packed.path.stat().st_size
             self._bucket.write_file(self._request.prefix + ARTIFACTS, packed.path, packed.sha256, deadline)
         finally:

@@ -18,6 +18,7 @@ from ..labels import merge
 from . import schedules
 from .gpu_bridge import permissions, steps
 from .gpu_bridge.program import PROGRAM
+from .gpu_bridge.protocol import REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .machine.template import machine_template
@@ -26,8 +27,8 @@ from .pool.settings import SmokeSettings
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 _ROLE_ID_MOST = 64
-# Seconds that a machine may need for its sources and container image, and after the command for artifacts and output.
-_FETCH_SEC, _REPORT_SEC = 900, 1200
+# Seconds that a machine may need for its sources and container image.
+_FETCH_SEC = 900
 # A bucket's lifecycle acts once a day (cloud.google.com/storage/docs/lifecycle).
 _KEEP_DAYS = 1
 _SHORTEST_TIMEOUT_SEC = 60
@@ -42,7 +43,7 @@ def _archive() -> pulumi.AssetArchive:
 
 def _around_sec(smoke: SmokeSettings) -> int:
     """Return the time of a machine that is not for the command."""
-    return smoke.deadline_sec + _FETCH_SEC + _REPORT_SEC
+    return smoke.deadline_sec + _FETCH_SEC + REPORT_SEC
 
 
 class BuildGpuBridgeArgs(GpuMachineArgs):
@@ -116,7 +117,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
             least = _around_sec(value) + _SHORTEST_TIMEOUT_SEC
             raise invalid(
                 f"leaves no time for a command: of maxRunDurationSec, the check has {value.deadline_sec} s, the start "
-                f"of the command {_FETCH_SEC} s, and its artifacts and output {_REPORT_SEC} s",
+                f"of the command {_FETCH_SEC} s, and its artifacts and output {REPORT_SEC} s",
                 expected=f"maxRunDurationSec of at least {least}",
                 hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
             )

@@ -34,16 +34,24 @@ def other_projects(
 
     The check machine is created with the permissions of the deployer. The machines of a managed instance group are
     created with the permissions of the Google APIs service agent. So a group may fail to start a machine although the
-    check has passed (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent).
+    check has passed (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent). The machines of
+    a build step are created with the permissions of the build's service account.
     """
     return [
         f"{join(POOLS, name)}.{field}: is of another project, {other}: the check of a template uses the deployer's "
-        "rights there, and the group the rights of <project number>@cloudservices.gserviceaccount.com; hint: "
+        f"rights there, and {_later(args)}; hint: "
         f"{_GRANTS[field]} (docs/guides/google-project.md)"
         for name, args in pools
         for field in fields
         if (other := _project_of(getattr(args, field, None))) and other not in (project, *_PUBLIC_IMAGES)
     ]
+
+
+def _later(args: Any) -> str:
+    """Return who creates the machines after the check."""
+    if hasattr(args, "reap_schedule"):  # a pool of kind cloud-build-gpu
+        return "a build the rights of the pool's output serviceAccountEmail"
+    return "the group the rights of <project number>@cloudservices.gserviceaccount.com"
 
 
 def _project_of(link: Any) -> str:

@@ -103,6 +103,19 @@ def test_a_resource_of_another_project_is_reported_with_the_needed_grant() -> No
     ]
 
 
+def test_the_machines_of_a_build_step_need_the_grant_for_the_account_of_builds() -> None:
+    host = "projects/host-ci/regions/us-central1/subnetworks/ci"
+    bridge = {**L4, "kind": "cloud-build-gpu"}
+    values = config({"gpu-tests": bridge}) | {"gpu-ci:site": {"subnetworks": {"us-central1": host}}}
+    assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
+        (
+            "gpu-ci:pools.gpu-tests.subnetwork: is of another project, host-ci: the check of a template uses the "
+            "deployer's rights there, and a build the rights of the pool's output serviceAccountEmail; hint: grant "
+            "both roles/compute.networkUser on the subnetwork (docs/guides/google-project.md)"
+        )
+    ]
+
+
 def test_a_build_pool_warns_about_quota_regions_and_repositories() -> None:
     trigger = {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": {"kind": "file"}}
     second = {"repositoryResource": "projects/p/locations/europe-west4/connections/c/repositories/web"}

@@ -53,11 +53,9 @@ def _run(given: Sequence[str], cancel: Event) -> int:
 
 
 def _reap(given: Sequence[str]) -> int:
-    options = arguments.parser().parse_args(given)
-    if not options.project:
-        raise BadInput([arguments.Mistake("--project", "is missing", hint="write --project $PROJECT_ID")])
-    reaped = reap(GoogleCompute(), GoogleBuilds(), options.project, time.time(), _log, options.bridge)
-    _log(f"deleted {len(reaped)} machines")
+    project, bridge = arguments.parse_reap(given)
+    reaped = reap(GoogleCompute(), GoogleBuilds(), project, time.time(), _log, bridge)
+    _log(f"deleted {len(reaped)} {'machine' if len(reaped) == 1 else 'machines'}")
     return 0
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
+from . import protocol
 from . import settings as bridge_settings
 from .build import Options
 from .failures import BY_NAME
@@ -17,9 +19,10 @@ from .settings import Settings
 PROGRAM = "python -m gpu_ci.gcp.gpu_bridge"
 _DESCRIPTION = """Run one command on a machine with a GPU, as a step of Cloud Build. The step sends the workspace to the
 machine, prints the output of the command, and exits with the exit code of the command."""
-_PROJECT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+# Project and zone have the forms that the component accepts (gcp/resource_names.py).
+_PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,61}[a-z0-9]|[a-z]")
-_ZONE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-[a-z]")
+_ZONE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-(?:ai[0-9]+)?[a-z]")
 _TEMPLATE = re.compile(
     r"(?:https://[^/]+/compute/v1/)?projects/[^/]+/regions/([^/]+)/instanceTemplates/[^/?]+(?:\?.*)?"
 )
@@ -31,7 +34,12 @@ _IMAGE = re.compile(r"[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._-]+)+(?::[\w.-]{1,128}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SETTINGS = re.compile(r"gs://([^/]+)/(.+)")
 # Linux refuses longer arguments of a program (execve(2): 128 KiB for one, and by default 2 MiB for all).
-_REQUEST_BYTES = 200_000
+_COMMAND_CHARACTERS = 200_000
+# The fields of the request that are not arguments: names of objects, digests and limits.
+_REQUEST_SPARE_BYTES = 4096
+_PROJECT_ID = "the id of a project, not its name or number"
+_BRIDGE_NAME = "lower-case letters, digits and -, at most 63"
+_SETTINGS_HINT = f"remove the option that sets it; {bridge_settings.DEFAULTS_HINT}"
 _FLAGS = {"project": "--project", "name": "--name", "template": "--template", "bucket": "--bucket", "max": "--max"}
 
 
@@ -41,13 +49,13 @@ class Mistake:
 
     where: str
     problem: str
-    got: str = ""
-    expected: str = ""
-    hint: str = ""
+    got: str
+    expected: str
+    hint: str
 
     def __str__(self) -> str:
-        rows = (("got", self.got), ("expected", self.expected), ("hint", self.hint))
-        return "\n".join((f"{self.where}: {self.problem}", *(f"  {name}: {text}" for name, text in rows if text)))
+        rows = (("got", self.got or "an empty text"), ("expected", self.expected), ("hint", self.hint))
+        return "\n".join((f"{self.where}: {self.problem}", *(f"  {name}: {text}" for name, text in rows)))
 
 
 class BadInput(Exception):  # noqa: N818 - the name of the failure
@@ -59,8 +67,21 @@ class BadInput(Exception):  # noqa: N818 - the name of the failure
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        # Abbreviations would change their meaning with each new option.
+        super().__init__(**options, allow_abbrev=False)
+
     def error(self, message: str) -> NoReturn:
-        raise BadInput([Mistake("arguments", message, hint=f"{PROGRAM} run --help lists the arguments")])
+        unknown = message.removeprefix("unrecognized arguments: ")
+        choice = re.search(r"invalid choice: '(.*?)' \(", message)
+        if unknown != message:
+            problem, got = "are unknown", unknown
+        elif choice:
+            problem, got = "name an unknown command of the program", choice[1]
+        else:
+            problem, got = message, "nothing"
+        hint = f"{PROGRAM} run --help and {PROGRAM} reap --help list the arguments"
+        raise BadInput([Mistake("arguments", problem, got, "run [OPTIONS] -- COMMAND ..., or reap --project ID", hint)])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -116,16 +137,31 @@ def parse(
     mistakes: list[Mistake] = []
     options = _options(given, command, environ, mistakes)
     if given.command and separator:
-        mistakes.append(Mistake("arguments", "are unknown", " ".join(given.command), hint="the command follows --"))
+        got, expected = " ".join(given.command), "run [OPTIONS] -- COMMAND ..."
+        mistakes.append(Mistake("arguments", "are unknown", got, expected, "write the whole command after --"))
     settings = _settings(given, read_settings, mistakes)
     if settings and options and options.timeout_sec > settings.longest_timeout_sec:
-        limit = settings.longest_timeout_sec
-        mistakes.append(
-            Mistake("--timeout", "is longer than the bridge allows", str(options.timeout_sec), f"at most {limit}")
-        )
+        got, expected = str(options.timeout_sec), f"at most {settings.longest_timeout_sec}"
+        hint = "raise maxRunDurationSec of the pool, or lower --timeout"
+        mistakes.append(Mistake("--timeout", "is longer than the bridge allows", got, expected, hint))
     if mistakes or settings is None or options is None:
         raise BadInput(mistakes)
     return settings, options
+
+
+def parse_reap(arguments: Sequence[str]) -> tuple[str, str]:
+    """Return the project and the bridge of `reap`; the bridge `*` is all of them. Raise BadInput with all mistakes."""
+    given = parser().parse_args(arguments)
+    mistakes: list[Mistake] = []
+    if not _PROJECT.fullmatch(given.project or ""):
+        problem, got = ("is missing", "nothing") if given.project is None else ("is not valid", given.project)
+        mistakes.append(Mistake("--project", problem, got, _PROJECT_ID, "write --project $PROJECT_ID in the step"))
+    if given.bridge != "*" and not _NAME.fullmatch(given.bridge):
+        hint = "write the name of the settings bridge.json, or leave --bridge out for all bridges of the project"
+        mistakes.append(Mistake("--bridge", "is not valid", given.bridge, _BRIDGE_NAME, hint))
+    if mistakes:
+        raise BadInput(mistakes)
+    return given.project, given.bridge
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], bool, list[str]]:
@@ -141,23 +177,32 @@ def _options(
 ) -> Options | None:
     count = len(mistakes)
     if not command or not command[0]:
-        mistakes.append(
-            Mistake("command", "is missing", expected="-- COMMAND ...", hint="for example: -- pytest -m gpu")
-        )
-    if sum(map(len, command)) > _REQUEST_BYTES:
-        hint = "put a script into the workspace, and run that"
-        mistakes.append(Mistake("command", "is too long", expected=f"at most {_REQUEST_BYTES} characters", hint=hint))
+        got = "an empty text" if command else "nothing"
+        mistakes.append(Mistake("command", "is missing", got, "-- COMMAND ...", "for example: -- pytest -m gpu"))
+    length = sum(map(len, command))
+    if length > _COMMAND_CHARACTERS:
+        expected, hint = f"at most {_COMMAND_CHARACTERS} characters", "put a script into the workspace, and run that"
+        mistakes.append(Mistake("command", "is too long", f"{length} characters", expected, hint))
     if any("\0" in each for each in command):
-        mistakes.append(Mistake("command", "has a zero byte"))
+        hint = "put binary data into a file of the workspace"
+        mistakes.append(Mistake("command", "has a zero byte", "a zero byte", "text", hint))
     timeout_sec = _whole(given.timeout, "--timeout", "write the time in seconds, such as 1800", mistakes)
     if given.image and not _IMAGE.fullmatch(given.image):
         hint = "a tag may name another image later: add the digest, as docker images --digests prints it"
         mistakes.append(Mistake("--image", "has no digest", given.image, "REGISTRY/NAME@sha256:...", hint))
     for pattern in given.artifact:
         _check_pattern(pattern, mistakes)
-    environment = dict(filter(None, (_variable(each, environ, mistakes) for each in given.env)))
+    environment = _environment(given.env, environ, mistakes)
+    size = len(json.dumps([command, environment, given.artifact]).encode())
+    limit = protocol.REQUEST_BYTES - _REQUEST_SPARE_BYTES
+    if size > limit and length <= _COMMAND_CHARACTERS:
+        hint = "put long values into files of the workspace"
+        problem = "are too long: the command, --env and --artifact together"
+        mistakes.append(Mistake("arguments", problem, f"{size} bytes as JSON", f"at most {limit} bytes", hint))
     if not Path(given.dir).is_dir():
-        mistakes.append(Mistake("--dir", "is not a folder", given.dir, hint="name a folder below /workspace"))
+        expected = "a folder below /workspace"
+        hint = "correct --dir, or let an earlier step create the folder"
+        mistakes.append(Mistake("--dir", "is not a folder", given.dir, expected, hint))
     build = given.build or environ.get("BUILD_ID", "")
     if not _LABEL.fullmatch(build):
         hint = "write --build $BUILD_ID in the step"
@@ -166,7 +211,8 @@ def _options(
         )
     region = given.region or environ.get("LOCATION", "") or "global"
     if not _LABEL.fullmatch(region):
-        mistakes.append(Mistake("--region", "is not a region", region, hint="write --region $LOCATION in the step"))
+        hint = "write --region $LOCATION in the step"
+        mistakes.append(Mistake("--region", "is not a region", region, "such as us-central1, or global", hint))
     if len(mistakes) > count:
         return None
     return Options(
@@ -186,7 +232,7 @@ def _whole(text: str, where: str, hint: str, mistakes: list[Mistake]) -> int:
     """Return the number, or 1 after a mistake."""
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
-    mistakes.append(Mistake(where, "is not a whole number above 0", text, "such as 4", hint))
+    mistakes.append(Mistake(where, "is not a whole number above 0", text, "only digits, not all of them 0", hint))
     return 1
 
 
@@ -196,22 +242,27 @@ def _check_pattern(pattern: str, mistakes: list[Mistake]) -> None:
         expected = "a path relative to the workspace, without .."
         mistakes.append(Mistake("--artifact", "leaves the workspace", pattern, expected, "for example: dist/*.whl"))
     elif any("**" in part and part != "**" for part in path.parts):
-        hint = "** stands alone between two slashes, as in reports/**/*.xml"
-        mistakes.append(Mistake("--artifact", "is not a valid pattern", pattern, hint=hint))
+        expected, hint = "** between two slashes", "write ** alone between two slashes, as in reports/**/*.xml"
+        mistakes.append(Mistake("--artifact", "is not a valid pattern", pattern, expected, hint))
 
 
-def _variable(text: str, environ: Mapping[str, str], mistakes: list[Mistake]) -> tuple[str, str] | None:
-    name, has_value, value = text.partition("=")
-    if not _VARIABLE.fullmatch(name):
-        mistakes.append(Mistake("--env", "is not the name of a variable", name, "letters, digits and _"))
-    elif has_value:
-        return name, value
-    elif name in environ:
-        return name, environ[name]
-    else:
-        hint = f"set env or secretEnv of the step, or write {name}=VALUE"
-        mistakes.append(Mistake("--env", "is not set in the step", name, hint=hint))
-    return None
+def _environment(given: Sequence[str], environ: Mapping[str, str], mistakes: list[Mistake]) -> dict[str, str]:
+    """Return the variables of the command. A message contains no value, which may be a secret."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, has_value, value = text.partition("=")
+        if not _VARIABLE.fullmatch(name):
+            expected, hint = "letters, digits and _, not a digit first", "write --env NAME=VALUE"
+            mistakes.append(Mistake("--env", "is not the name of a variable", name, expected, hint))
+        elif name in found:
+            expected, hint = "each variable once", "remove all but one"
+            mistakes.append(Mistake("--env", "is given twice", name, expected, hint))
+        elif has_value or name in environ:
+            found[name] = value if has_value else environ[name]
+        else:
+            hint = f"set env or secretEnv of the step, or write {name}=VALUE"
+            mistakes.append(Mistake("--env", "is not set in the step", name, "a variable of the step", hint))
+    return found
 
 
 def _settings(
@@ -223,13 +274,12 @@ def _settings(
         found = _settings_object(given.settings, read_settings, mistakes)
     for name, flag in _FLAGS.items():
         if (value := getattr(given, name)) is not None:
-            found[name] = _whole(value, flag, "", mistakes) if name == "max" else value
+            found[name] = _whole(value, flag, "write a number, such as 4", mistakes) if name == "max" else value
     if given.zone:
         found["zones"] = given.zone
     if len(mistakes) == count and (missing := bridge_settings.missing(found)):
-        names = ", ".join(missing)
         hint = f"write --settings gs://BUCKET/OBJECT; {bridge_settings.DEFAULTS_HINT}"
-        mistakes.append(Mistake("settings", "are incomplete", expected=names, hint=hint))
+        mistakes.append(Mistake("settings", "are incomplete", ", ".join(found) or "nothing", ", ".join(missing), hint))
     _check_settings(found, mistakes)
     return None if len(mistakes) > count else Settings(**found)
 
@@ -237,38 +287,41 @@ def _settings(
 def _settings_object(url: str, read_settings: Callable[[str, str], str], mistakes: list[Mistake]) -> dict[str, Any]:
     match = _SETTINGS.fullmatch(url)
     if not match:
-        mistakes.append(Mistake("--settings", "is not the address of an object", url, "gs://BUCKET/OBJECT"))
+        hint = "copy the output settings of the pool"
+        mistakes.append(Mistake("--settings", "is not the address of an object", url, "gs://BUCKET/OBJECT", hint))
         return {}
     try:
         return bridge_settings.parse(read_settings(match[1], match[2]))
+    except bridge_settings.SettingsError as error:
+        for wrong in error.wrong:
+            where = f"{url}: {wrong.field}" if wrong.field else url
+            mistakes.append(Mistake(where, wrong.problem, wrong.got, wrong.expected, bridge_settings.DEFAULTS_HINT))
     except ValueError as error:
-        known = {each.name for each in fields(Settings)}
-        for line in str(error).splitlines():
-            field, _, problem = line.partition(": ")
-            where, text = (
-                (f"{url}: {field}", problem) if problem and (field in known or "unknown" in problem) else (url, line)
-            )
-            mistakes.append(Mistake(where, text, hint=bridge_settings.DEFAULTS_HINT))
-        return {}
+        expected = "an object that the service account of the build may read"
+        mistakes.append(Mistake("--settings", str(error), url, expected, bridge_settings.DEFAULTS_HINT))
+    return {}
 
 
 def _check_settings(found: Mapping[str, Any], mistakes: list[Mistake]) -> None:
     rows: tuple[tuple[str, re.Pattern[str], str], ...] = (
-        ("project", _PROJECT, "the id of a project, not its name or number"),
-        ("name", _NAME, "lower-case letters, digits and -, at most 63"),
+        ("project", _PROJECT, _PROJECT_ID),
+        ("name", _NAME, _BRIDGE_NAME),
         ("bucket", _BUCKET, "the name of a bucket, without gs://"),
         ("template", _TEMPLATE, "projects/PROJECT/regions/REGION/instanceTemplates/NAME"),
     )
     for name, pattern, expected in rows:
         if name in found and not pattern.fullmatch(found[name]):
-            mistakes.append(Mistake(f"{name} of the bridge", "is not valid", found[name], expected))
+            mistakes.append(Mistake(f"{name} of the bridge", "is not valid", found[name], expected, _SETTINGS_HINT))
     template = _TEMPLATE.fullmatch(found.get("template", ""))
     for zone in found.get("zones", []):
         match = _ZONE.fullmatch(zone)
         if not match:
-            mistakes.append(Mistake("zone of the bridge", "is not a zone", zone, "such as us-central1-a"))
-        elif template and match[1] != template[1]:
-            hint = "a regional template starts machines in its region only"
             mistakes.append(
-                Mistake("zone of the bridge", "is in another region than the template", zone, template[1], hint)
+                Mistake("zone of the bridge", "is not a zone", zone, "such as us-central1-a", _SETTINGS_HINT)
+            )
+        elif template and match[1] != template[1]:
+            hint = "a regional template starts machines in its region only: remove the zone"
+            expected = f"a zone of {template[1]}"
+            mistakes.append(
+                Mistake("zone of the bridge", "is in another region than the template", zone, expected, hint)
             )

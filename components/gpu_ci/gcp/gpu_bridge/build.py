@@ -23,8 +23,6 @@ from .slots import Slot, Slots
 from .storage import Storage
 from .workspace import Source, pack, unpack_artifacts
 
-# From the end of the command: its artifacts and the rest of its output.
-_REPORT_SEC = 1200
 # A machine has this time in addition before the reaper deletes it, because Google should delete it first.
 _TTL_SPARE_SEC = 600
 _SIGNAL = 128
@@ -182,7 +180,7 @@ class BridgeBuild:
         self, request: str, slot: Slot, attempt: int, market: str, follow: Callable[[str, str], None]
     ) -> CheckSpec:
         options, settings = self.options, self.settings
-        spare_sec = settings.fetch_sec + options.timeout_sec + _REPORT_SEC
+        spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
             gate=f"{options.build} {self._attempt(attempt)}",

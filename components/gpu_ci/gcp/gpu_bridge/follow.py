@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from ..gate.clock import Clock
 from ..gate.compute_api import ApiError, ComputeApi
 from .failures import BridgeError
-from .protocol import ARTIFACTS, RESULT, Result, log_name, parse_result
+from .protocol import ARTIFACTS, REPORT_SEC, RESULT, Result, log_name, parse_result
 from .storage import Entry, Storage
 
 # The machine writes once a second, so output appears at most 1.5 s after it was printed, plus two requests.
@@ -22,8 +22,6 @@ _STATE_EVERY_SEC = 5.0
 _GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
-# The time from the end of the command to the result: the rest of the output, and the artifacts.
-_REPORT_SEC = 1200.0
 _LONGEST_RESULT = 2**20
 T = TypeVar("T")
 
@@ -64,7 +62,7 @@ class Follower:
             ApiError: Google refuses a request, or does not answer.
         """
         clock = self._clock
-        until = clock.now() + self._limit_sec + _REPORT_SEC
+        until = clock.now() + self._limit_sec + REPORT_SEC
         self._answered_at, state_at, state = clock.now(), clock.now() + _STATE_EVERY_SEC, ""
         while not self._cancel.is_set():
             if result := self._poll():

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from gpu_common import google_permissions
 
 CALLS: Mapping[str, tuple[str, ...]] = {
-    # An insert also requires the right to use the machines' service account, which is a separate grant.
-    "compute.instances.insert": google_permissions.INSERT,
+    # An insert also requires the right to use the machines' service account, which is a separate grant. The template
+    # may name an image of this project, such as one of an image pipeline, which needs a right of its own
+    # (cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions").
+    "compute.instances.insert": (*google_permissions.INSERT, "compute.images.useReadOnly"),
     "compute.instances.delete": ("compute.instances.delete",),
     "compute.instances.get": ("compute.instances.get",),
     "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),

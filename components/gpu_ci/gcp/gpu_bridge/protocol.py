@@ -22,6 +22,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FORMAT = 1
+REQUEST_BYTES = 2**20
+"""The maximum size of a request, which the machine reads into memory."""
+REPORT_SEC = 1200
+"""The time of a machine after its command: for the artifacts, the rest of the output, and the result."""
 ROLE = "build"
 """The value of the metadata key gpu-ci-role."""
 REQUEST_KEY = "gpu-ci-build"

@@ -1,6 +1,6 @@
 """Deletes machines that a killed step left: the last guard, after the step itself and the machine's own time limit.
 
-The runner manager's loop, a Cloud Run function or `python -m gpu_ci.gcp.gpu_bridge reap` calls `reap`.
+A scheduled build of the component BuildGpuBridge runs `python -m gpu_ci.gcp.gpu_bridge reap`, which calls `reap`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 DEFAULTS_HINT = "pulumi up writes the settings of a bridge"
 
@@ -43,23 +43,41 @@ class Settings:
     """More labels of the machines."""
 
 
+class Wrong(NamedTuple):
+    """One mistake in the settings."""
+
+    field: str
+    """The field; empty for the whole object."""
+    problem: str
+    got: str
+    expected: str
+
+
+class SettingsError(ValueError):
+    """The settings have mistakes."""
+
+    def __init__(self, wrong: list[Wrong]) -> None:
+        self.wrong = wrong
+        super().__init__("; ".join(f"{each.field}: {each.problem}" for each in wrong))
+
+
 def parse(text: str) -> dict[str, Any]:
-    """Return the fields of the JSON object. Raise ValueError with all mistakes, one a line."""
+    """Return the fields of the JSON object. Raise SettingsError with all mistakes."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is not JSON: {error}") from None
+        raise SettingsError([Wrong("", "is not JSON", str(error), "a map with the fields of the settings")]) from None
     if not isinstance(value, dict):
-        raise ValueError(f"is {type(value).__name__}, expected a map")
+        raise SettingsError([Wrong("", "is not a map", type(value).__name__, "a map with the fields of the settings")])
     kinds = get_type_hints(Settings)
-    problems = [f"{key}: is unknown" for key in value if key not in kinds]
-    problems += [
-        f"{key}: got {given!r}, expected {_expected(kinds[key])}"
+    wrong = [Wrong(key, "is unknown", key, f"one of {', '.join(kinds)}") for key in value if key not in kinds]
+    wrong += [
+        Wrong(key, "is not valid", repr(given), _expected(kinds[key]))
         for key, given in value.items()
         if key in kinds and not _fits(kinds[key], given)
     ]
-    if problems:
-        raise ValueError("\n".join(problems))
+    if wrong:
+        raise SettingsError(wrong)
     return value
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gpu_bridge import __main__ as program
-from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse
+from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse, parse_reap
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
+from gpu_ci.gcp.resource_names import Project, Zone
+from pydantic import TypeAdapter
 
 DIGEST = "a" * 64
 SETTINGS: dict[str, Any] = {
@@ -64,6 +66,8 @@ def changed(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in {**SETTINGS, **settings}.items() if value is not None}
 
 
+# The machine reads a request of at most 1 MiB.
+BIG = [part for number in range(10) for part in ("--env", f"V{number}={'x' * 110_000}")]
 BAD: list[tuple[str, list[str], Any]] = [
     ("command: is missing", [], SETTINGS),
     ("command: is missing", ["--"], SETTINGS),
@@ -71,8 +75,11 @@ BAD: list[tuple[str, list[str], Any]] = [
     ("command: is too long", ["--", "x" * 200_001], SETTINGS),
     ("command: has a zero byte", ["--", "a\0b"], SETTINGS),
     ("arguments: are unknown", ["extra", *COMMAND], SETTINGS),
-    ("arguments: unrecognized arguments: --unknown", ["--unknown", *COMMAND], SETTINGS),
+    ("arguments: are unknown\n  got: --unknown\n", ["--unknown", *COMMAND], SETTINGS),
     ("arguments: argument --timeout: expected one argument", ["--timeout", *COMMAND], SETTINGS),
+    ("arguments: are unknown\n  got: --retry\n", ["--retry", *COMMAND], SETTINGS),
+    ("arguments: are too long: the command, --env and --artifact together", [*BIG, *COMMAND], SETTINGS),
+    ("arguments: are too long: the command, --env and --artifact together", ["--", "é" * 199_999], SETTINGS),
     ("--timeout: is not a whole number above 0", ["--timeout", "30m", *COMMAND], SETTINGS),
     ("--timeout: is not a whole number above 0", ["--timeout", "0", *COMMAND], SETTINGS),
     ("--timeout: is not a whole number above 0", ["--timeout=-5", *COMMAND], SETTINGS),
@@ -85,17 +92,26 @@ BAD: list[tuple[str, list[str], Any]] = [
     ("--artifact: is not a valid pattern", ["--artifact", "dist/**.whl", *COMMAND], SETTINGS),
     ("--env: is not set in the step", ["--env", "MISSING", *COMMAND], SETTINGS),
     ("--env: is not the name of a variable", ["--env", "1=2", *COMMAND], SETTINGS),
+    ("--env: is given twice", ["--env", "A=1", "--env", "A=2", *COMMAND], SETTINGS),
     ("--dir: is not a folder", ["--dir", "/missing", *COMMAND], SETTINGS),
     ("--build: is not the id of a build", ["--build", "Build 1", *COMMAND], SETTINGS),
     ("--region: is not a region", ["--region", "us central", *COMMAND], SETTINGS),
     ("--settings: is not the address of an object", ["--settings", "bridge.json", *COMMAND], SETTINGS),
     ("--max: is not a whole number above 0", ["--max", "many", *COMMAND], SETTINGS),
     ("gs://b/bridge.json: is not JSON", COMMAND, "{"),
-    ("gs://b/bridge.json: is list, expected a map", COMMAND, []),
+    ("gs://b/bridge.json: is not a map\n  got: list\n  expected: a map", COMMAND, []),
     ("gs://b/bridge.json: machine: is unknown", COMMAND, changed(machine="g2")),
-    ("gs://b/bridge.json: max: got 0, expected a whole number above 0", COMMAND, changed(max=0)),
-    ("gs://b/bridge.json: zones: got [], expected a list of texts that is not empty", COMMAND, changed(zones=[])),
-    ("gs://b/bridge.json: labels: got {'a': 1}, expected a map of texts", COMMAND, changed(labels={"a": 1})),
+    ("gs://b/bridge.json: max: is not valid\n  got: 0\n  expected: a whole number above 0", COMMAND, changed(max=0)),
+    (
+        "gs://b/bridge.json: zones: is not valid\n  got: []\n  expected: a list of texts that is not empty",
+        COMMAND,
+        changed(zones=[]),
+    ),
+    (
+        "gs://b/bridge.json: labels: is not valid\n  got: {'a': 1}\n  expected: a map of texts",
+        COMMAND,
+        changed(labels={"a": 1}),
+    ),
     ("settings: are incomplete", COMMAND, changed(bucket=None)),
     ("project of the bridge: is not valid", COMMAND, changed(project="Acme CI")),
     ("name of the bridge: is not valid", COMMAND, changed(name="L4")),
@@ -112,7 +128,51 @@ def test_a_mistake_has_one_cause_and_one_hint(text: str, arguments: list[str], s
         parsed(*GIVEN, *arguments, settings=settings)
     [mistake] = caught.value.mistakes
     assert str(mistake).startswith(text)
-    assert mistake.hint or mistake.expected or "zero byte" in text
+    names = [line.partition(": ")[0] for line in str(mistake).splitlines()[1:]]
+    assert names == ["  got", "  expected", "  hint"]
+    assert all((mistake.problem, mistake.expected, mistake.hint))
+
+
+BAD_PROGRAM: list[tuple[str, list[str]]] = [
+    ("arguments: the following arguments are required: action\n  got: nothing\n", []),
+    ("arguments: name an unknown command of the program\n  got: start\n", ["start"]),
+    ("arguments: are unknown\n  got: extra\n", ["reap", "extra"]),
+    ("--project: is missing\n  got: nothing\n", ["reap"]),
+    ("--project: is not valid\n  got: Acme CI\n", ["reap", "--project", "Acme CI"]),
+    ("--project: is not valid\n  got: an empty text\n", ["reap", "--project", ""]),
+    ("--bridge: is not valid\n  got: L 4\n", ["reap", "--project", "acme-ci", "--bridge", "L 4"]),
+]
+
+
+@pytest.mark.parametrize(("text", "arguments"), BAD_PROGRAM)
+def test_a_mistake_in_the_command_of_the_program_or_in_reap_asks_google_nothing(
+    text: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("GoogleCompute", "GoogleBuilds", "GoogleStorage"):
+        monkeypatch.setattr(program, name, None)
+    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    assert program.main(arguments) == 200
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"gpu-ci: the step has one mistake, and started no machine\n{text}")
+    assert [line.partition(": ")[0] for line in printed.splitlines()[2:]] == ["  got", "  expected", "  hint"]
+
+
+def test_the_value_of_a_variable_is_in_no_message() -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(*GIVEN, "--env", "A=hidden-1", "--env", "A=hidden-2", "--env", "1=hidden-3", "--env", "NONE", *COMMAND)
+    assert len(caught.value.mistakes) == 3
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("project", ["acme-ci", "example.com:acme-ci"])
+@pytest.mark.parametrize("zone", ["us-central1-a", "us-central1-ai1a"])
+def test_each_project_and_zone_of_a_pool_is_accepted_by_the_step(project: str, zone: str) -> None:
+    template = f"projects/{project}/regions/us-central1/instanceTemplates/l4-1"
+    for kind, value in ((Project, project), (Zone, zone)):
+        TypeAdapter(kind).validate_python(value)
+    settings, _ = parsed(*GIVEN, *COMMAND, settings=changed(project=project, template=template, zones=[zone]))
+    assert (settings.project, settings.zones) == (project, [zone])
+    assert parse_reap(["reap", "--project", project]) == (project, "*")
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -162,9 +222,7 @@ def test_settings_that_do_not_exist_are_one_mistake(clients: None, monkeypatch: 
     with pytest.raises(BadInput) as caught:
         parse(["run", "--settings", "gs://acme-gpu-bridge/no.json", *COMMAND], ENVIRON, program._settings_text)
     opened[0].close()
-    assert [str(each).splitlines()[0] for each in caught.value.mistakes] == [
-        "gs://acme-gpu-bridge/no.json: does not exist"
-    ]
+    assert [str(each).splitlines()[0] for each in caught.value.mistakes] == ["--settings: does not exist"]
 
 
 def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signals(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from gpu_agent.build import output, request, session
+from gpu_agent.build import output, request, session, workspace
 from gpu_agent.google import storage as agent_storage
 from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.gpu_bridge import build, protocol
@@ -38,6 +38,17 @@ def test_the_names_and_keys_of_both_ends_are_equal() -> None:
     assert (protocol.RESULT, protocol.ARTIFACTS) == (session.RESULT, session.ARTIFACTS)
     assert protocol.DIGEST == agent_storage.DIGEST
     assert protocol.log_name("p/", 12) == output.name_of("p/", 12)
+
+
+def test_the_machine_reads_the_largest_request() -> None:
+    assert request._LIMIT_BYTES == protocol.REQUEST_BYTES
+
+
+def test_the_machines_limits_after_the_command_end_before_google_deletes_the_machine() -> None:
+    terminate = session._TERM_SEC + session._CLEAR_SEC
+    assert workspace.PACK_SEC < session._ARTIFACTS_SEC
+    last = session._ARTIFACTS_SEC + session._REPORT_SEC + session._READ_SEC
+    assert session._START_SEC + terminate + last < protocol.REPORT_SEC
 
 
 def test_the_reasons_of_a_result_are_those_of_the_agent() -> None:

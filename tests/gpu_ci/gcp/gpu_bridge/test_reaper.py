@@ -113,6 +113,6 @@ def test_the_command_reap_names_what_it_deleted(
     assert program.main(["reap", "--project", "acme-ci"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "gpu-ci: deleting a in us-central1-a: its time is over",
-        "gpu-ci: deleted 1 machines",
+        "gpu-ci: deleted 1 machine",
     ]
     assert program.main(["reap"]) == 200
