@@ -109,6 +109,11 @@ def main() -> int:
         hint = "add one to the stack file (docs/guides/cloud-build-gpu.md), and run make up"
         sys.stderr.write(f"{problem}\n  hint: {hint}\n")
         return 2
+    if not Path(options.folder).is_dir():
+        expected, hint = "a folder with the sources of the build", "correct --folder"
+        problem = f"build: --folder is not a folder\n  got: {options.folder}\n  expected: {expected}"
+        sys.stderr.write(f"{problem}\n  hint: {hint}\n")
+        return 2
     step_options = [*_OPTIONS, *options.option]
     return _run(pools[name], Path(options.folder), step_options, options.command or _COMMAND, options.cancel_at)
 

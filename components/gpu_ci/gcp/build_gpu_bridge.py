@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from .. import naming
 from ..args import Args, Integer
 from ..component import Component
-from ..errors import invalid
+from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
 from . import schedules
 from .gpu_bridge import permissions, steps
@@ -33,6 +33,10 @@ _FETCH_SEC = 900
 _KEEP_DAYS = 1
 _SHORTEST_TIMEOUT_SEC = 60
 _REAPER_SEC = 600
+# The output cloudbuild: the time of its command, and of what its build does before and after the step's own limits.
+_COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
+# "must be less than or equal to 24 hours" (cloud.google.com/build/docs/build-config-file-schema, "timeout").
+_LONGEST_BUILD_SEC = 86_400
 # 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
 _REPOSITORY = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$"
 
@@ -114,13 +118,13 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     def _smoke(cls, value: Any, info: ValidationInfo) -> Any:
         limit = info.data.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
         if limit - _around_sec(value) < _SHORTEST_TIMEOUT_SEC:
-            least = _around_sec(value) + _SHORTEST_TIMEOUT_SEC
-            raise invalid(
-                f"leaves no time for a command: of maxRunDurationSec, the check has {value.deadline_sec} s, the start "
-                f"of the command {_FETCH_SEC} s, and its artifacts and output {REPORT_SEC} s",
-                expected=f"maxRunDurationSec of at least {least}",
+            problem = invalid(
+                f"leaves no time for a command: maxRunDurationSec is {limit}, the start of the command has "
+                f"{_FETCH_SEC} s, and its artifacts and output have {REPORT_SEC} s",
+                expected=f"maxRunDurationSec of at least {_around_sec(value) + _SHORTEST_TIMEOUT_SEC}",
                 hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
             )
+            raise_problems([at_path(problem, value.deadline_sec, "deadlineSec")])
         return value
 
     @classmethod
@@ -197,7 +201,11 @@ class BuildGpuBridge(Component):
         objects = self._objects(bucket, gate.checked_template)
         if args.reap_schedule:
             self._reaper(args.reap_schedule, builds, bucket, [*grants, *objects])
-        self.cloudbuild = pulumi.Output.all(bucket.name, builds.name).apply(lambda each: steps.example(*each))
+        command_sec = min(_COMMAND_SEC, args.longest_timeout_sec)
+        build_sec = min(args.wait_sec + _around_sec(args.smoke) + command_sec + _OTHER_STEPS_SEC, _LONGEST_BUILD_SEC)
+        self.cloudbuild = pulumi.Output.all(bucket.name, builds.name).apply(
+            lambda each: steps.example(each[0], each[1], command_sec, build_sec)
+        )
         self.settings = pulumi.Output.concat("gs://", bucket.name, "/", steps.SETTINGS_OBJECT)
         self.program = pulumi.Output.concat("gs://", bucket.name, "/", steps.folder())
         self.service_account_email = builds.email

@@ -26,6 +26,11 @@ class Machines(Protocol):
     @property
     def machine(self) -> Machine: ...
 
+
+@runtime_checkable
+class RunnerMachines(Machines, Protocol):
+    """Arguments of a pool of machines with GPUs that run jobs of GitHub."""
+
     def runner_labels_of(self, name: str) -> list[str]: ...
 
 
@@ -117,7 +122,7 @@ def _costs(built: Sequence[Built]) -> cost.StackCost:
 
 def _runners(pool: Pool) -> dict[str, Any]:
     """Return the runner labels of a pool of machines, and whether its machines run GitHub's runner."""
-    if not isinstance(pool.args, Machines):
+    if not isinstance(pool.args, RunnerMachines):
         return {}
     registers = getattr(pool.args, "github", None) is not None
     return {"runnerLabels": pool.args.runner_labels_of(pool.name), "registersRunners": registers}

@@ -23,6 +23,7 @@ from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 
+from tests.conftest import ROOT
 from tests.gpu_ci.cli.verify.google_apis import compare
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
@@ -42,6 +43,7 @@ RECORDED = {
     "gcp:storage/bucket:Bucket": {"name": BUCKET},
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/example-ci/roles/one"},
 }
+ACCOUNT = f"projects/example-ci/serviceAccounts/{MACHINES}"
 BUILD = "7f2c1d3e-0000-4000-8000-000000000001"
 
 
@@ -60,7 +62,7 @@ def named(deployment: Deployment, name: str) -> dict[str, Any]:
 
 
 def example() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(steps.example(BUCKET, f"projects/example-ci/serviceAccounts/{MACHINES}"))
+    found: dict[str, Any] = yaml.safe_load(steps.example(BUCKET, ACCOUNT, 1800, 7200))
     return found
 
 
@@ -195,6 +197,44 @@ def test_the_steps_of_the_output_are_a_build_of_cloud_builds_api() -> None:
     assert test["args"][-2:] == ["--", "nvidia-smi"]
 
 
+def output(**changes: Any) -> dict[str, Any]:
+    """Return the output cloudbuild of a pool."""
+    found: dict[str, Any] = {}
+
+    def program() -> None:
+        made = BuildGpuBridge("gpu-tests", args(**changes))
+        made.cloudbuild.apply(lambda text: found.update(yaml.safe_load(text)))
+
+    deploy(program, computed=RECORDED)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "command", "build_sec"),
+    [
+        # The wait for a machine, the check, the start, the command, its end, and 20 minutes for other steps.
+        ({}, "1800", 3600 + 1200 + 900 + 1800 + 1200 + 1200),
+        ({"maxRunDurationSec": 3360}, "60", 3600 + 1200 + 900 + 60 + 1200 + 1200),
+        ({"waitSec": 82_800}, "1800", 86_400),
+    ],
+)
+def test_the_build_of_the_output_has_time_for_each_limit_of_its_step(
+    changes: dict[str, Any], command: str, build_sec: int
+) -> None:
+    found = output(**changes)
+    arguments = found["steps"][-1]["args"]
+    assert arguments[arguments.index("--timeout") + 1] == command
+    assert found["timeout"] == f"{build_sec}s"
+    assert found["serviceAccount"] == ACCOUNT
+
+
+def test_the_guide_shows_the_step_as_the_component_writes_it() -> None:
+    guide = (ROOT / "docs/guides/cloud-build-gpu.md").read_text(encoding="utf-8")
+    _, _, after = guide.partition("After, ")
+    [step] = yaml.safe_load(after.partition("```yaml\n")[2].partition("```")[0])
+    assert step == steps.run_step("BUCKET", "gpu-test", ["--timeout", "1800"], ["pytest", "-m", "gpu"])
+
+
 def test_the_example_is_a_build_of_cloud_builds_api_that_tests_the_digest_it_pushed() -> None:
     build = cloud_build_gpu.build()
     compare(build, "cloudbuild", "Build")
@@ -234,9 +274,7 @@ def test_without_a_schedule_nothing_reaps() -> None:
     assert not [row for row in deployment.rows if "reaper" in row.name]
 
 
-TIMES = (
-    "of maxRunDurationSec, the check has 1200 s, the start of the command 900 s, and its artifacts and output 1200 s"
-)
+TIMES = "the start of the command has 900 s, and its artifacts and output have 1200 s"
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "flex-start": (
         {"market": "flex-start", "maxRunDurationSec": 7200},
@@ -244,7 +282,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no time for the command": (
         {"maxRunDurationSec": 3300},
-        f"smoke: leaves no time for a command: {TIMES}",
+        f"smoke.deadlineSec: leaves no time for a command: maxRunDurationSec is 3300, {TIMES}",
     ),
     "an operating system without Python": (
         {

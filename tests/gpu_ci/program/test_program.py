@@ -187,6 +187,14 @@ def test_a_smoke_target_has_its_number_of_gpus() -> None:
     assert (target["gpu"], target["gpuCount"]) == ("NVIDIA L4", 2)
 
 
+def test_a_pool_for_build_steps_is_a_smoke_target_and_has_no_runner_labels() -> None:
+    bridge = {**L4, "kind": "cloud-build-gpu"}
+    outputs = run(config({"gpu-tests": bridge})).outputs[STACK]
+    [target] = outputs["smokeTargets"]
+    assert (target["pool"], target["gpu"], target["gpuCount"]) == ("gpu-tests", "NVIDIA L4", 1)
+    assert "runnerLabels" not in outputs["pools"]["gpu-tests"]
+
+
 def test_a_preview_of_a_new_stack_registers_the_same() -> None:
     values = config_of("Pulumi.prod.yaml")
     assert run(values, preview=True).urns() == run(values).urns()

@@ -1,0 +1,222 @@
+"""Each API call of step, machine and reaper has the permissions that the component BuildGpuBridge grants."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import httplib2  # type: ignore[import-untyped]
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient.http import HttpRequest
+from gpu_agent.google import storage as agent_storage
+from gpu_agent.google.storage import GoogleBucket
+from gpu_agent.http import Answer
+from gpu_ci.gcp.gate import google_service
+from gpu_ci.gcp.gate.compute_api import GoogleCompute
+from gpu_ci.gcp.gpu_bridge import permissions, steps
+from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
+from gpu_ci.gcp.gpu_bridge.reaper import BuildsApi, GoogleBuilds
+from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage, Storage
+from gpu_common import google_permissions
+from pulumi_sandbox.providers.gcp.object_storage import StorageServer
+
+from tests.agent.fakes.clock import FakeClock
+from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
+from tests.gpu_ci.gcp.test_build_gpu_bridge import build, named
+from tests.gpu_ci.gcp.test_runner_manager import method_of
+from tests.gpu_ci.harness import Deployment
+
+# Google Cloud documentation "IAM basic and predefined roles reference" (docs.cloud.google.com/iam/docs/
+# roles-permissions): the permissions that this test needs.
+ROLES = {
+    "roles/iam.serviceAccountUser": {"iam.serviceAccounts.actAs"},
+    "roles/logging.logWriter": {"logging.logEntries.create"},
+    "roles/storage.objectCreator": {"storage.objects.create"},
+    "roles/storage.objectViewer": {"storage.objects.get", "storage.objects.list"},
+}
+BUILDS = ("machines", "log-writer", "machine-account-user", "reader", "writer")
+MACHINES = ("machine-log-writer", "machine-reader", "machine-writer")
+GET, LIST, CREATE, DELETE = (f"storage.objects.{verb}" for verb in ("get", "list", "create", "delete"))
+NEEDED = {
+    **google_permissions.CALLS,
+    # The template may name an image of the project.
+    "compute.instances.insert": (*google_permissions.CALLS["compute.instances.insert"], "compute.images.useReadOnly"),
+    "compute.zoneOperations.list": ("compute.zoneOperations.list",),
+    "cloudbuild.projects.locations.builds.get": ("cloudbuild.builds.get",),
+}
+PROGRAM = f"{steps.folder()}/{steps.ARCHIVE}"
+BUILD = "builds/7f2c/a1-1/"
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Deployment:
+    return build()
+
+
+def has(deployment: Deployment, grants: tuple[str, ...], permission: str, name: str = "") -> bool:
+    """Return True if one of the grants has the permission, for an object with this name."""
+    for grant in grants:
+        inputs = named(deployment, f"gpu-tests-{grant}")
+        own = ROLES.get(inputs["role"]) or named(deployment, f"gpu-tests-{grant}-role")["permissions"]
+        prefixes = re.findall(r'/objects/([^"]+)"', inputs.get("condition", {}).get("expression", ""))
+        if permission in own and (not prefixes or name.startswith(tuple(prefixes))):
+            return True
+    return False
+
+
+class Success:
+    """A connection on which each request succeeds."""
+
+    def request(self, *_: Any, **__: Any) -> tuple[httplib2.Response, bytes]:
+        answer = {"name": "o", "status": "DONE", "properties": {}, "generation": "1", "size": "1"}
+        return httplib2.Response({"status": "200"}), json.dumps(answer).encode()
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the set of the methods for which Google's client makes a request. Each request succeeds."""
+    found: set[str] = set()
+    make = HttpRequest.__init__
+
+    def record(self: HttpRequest, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        found.add(str(self.methodId))
+
+    monkeypatch.setattr(HttpRequest, "__init__", record)
+    monkeypatch.setattr(google_service, "credentials", lambda *_: AnonymousCredentials())  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(google_service.GoogleService, "_connection", lambda _: Success())
+    return found
+
+
+def names(protocol: type) -> set[str]:
+    return {name for base in protocol.__mro__ for name in vars(base) if not name.startswith("_")}
+
+
+def test_builds_have_the_permissions_of_every_call_of_the_step_and_the_reaper(
+    called: set[str], deployment: Deployment
+) -> None:
+    compute, builds = GoogleCompute(0), GoogleBuilds()
+    calls: dict[str, Callable[[], Any]] = {
+        "template": lambda: compute.template("p", "r", "t"),
+        "insert": lambda: compute.insert("p", "z", {}, "t"),
+        "delete": lambda: compute.delete("p", "z", "n"),
+        "done": lambda: compute.done("p", "z", "o"),
+        "instances": lambda: compute.instances("p", "z", "l", "v"),
+        "instances_of_all_zones": lambda: compute.instances_of_all_zones("p", "e", ["id"]),
+        "status": lambda: compute.status("p", "z", "n"),
+        "guest_attribute": lambda: compute.guest_attribute("p", "z", "n", "a/b"),
+        "serial": lambda: compute.serial("p", "z", "n", 0),
+        "operations": lambda: list(compute.operations("p", "z", "e")),
+    }
+    assert set(calls) == names(BridgeApi)
+    assert names(BuildsApi) == {"status"}
+    for call in calls.values():
+        call()
+    builds.status("p", "us-central1", "b")
+    assert called == set(permissions.CALLS) == set(NEEDED)
+    missing = {one for each in called for one in NEEDED[each] if not has(deployment, BUILDS, one)}
+    assert missing == set()
+
+
+def test_the_step_makes_the_storage_calls_of_the_table(called: set[str], tmp_path: Path) -> None:
+    storage, file = GoogleStorage("b"), tmp_path / "file"
+    file.write_bytes(b"x")
+    calls: dict[str, Callable[[], Any]] = {
+        "find": lambda: storage.find("o"),
+        "read": lambda: storage.read("o", 1, io.BytesIO()),
+        "create": lambda: storage.create("o", b""),
+        "replace": lambda: storage.replace("o", b"", 1),
+        "delete": lambda: storage.delete("o", 1),
+        "upload": lambda: storage.upload("o", file, "0", lambda: True),
+    }
+    assert set(calls) == names(Storage)
+    for call in calls.values():
+        call()
+    # gcloud lists the program of the step.
+    assert called | {LIST} == set(permissions.READ) | set(permissions.CHANGE)
+
+
+def test_the_machine_reads_and_creates_objects_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found: set[str] = set()
+
+    def ask(method: str, url: str, **_: Any) -> Answer:
+        if "uploadType" in url:
+            found.add(method_of(method, url))
+        return Answer(200, {"location": "https://storage.googleapis.com/session"}, b"")
+
+    monkeypatch.setattr(agent_storage.http, "ask", ask)
+    monkeypatch.setattr(agent_storage.http, "download", lambda url, *_, **__: found.add(method_of("GET", url)))
+    (file := tmp_path / "file").write_bytes(b"x")
+    bucket = GoogleBucket("https://storage.googleapis.com", "b", lambda _: "token", FakeClock())
+    bucket.read("o", io.BytesIO(), 60, 1)
+    bucket.write("o", b"", "0", 60)
+    bucket.write_file("o", file, "0", 60)
+    assert found == {GET, "storage.objects.insert"}
+
+
+@pytest.mark.parametrize(
+    ("grants", "permission", "name", "expected"),
+    [
+        (BUILDS, GET, steps.SETTINGS_OBJECT, True),
+        (BUILDS, GET, PROGRAM, True),
+        (BUILDS, LIST, "", True),
+        *((BUILDS, one, name, True) for one in (GET, CREATE, DELETE) for name in ("sources/a", "slots/0", f"{BUILD}x")),
+        *((BUILDS, one, name, False) for one in (CREATE, DELETE) for name in (steps.SETTINGS_OBJECT, PROGRAM)),
+        *((MACHINES, GET, name, True) for name in ("sources/a", f"{BUILD}request.json")),
+        (MACHINES, CREATE, f"{BUILD}result.json", True),
+        *((MACHINES, CREATE, name, False) for name in ("sources/a", "slots/0", steps.SETTINGS_OBJECT, PROGRAM)),
+        (MACHINES, DELETE, f"{BUILD}result.json", False),
+        (MACHINES, "logging.logEntries.create", "", True),
+        (BUILDS, "logging.logEntries.create", "", True),
+        (MACHINES, "iam.serviceAccounts.actAs", "", False),
+        (MACHINES, "compute.instances.delete", "", False),
+    ],
+)
+def test_a_grant_covers_what_its_account_needs_and_no_more(
+    deployment: Deployment, grants: tuple[str, ...], permission: str, name: str, expected: bool
+) -> None:
+    assert has(deployment, grants, permission, name) is expected
+
+
+@pytest.mark.slow
+def test_every_request_about_an_object_in_a_whole_build_is_granted(
+    bridge: Bridge, storage: StorageServer, folder: Path, monkeypatch: pytest.MonkeyPatch, deployment: Deployment
+) -> None:
+    requests: set[tuple[tuple[str, ...], str, str]] = set()
+    answer = storage.storage.answer
+    step_token = GoogleStorage(BUCKET)._credentials.token
+
+    def record(method: str, path: str, headers: Any, body: bytes, base: str) -> Any:
+        url = urlsplit(path)
+        query = parse_qs(url.query)
+        who = BUILDS if headers.get("authorization") == f"Bearer {step_token}" else MACHINES
+        name = query["name"][0] if "name" in query else unquote(url.path.partition("/o/")[2])
+        if method == "POST" and not name:
+            name = str(re.search(rb'"name": ?"([^"]+)"', body)[1].decode())  # type: ignore[index]
+        if name:
+            verb = {"GET": GET, "POST": CREATE, "DELETE": DELETE}.get(method)
+            if verb:
+                requests.add((who, verb, re.sub("[0-9a-f]{64}", "DIGEST", name)))
+            if query.get("ifGenerationMatch", ["0"])[0] != "0":
+                requests.add((who, DELETE, name))
+        return answer(method, path, headers, body, base)
+
+    monkeypatch.setattr(storage.storage, "answer", record)
+    step = bridge.build(folder, "sh", "-c", "echo out; echo made > made.txt", artifacts=["made.txt"])
+    assert step.run() == 0
+    starts = {(who, verb, name.partition("/")[0]) for who, verb, name in requests}
+    assert starts == {
+        *((BUILDS, verb, "sources") for verb in (GET, CREATE)),
+        *((BUILDS, verb, start) for verb in (GET, CREATE, DELETE) for start in ("slots", "builds")),
+        *((MACHINES, verb, "builds") for verb in (GET, CREATE)),
+        (MACHINES, GET, "sources"),
+    }
+    assert {one for one in requests if not has(deployment, *one)} == set()
