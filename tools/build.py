@@ -106,8 +106,9 @@ def main() -> int:
     if name not in pools:
         got = ", ".join(pools) or "none"
         problem = f"build: no such pool of kind {KIND}: {name or 'any'}\n  got: {got}"
+        expected = f"the name of a deployed pool of kind {KIND}"
         hint = "add one to the stack file (docs/guides/cloud-build-gpu.md), and run make up"
-        sys.stderr.write(f"{problem}\n  hint: {hint}\n")
+        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
         return 2
     if not Path(options.folder).is_dir():
         expected, hint = "a folder with the sources of the build", "correct --folder"
