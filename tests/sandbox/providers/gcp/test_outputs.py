@@ -225,3 +225,14 @@ def test_a_bucket_tells_its_addresses(google: Google) -> None:
         "gs://my-logs",
         "https://www.googleapis.com/storage/v1/b/my-logs",
     )
+
+
+def test_objects_of_other_folders_and_buckets_are_other_objects(google: Google) -> None:
+    """A new version of a program creates its objects in a new folder before the old ones are deleted."""
+    places = [("one", "program/1/requirements.lock"), ("one", "program/2/requirements.lock"), ("two", "bridge.json")]
+    places.append(("one", "bridge.json"))
+    made = [
+        google.make("gcp:storage/bucketObject:BucketObject", f"object-{number}", {"bucket": bucket, "name": name})
+        for number, (bucket, name) in enumerate(places)
+    ]
+    assert [each.id for each in made] == [f"{bucket}-{name}" for bucket, name in places]

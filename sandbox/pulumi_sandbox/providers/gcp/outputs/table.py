@@ -61,6 +61,9 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     raise KeyError(token)
 
 
+# An id of a bucket and a name (terraform-provider-google e03b7622, google/services/storage/
+# resource_storage_bucket_object.go, objectGetID).
+_OBJECT = "gcp:storage/bucketObject:BucketObject"
 # Types whose id begins with that of another resource: the input that names it, and the collection (terraform-provider-
 # google e03b7622, google/services/kms/resource_kms_crypto_key.go).
 _INSIDE = {"gcp:kms/cryptoKey:CryptoKey": ("keyRing", "cryptoKeys")}
@@ -70,6 +73,8 @@ def plain_identity(res: Resource, site: Site) -> str:
     """Return the id of a type without a table: a path whose collection is the plural of the type's name."""
     if parent := text_of(res.inputs, _INSIDE.get(res.token, ("", ""))[0]):
         return f"{parent}/{_INSIDE[res.token][1]}/{text_of(res.inputs, 'name')}"
+    if res.token == _OBJECT:
+        return f"{text_of(res.inputs, 'bucket')}-{text_of(res.inputs, 'name')}"
     project, _, _ = site.place(res.inputs)
     kind = res.token.rsplit(":", 1)[-1]
     singular = kind[0].lower() + kind[1:]
