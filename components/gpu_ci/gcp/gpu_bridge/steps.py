@@ -28,7 +28,7 @@ _PIP = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-vers
 
 
 def folder() -> str:
-    """Return the folder of the bucket for this version of the program. Running builds keep theirs."""
+    """Return the folder of the bucket for this version of the program. Builds keep what they downloaded."""
     return f"program/{PROGRAM.digest()}"
 
 
