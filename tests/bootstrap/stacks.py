@@ -55,6 +55,18 @@ def _ami(config: Config) -> None:
     config["gpu-ci:pools"]["a10g"]["amiId"] = "ami-0123456789abcdef0"
 
 
+def _signed(config: Config) -> None:
+    key = "projects/example-ci-staging/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"
+    config.setdefault("gpu-ci:images", {})["runner"] = {
+        "kind": "container",
+        "region": "us-central1",
+        "source": {"repository": "acme/images"},
+        "build": {"image": "gpu-runner", "dockerfile": "images/runner/Dockerfile"},
+        "sign": {"kmsKeyVersion": key},
+        "schedule": "0 4 * * 1",
+    }
+
+
 OPTIONS: dict[str, Callable[[Config], None]] = {
     "networks": _networks,
     "flow logs": lambda config: _networks(config, flowLogs=True),
@@ -64,6 +76,7 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "alerts": _alerts,
     "efa": _efa,
     "ami": _ami,
+    "signed images": _signed,
 }
 """Options of the stack file of staging, by a short name."""
 
