@@ -188,6 +188,11 @@ def deployer() -> list[str]:
     return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
 
 
+def of_calls(calls: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the permissions of these API calls, sorted and without duplicates."""
+    return _sorted(calls.values())
+
+
 def of_type(token: str) -> list[str]:
     """Return the permissions of the operations that the stacks of this package do on a type."""
     never = {UPDATE} if token in NEVER_UPDATED else set()

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.gcp import manager_permissions
+from gpu_common import google_permissions
 from gpu_manager.view import NEXT_STEPS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -21,7 +22,7 @@ def block(first_line: str) -> str:
 
 
 def test_the_role_has_the_permissions_of_the_managers_calls_and_no_other() -> None:
-    wanted = manager_permissions.permissions(manager_permissions.MACHINES)
+    wanted = google_permissions.of_calls(manager_permissions.MACHINES)
     assert yaml.safe_load(block("# role.yaml"))["includedPermissions"] == wanted
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 from gpu_catalog import Demand
+from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
@@ -15,7 +16,7 @@ from ..args import Args, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
-from . import schedules
+from . import identities, schedules
 from .gpu_bridge import permissions, steps
 from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import REPORT_SEC
@@ -26,7 +27,6 @@ from .pool import rules
 from .pool.settings import SmokeSettings
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
-_ROLE_ID_MOST = 64
 # Seconds that a machine may need for its sources and container image.
 _FETCH_SEC = 900
 # A bucket's lifecycle acts once a day (cloud.google.com/storage/docs/lifecycle).
@@ -222,12 +222,8 @@ class BuildGpuBridge(Component):
         return naming.fit(f"{self._name}-{pulumi.get_stack()}", 50)
 
     def _account(self, role: str, prefix: str, description: str) -> gcp.serviceaccount.Account:
-        return gcp.serviceaccount.Account(
-            f"{self._name}-{role}",
-            account_id=naming.fit(f"{prefix}-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
-            display_name=description,
-            project=self._args.project,
-            opts=self.child(),
+        return identities.service_account(
+            f"{self._name}-{role}", prefix, self._name, description, self._args.project, self.child()
         )
 
     def _bucket(self) -> gcp.storage.Bucket:
@@ -344,17 +340,15 @@ class BuildGpuBridge(Component):
         )
 
     def _role(self, purpose: str, calls: Mapping[str, tuple[str, ...]]) -> pulumi.Output[str]:
-        """Create a custom role with the permissions of these calls. The id of a role cannot change."""
-        role_id = naming.fit(f"gpu-ci-bridge-{self._name}-{purpose}-{pulumi.get_stack()}", _ROLE_ID_MOST)
-        role = gcp.projects.IAMCustomRole(
+        """Create a custom role with the permissions of these calls."""
+        return identities.custom_role(
             f"{self._name}-{purpose}-role",
-            project=self._args.project,
-            role_id=role_id.replace("-", "_"),
-            title=f"GPU builds {self._name}: {purpose}",
-            permissions=permissions.permissions(calls),
-            opts=self.child(),
+            f"gpu-ci-bridge-{self._name}-{purpose}",
+            f"GPU builds {self._name}: {purpose}",
+            google_permissions.of_calls(calls),
+            self._args.project,
+            self.child(),
         )
-        return role.name
 
     def _checked_template(self, machines: gcp.serviceaccount.Account, grants: list[pulumi.Resource]) -> SmokeGate:
         name, args = self._name, self._args

@@ -13,6 +13,7 @@ from .. import naming
 from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from ..labels import Labels, merge
+from . import identities
 from .build import rules
 from .build.models import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
 from .build.trigger import BuildContext, github_trigger
@@ -219,12 +220,13 @@ class BuildPool(Component):
     ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
         """Create the service account of builds, with grants of the three permissions that a build needs."""
         args = self._args
-        account = gcp.serviceaccount.Account(
+        account = identities.service_account(
             f"{self._name}-{role}",
-            account_id=naming.fit(f"{prefix}-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
-            display_name=f"{'pull request ' if access == 'reader' else ''}builds of the pool {self._name}",
-            project=args.project,
-            opts=self.child(),
+            prefix,
+            self._name,
+            f"{'pull request ' if access == 'reader' else ''}builds of the pool {self._name}",
+            args.project,
+            self.child(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
         # The permission to use a private pool is granted on the project, because the API has no policy for a single

@@ -15,7 +15,7 @@ from ..args import Args, Input, Integer, StrictBool
 from ..errors import at_path, invalid, raise_problems
 from ..image_pipeline import ImagePipeline
 from ..labels import Labels, merge
-from . import schedules
+from . import identities, schedules
 from .build import image_names, rules
 from .build.image_steps import ImageSigning, image_steps
 from .build.models import ImageBuild, PushEvent, RepositoryName, RepositoryResource, Text
@@ -355,12 +355,13 @@ class ContainerImagePipeline(ImagePipeline):
     ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
         """Create the service account of the builds, with the grants that a build needs."""
         args = self._args
-        account = gcp.serviceaccount.Account(
+        account = identities.service_account(
             f"{self._name}-account",
-            account_id=naming.fit(f"image-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
-            display_name=f"builds of the image pipeline {self._name}",
-            project=args.project,
-            opts=self.child(),
+            "image",
+            self._name,
+            f"builds of the image pipeline {self._name}",
+            args.project,
+            self.child(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
         log_writer = gcp.projects.IAMMember(

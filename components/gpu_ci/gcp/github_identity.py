@@ -13,13 +13,13 @@ from ..args import Args, Input
 from ..component import Component
 from ..errors import invalid
 from ..github_trust import ISSUER, Event, GithubTrust, allowed_events
+from . import identities
 from .resource_names import Project
 
 # Discovery document iam v1, workloadIdentityPools.create, workloadIdentityPoolId: "4-32 characters, and may contain the
 # characters [a-z0-9-]. The prefix `gcp-` is reserved". This pattern also requires a letter first, as Google's examples.
 _POOL_ID = r"^[a-z][a-z0-9-]{2,30}[a-z0-9]$"
 _POOL_ID_MOST = 32
-_ACCOUNT_ID_MOST = 30
 
 # google.subject "cannot exceed 127 characters" (discovery document iam v1, attributeMapping). GitHub's own subject can
 # be longer, because it has the names of owner, repository and environment. The ids of the repository and the run are
@@ -146,12 +146,8 @@ class GithubIdentity(Component):
             oidc={"issuer_uri": f"https://{ISSUER}"},
             opts=self.child(),
         )
-        account = gcp.serviceaccount.Account(
-            f"{name}-account",
-            project=args.project,
-            account_id=naming.fit(f"gh-{name}-{stack}", _ACCOUNT_ID_MOST),
-            display_name=f"GitHub {args.purpose} {name}",
-            opts=self.child(),
+        account = identities.service_account(
+            f"{name}-account", "gh", name, f"GitHub {args.purpose} {name}", args.project, self.child()
         )
         # The condition of the provider already limits the repository. The member repeats the limit, in case a user adds
         # a second provider to the pool: its tokens then cannot use this account.

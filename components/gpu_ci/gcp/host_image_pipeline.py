@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
@@ -16,7 +17,7 @@ from ..args import Args, Integer
 from ..errors import invalid
 from ..image_pipeline import ImagePipeline
 from ..labels import merge
-from . import schedules
+from . import identities, schedules
 from .host_image import permissions, program, provisioning
 from .host_image.settings import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
@@ -30,7 +31,6 @@ _GPU_FAMILIES = re.compile(r"(a2|a3|a4|a4x|g2|g4)-")
 # For the start of the machines in each zone (10 minutes) and for the image (30 minutes). With the longest deadlines and
 # four zones, a build stays below Cloud Build's limit of 24 hours (discovery document cloudbuild v1, Build.timeout).
 _AROUND_SEC = 7_200
-_ROLE_ID_MOST = 64
 _IMAGE_NAME = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _IMAGE = rf"^projects/[a-z0-9.:-]+/global/images/{_IMAGE_NAME[1:]}"
 
@@ -242,12 +242,13 @@ class HostImagePipeline(ImagePipeline):
         self.register()
 
     def _account(self) -> gcp.serviceaccount.Account:
-        return gcp.serviceaccount.Account(
+        return identities.service_account(
             f"{self._name}-account",
-            account_id=naming.fit(f"image-{self._name}-{pulumi.get_stack()}", 30),
-            display_name=f"builds of the host images {self._name}",
-            project=self._args.project,
-            opts=self.child(),
+            "image",
+            self._name,
+            f"builds of the host images {self._name}",
+            self._args.project,
+            self.child(),
         )
 
     def _bucket(self) -> gcp.storage.Bucket:
@@ -267,15 +268,15 @@ class HostImagePipeline(ImagePipeline):
         """Grant the account the calls of the program, its log, and its source."""
         name, args = self._name, self._args
         member = pulumi.Output.concat("serviceAccount:", account.email)
-        role = gcp.projects.IAMCustomRole(
+        role = identities.custom_role(
             f"{name}-role",
-            project=args.project,
-            role_id=naming.fit(f"gpu-ci-image-{name}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
-            title=f"builds of the host images {name}",
-            permissions=permissions.permissions(),
-            opts=self.child(),
+            f"gpu-ci-image-{name}",
+            f"builds of the host images {name}",
+            google_permissions.of_calls(permissions.CALLS),
+            args.project,
+            self.child(),
         )
-        in_project: dict[str, pulumi.Input[str]] = {"machines": role.name, "log-writer": "roles/logging.logWriter"}
+        in_project: dict[str, pulumi.Input[str]] = {"machines": role, "log-writer": "roles/logging.logWriter"}
         return [
             *(
                 gcp.projects.IAMMember(

@@ -32,8 +32,3 @@ STATE: Mapping[str, tuple[str, ...]] = {
     "storage.objects.insert": ("storage.objects.create", "storage.objects.delete"),
 }
 """Permissions on the bucket of the manager's state."""
-
-
-def permissions(calls: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the permissions of all calls, sorted and without duplicates."""
-    return sorted({permission for each in calls.values() for permission in each})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
@@ -15,7 +16,7 @@ from ..args import Args, Input, Integer, PlainInput, StrictBool
 from ..component import Component
 from ..errors import invalid
 from ..labels import Labels, merge
-from . import manager_permissions
+from . import identities, manager_permissions
 from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
 from .network_choices import network_region
 from .resource_names import REGION, Project, SecretName, ServiceAccountEmail, Template
@@ -27,7 +28,6 @@ _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
 # Google Cloud documentation "Create and manage custom roles": the maximum length of a role's id.
-_ROLE_ID_MOST = 64
 
 
 class ManagerChoices(Args):
@@ -155,13 +155,8 @@ class RunnerManager(Component):
     def __init__(self, name: str, args: RunnerManagerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
-        stack = pulumi.get_stack()
-        self._account = gcp.serviceaccount.Account(
-            f"{name}-account",
-            account_id=naming.fit(f"gpu-{name}-{stack}", 30),
-            display_name=f"GPU runner manager {name}",
-            project=args.project,
-            opts=self.child(),
+        self._account = identities.service_account(
+            f"{name}-account", "gpu", name, f"GPU runner manager {name}", args.project, self.child()
         )
         self._member = pulumi.Output.concat("serviceAccount:", self._account.email)
         bucket = gcp.storage.Bucket(
@@ -254,16 +249,15 @@ class RunnerManager(Component):
         )
 
     def _role(self, purpose: str, calls: Any) -> pulumi.Output[str]:
-        """Create a custom role with the permissions of these calls. The id of a role cannot change."""
-        role = gcp.projects.IAMCustomRole(
+        """Create a custom role with the permissions of these calls."""
+        return identities.custom_role(
             f"{self._name}-{purpose}-role",
-            project=self._args.project,
-            role_id=naming.fit(f"gpu-ci-{self._name}-{purpose}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
-            title=f"GPU runner manager {self._name}: {purpose}",
-            permissions=manager_permissions.permissions(calls),
-            opts=self.child(),
+            f"gpu-ci-{self._name}-{purpose}",
+            f"GPU runner manager {self._name}: {purpose}",
+            google_permissions.of_calls(calls),
+            self._args.project,
+            self.child(),
         )
-        return role.name
 
     def _worker_pool(
         self, configuration: pulumi.Output[str], grants: list[pulumi.Resource]

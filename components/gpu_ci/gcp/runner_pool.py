@@ -15,6 +15,7 @@ from ..args import Args, Input, Integer
 from ..component import Component
 from ..errors import invalid, validate_whole_and_entries, whole_value
 from ..labels import merge
+from . import identities
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
 from .machine.template import machine_template
@@ -217,14 +218,13 @@ class RunnerPool(Component):
 
     def __init__(self, name: str, args: RunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        account = gcp.serviceaccount.Account(
+        account = identities.service_account(
             f"{name}-account",
-            account_id=naming.fit(
-                f"gpu-{name}-{pulumi.get_stack()}", 30
-            ),  # Google's limit; the resource has no automatic name
-            display_name=f"machines of the GPU runner pool {name}",
-            project=args.project,
-            opts=self.child(),
+            "gpu",
+            name,
+            f"machines of the GPU runner pool {name}",
+            args.project,
+            self.child(),
         )
         # Apart from secrets, this is the only permission of a machine. To give jobs access to another resource, its
         # owner grants the access to this service account.

@@ -12,6 +12,7 @@ from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_o
 from gpu_ci.cli.verify.google import Call, GoogleError
 from gpu_ci.gcp import manager_permissions
 from gpu_ci.gcp.template_links import region_and_name_of_template
+from gpu_common import google_permissions
 
 from ..config import Config
 from ..github.adapter import GithubAdapter
@@ -94,7 +95,7 @@ def templates(target: Target) -> Finding:
 
 
 def permissions(target: Target) -> Finding:
-    wanted = manager_permissions.permissions(manager_permissions.MACHINES)
+    wanted = google_permissions.of_calls(manager_permissions.MACHINES)
     missing = []
     for project in dict.fromkeys(pool.project for pool in target.pools):
         answer = target.ask("cloudresourcemanager", "v3", _permissions_of(project, wanted))

@@ -22,6 +22,7 @@ from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
+from gpu_common import google_permissions
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.verify.google_apis import compare
@@ -79,7 +80,7 @@ def test_the_bucket_is_private_and_deletes_what_builds_wrote_after_a_day() -> No
 
 def test_builds_may_start_machines_but_change_neither_settings_nor_program() -> None:
     deployment = build()
-    assert named(deployment, "gpu-tests-machines-role")["permissions"] == permissions.permissions(permissions.CALLS)
+    assert named(deployment, "gpu-tests-machines-role")["permissions"] == google_permissions.of_calls(permissions.CALLS)
     all_permissions = {each for row in deployment.of(":IAMCustomRole") for each in row.inputs["permissions"]}
     assert not [each for each in all_permissions if "setIamPolicy" in each or "actAs" in each]
     assert named(deployment, "gpu-tests-reader-role")["permissions"] == ["storage.objects.get", "storage.objects.list"]

@@ -13,6 +13,7 @@ from gpu_ci.gcp.host_image import permissions, program, provisioning
 from gpu_ci.gcp.host_image.settings import parse
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline, HostImagePipelineArgs
 from gpu_ci.stack import images
+from gpu_common import google_permissions
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
@@ -73,7 +74,7 @@ def test_the_schedule_publishes_to_the_topic_of_the_trigger() -> None:
 def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_source() -> None:
     deployment = build()
     role = deployment.one(":IAMCustomRole").inputs
-    assert role["permissions"] == permissions.permissions()
+    assert role["permissions"] == google_permissions.of_calls(permissions.CALLS)
     assert not [each for each in role["permissions"] if "setIamPolicy" in each or "actAs" in each]
     granted = [row.inputs["role"] for row in deployment.of(":IAMMember") if row.inputs["role"].startswith("roles/")]
     assert granted == ["roles/logging.logWriter"]

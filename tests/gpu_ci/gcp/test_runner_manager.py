@@ -15,6 +15,7 @@ from gpu_ci.gcp import manager_permissions
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+from gpu_common import google_permissions
 from gpu_manager.compute.adapter import Api
 from gpu_manager.stores.storage_api import GoogleObject
 from pulumi_sandbox.providers.gcp.discovery import document
@@ -79,7 +80,7 @@ def test_it_may_use_the_accounts_of_its_pools_read_one_secret_and_nothing_more()
     assert key["secretId"] == "projects/example-ci/secrets/manager-key"
     roles = {row.inputs["title"].rpartition(" ")[2]: row.inputs["permissions"] for row in found.of(":IAMCustomRole")}
     assert roles == {
-        "machines": manager_permissions.permissions(manager_permissions.MACHINES),
+        "machines": google_permissions.of_calls(manager_permissions.MACHINES),
         "state": ["storage.objects.create", "storage.objects.delete", "storage.objects.get"],
     }
 
@@ -167,6 +168,6 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
 def test_the_page_lists_the_permissions_of_the_roles() -> None:
     section = PAGE.partition("## Permissions\n")[2].partition("\n#")[0]
     listed = re.findall(r"`((?:compute|storage)\.[a-zA-Z.]+)`", section)
-    wanted = [*manager_permissions.permissions(manager_permissions.MACHINES),
-              *manager_permissions.permissions(manager_permissions.STATE)]  # fmt: skip
+    wanted = [*google_permissions.of_calls(manager_permissions.MACHINES),
+              *google_permissions.of_calls(manager_permissions.STATE)]  # fmt: skip
     assert listed == wanted

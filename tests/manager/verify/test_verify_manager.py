@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.verify import google
 from gpu_ci.gcp import manager_permissions
+from gpu_common import google_permissions
 from gpu_manager.cli import verify_command
 from gpu_manager.github.adapter import GithubAdapter
 
@@ -31,7 +32,7 @@ CONFIG: dict[str, Any] = {
 STEPS = [
     "app key", "runner groups", "queue", "commit statuses", "templates", "permissions", "service accounts",
 ]  # fmt: skip
-GRANTED = manager_permissions.permissions(manager_permissions.MACHINES)
+GRANTED = google_permissions.of_calls(manager_permissions.MACHINES)
 
 
 @dataclass

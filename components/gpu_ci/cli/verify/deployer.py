@@ -92,7 +92,7 @@ def permissions(file: StackFile) -> list[str]:
     """
     needed = {permission for token in types(file) for permission in google_permissions.of_type(token)}
     if any(isinstance(args, RunnerPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools):
-        needed |= {permission for call in google_permissions.CALLS.values() for permission in call}
+        needed |= {*google_permissions.of_calls(google_permissions.CALLS)}
     return sorted(needed)
 
 

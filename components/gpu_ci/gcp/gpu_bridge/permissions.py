@@ -7,18 +7,12 @@ from collections.abc import Mapping
 from gpu_common import google_permissions
 
 CALLS: Mapping[str, tuple[str, ...]] = {
+    # Steps start, watch and delete machines as the smoke check does.
+    **google_permissions.CALLS,
     # An insert also requires the right to use the machines' service account, which is a separate grant. The template
     # may name an image of this project, such as one of an image pipeline, which needs a right of its own
     # (cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions").
     "compute.instances.insert": (*google_permissions.INSERT, "compute.images.useReadOnly"),
-    "compute.instances.delete": ("compute.instances.delete",),
-    "compute.instances.get": ("compute.instances.get",),
-    "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),
-    "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
-    "compute.instances.list": ("compute.instances.list",),
-    "compute.instances.aggregatedList": ("compute.instances.list",),
-    "compute.regionInstanceTemplates.get": ("compute.instanceTemplates.get",),
-    "compute.zoneOperations.get": ("compute.zoneOperations.get",),
     "compute.zoneOperations.list": ("compute.zoneOperations.list",),
     # For the reaper.
     "cloudbuild.projects.locations.builds.get": ("cloudbuild.builds.get",),
@@ -45,11 +39,6 @@ WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/")
 """protocol.py lists the objects. A machine also reads its request, which is below builds/."""
 EXPIRING = ("builds/", "sources/", "slots/")
 """The objects that the bucket deletes after a day."""
-
-
-def permissions(calls: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the permissions of all calls, sorted and without duplicates."""
-    return sorted({permission for each in calls.values() for permission in each})
 
 
 def below(bucket: str, *prefixes: str) -> str:

@@ -29,8 +29,3 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.images.delete": ("compute.images.delete",),
 }
 """Permissions in the project of the pipeline."""
-
-
-def permissions() -> list[str]:
-    """Return the permissions of all calls, sorted and without duplicates."""
-    return sorted({permission for each in CALLS.values() for permission in each})

@@ -1,0 +1,47 @@
+"""Service accounts and custom roles. Several stacks may share a project, so their ids contain the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_gcp as gcp
+
+from .. import naming
+from ..args import Input
+
+# Google's limits. Neither resource has an automatic name.
+_ACCOUNT_ID_MOST, _ROLE_ID_MOST = 30, 64
+
+
+def service_account(
+    logical_name: str, prefix: str, name: str, display_name: str, project: Input[str], opts: pulumi.ResourceOptions
+) -> gcp.serviceaccount.Account:
+    """Create the service account `prefix`-`name`-<stack>, shortened to Google's limit."""
+    return gcp.serviceaccount.Account(
+        logical_name,
+        account_id=naming.fit(f"{prefix}-{name}-{pulumi.get_stack()}", _ACCOUNT_ID_MOST),
+        display_name=display_name,
+        project=project,
+        opts=opts,
+    )
+
+
+def custom_role(
+    logical_name: str,
+    prefix: str,
+    title: str,
+    permissions: Sequence[str],
+    project: Input[str],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Output[str]:
+    """Create the custom role `prefix`_<stack>, and return its name. The id of a role cannot change."""
+    role = gcp.projects.IAMCustomRole(
+        logical_name,
+        project=project,
+        role_id=naming.fit(f"{prefix}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
+        title=title,
+        permissions=list(permissions),
+        opts=opts,
+    )
+    return role.name
