@@ -9,7 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 from gpu_catalog import Demand
 from gpu_common import google_permissions
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Integer
@@ -17,15 +17,15 @@ from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
 from . import identities, schedules
+from .build_program import archive
 from .gpu_bridge import permissions, steps
 from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
-from .machine.template import machine_template
 from .pool import rules
+from .pool.checked_template import checked_template
 from .pool.settings import SmokeSettings
-from .smoke_gate import SmokeGate, SmokeGateArgs
 
 # Seconds that a machine may need for its sources and container image.
 _FETCH_SEC = 900
@@ -39,10 +39,6 @@ _COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
 _LONGEST_BUILD_SEC = 86_400
 # 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
 _REPOSITORY = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$"
-
-
-def _archive() -> pulumi.AssetArchive:
-    return pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in sorted(steps.code().items())})
 
 
 def _around_sec(smoke: SmokeSettings) -> int:
@@ -79,7 +75,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         description="Artifact Registry repositories with private images for --image, as "
         "projects/<project>/locations/<location>/repositories/<name>; the machines may read them",
     )
-    reap_schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
+    reap_schedule: schedules.Schedule = Field(
         default="0 * * * *",
         examples=["*/10 * * * *"],
         description="when a build deletes machines that no step needs, as a schedule of Cloud Scheduler in UTC; by "
@@ -196,7 +192,11 @@ class BuildGpuBridge(Component):
         builds = self._account("account", "build-gpu", f"builds with GPUs of the pool {name}")
         machines = self._account("machine-account", "gpu", f"machines of the GPU builds {name}")
         bucket = self._bucket()
-        gate = self._checked_template(machines, self._machine_grants(machines, bucket))
+        # The check machine writes its result to the log, so the check waits for the grants.
+        grants_of_machines = self._machine_grants(machines, bucket)
+        gate = checked_template(
+            name, name, args, args.smoke, args.zones, machines, self._tags, grants_of_machines, self.child
+        )
         grants = self._build_grants(builds, machines, bucket)
         objects = self._objects(bucket, gate.checked_template)
         if args.reap_schedule:
@@ -350,32 +350,6 @@ class BuildGpuBridge(Component):
             self.child(),
         )
 
-    def _checked_template(self, machines: gcp.serviceaccount.Account, grants: list[pulumi.Resource]) -> SmokeGate:
-        name, args = self._name, self._args
-        template = machine_template(
-            f"{name}-template",
-            name,
-            args,
-            account=machines.email,
-            tags=self._tags,
-            deadline_sec=args.smoke.deadline_sec,
-            opts=self.child(),
-        )
-        return SmokeGate(
-            f"{name}-gate",
-            SmokeGateArgs(
-                project=args.project,
-                zones=args.zones,
-                template=template.self_link,
-                pool=name,
-                labels=self._tags,
-                deadline_sec=args.smoke.deadline_sec,
-                on_no_capacity=args.smoke.on_no_capacity,
-            ),
-            # The check machine writes its result to the log.
-            opts=self.child(depends_on=grants),
-        )
-
     def _objects(self, bucket: gcp.storage.Bucket, template: pulumi.Output[str]) -> list[gcp.storage.BucketObject]:
         """Create the settings (gpu_bridge/settings.py) and the program with its lock."""
         args = self._args
@@ -400,7 +374,7 @@ class BuildGpuBridge(Component):
                 "source": pulumi.Output.json_dumps(settings).apply(pulumi.StringAsset),
                 "content_type": "application/json",
             },
-            f"{steps.folder()}/{steps.ARCHIVE}": {"source": _archive()},
+            f"{steps.folder()}/{steps.ARCHIVE}": {"source": archive(steps.code())},
             f"{steps.folder()}/{steps.LOCK}": {
                 "source": pulumi.StringAsset(PROGRAM.files()[PROGRAM.lock]),
                 "content_type": "text/plain",
@@ -440,14 +414,16 @@ class BuildGpuBridge(Component):
             ),
             opts=self.child(depends_on=needed),
         )
-        gcp.cloudscheduler.Job(
+        schedules.job(
             f"{name}-reaper-schedule",
-            project=args.project,
-            region=args.region,
-            name=unique,
-            description=f"starts the trigger {unique}",
-            **schedules.publishes(when, topic.id, "reap"),
-            opts=self.child(depends_on=[trigger]),
+            unique,
+            f"starts the trigger {unique}",
+            when,
+            topic,
+            "reap",
+            args.project,
+            args.region,
+            self.child(depends_on=[trigger]),
         )
 
     def _reap_steps(self, bucket: str) -> list[gcp.cloudbuild.TriggerBuildStepArgs]:

@@ -6,11 +6,13 @@ The steps install the libraries by their hashes, and run the modules without pyd
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import gpu_common
+import pulumi
 
 from ..payload import without_comments
 
@@ -39,6 +41,15 @@ _MACHINE = (
         )
     ),
 )
+
+
+PIP_INSTALL = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
+"""The arguments of Python that install a lock. The target and the lock follow."""
+
+
+def archive(files: Mapping[str, str]) -> pulumi.AssetArchive:
+    """Return an archive with these texts by path."""
+    return pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in sorted(files.items())})
 
 
 @dataclass(frozen=True)

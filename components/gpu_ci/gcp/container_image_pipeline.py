@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer, StrictBool
@@ -123,7 +123,7 @@ class ContainerImagePipelineArgs(Args):
         description="signs each image that passed its check, before it becomes a candidate; by default no image is "
         "signed",
     )
-    schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
+    schedule: schedules.Schedule = Field(
         default=None,
         examples=["0 4 * * 1"],
         description="when to build source.branch without a push and without cached layers, as a schedule of Cloud "
@@ -283,14 +283,16 @@ class ContainerImagePipeline(ImagePipeline):
             build=self._build(reads_cache=False),
             opts=self.child(depends_on=grants),
         )
-        gcp.cloudscheduler.Job(
+        schedules.job(
             f"{name}-schedule",
-            project=args.project,
-            region=args.region,
-            name=unique,
-            description=f"builds the images of the pipeline {name}",
-            **schedules.publishes(schedule, topic.id, "build"),
-            opts=self.child(depends_on=[trigger]),
+            unique,
+            f"builds the images of the pipeline {name}",
+            schedule,
+            topic,
+            "build",
+            args.project,
+            args.region,
+            self.child(depends_on=[trigger]),
         )
 
     def _repository(self) -> gcp.artifactregistry.Repository:

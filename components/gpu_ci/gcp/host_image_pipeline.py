@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 from gpu_common import google_permissions
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Integer
@@ -18,6 +18,7 @@ from ..errors import invalid
 from ..image_pipeline import ImagePipeline
 from ..labels import merge
 from . import identities, schedules
+from .build_program import archive
 from .host_image import permissions, program, provisioning
 from .host_image.settings import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
@@ -89,7 +90,7 @@ class HostImagePipelineArgs(GpuMachineArgs):
         le=3600,
         description="seconds from the start of the check machine to its verdict, 120 to 3600",
     )
-    schedule: Annotated[str | None, AfterValidator(schedules.check)] = Field(
+    schedule: schedules.Schedule = Field(
         default=None,
         examples=["0 4 * * 1"],
         description="when to build, as a schedule of Cloud Scheduler in UTC; by default only manually",
@@ -226,7 +227,7 @@ class HostImagePipeline(ImagePipeline):
             f"{name}-program",
             bucket=bucket.name,
             name=f"program-{program.digest()}.zip",
-            source=program.archive(),
+            source=archive(program.files()),  # Cloud Build unpacks it into /workspace
             opts=self.child(),
         )
         grants = self._grants(account, bucket)
@@ -403,12 +404,14 @@ class HostImagePipeline(ImagePipeline):
         )
 
     def _scheduled(self, topic: gcp.pubsub.Topic, schedule: str, trigger: gcp.cloudbuild.Trigger) -> None:
-        gcp.cloudscheduler.Job(
+        schedules.job(
             f"{self._name}-schedule",
-            project=self._args.project,
-            region=self._args.region,
-            name=naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
-            description=f"builds the host images of the pipeline {self._name}",
-            **schedules.publishes(schedule, topic.id, "build"),
-            opts=self.child(depends_on=[trigger]),
+            naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
+            f"builds the host images of the pipeline {self._name}",
+            schedule,
+            topic,
+            "build",
+            self._args.project,
+            self._args.region,
+            self.child(depends_on=[trigger]),
         )

@@ -18,13 +18,13 @@ from ..labels import merge
 from . import identities
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
-from .machine.template import machine_template
 from .pool import ladder, rules
+from .pool.checked_template import checked_template
 from .pool.ladder import LadderRung
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
 from .regions import COMPUTE
 from .resource_names import SecretName, Subnetwork
-from .smoke_gate import SmokeGate, SmokeGateArgs
+from .smoke_gate import SmokeGate
 
 
 class RunnerPoolArgs(GpuMachineArgs):
@@ -288,29 +288,17 @@ class RunnerPool(Component):
         grants: Sequence[pulumi.Resource],
     ) -> SmokeGate:
         """Create a template for the machines of `args`, and its check on one machine in one of the zones."""
-        tags = merge(args.labels, {"gpu-ci-pool": name})
-        template = machine_template(
-            f"{logical_name}-template",
+        return checked_template(
+            logical_name,
             name,
             args,
-            account=account.email,
-            tags=tags,
-            deadline_sec=args.smoke.deadline_sec,
-            opts=self.child(),
-            registration=args.registration_of(name),
-        )
-        return SmokeGate(
-            f"{logical_name}-gate",
-            SmokeGateArgs(
-                project=args.project,
-                zones=zones,
-                template=template.self_link,
-                pool=name,
-                labels=tags,
-                deadline_sec=args.smoke.deadline_sec,
-                on_no_capacity=args.smoke.on_no_capacity,
-            ),
-            opts=self.child(depends_on=[*grants]),
+            args.smoke,
+            zones,
+            account,
+            merge(args.labels, {"gpu-ci-pool": name}),
+            grants,
+            self.child,
+            args.registration_of(name),
         )
 
     def _grant_secret(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:

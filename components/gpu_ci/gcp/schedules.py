@@ -1,13 +1,16 @@
-"""Schedules of Cloud Scheduler: their validation, and the fields of a job that starts builds by a message."""
+"""Schedules of Cloud Scheduler: their validation, and the job that starts builds by a message."""
 
 from __future__ import annotations
 
 import base64
 import re
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import pulumi
+import pulumi_gcp as gcp
+from pydantic import AfterValidator
 
+from ..args import Input
 from ..errors import invalid
 
 _HINT = "such as 0 4 * * 1, which is Monday at 04:00 UTC"
@@ -54,14 +57,30 @@ def check(value: str | None) -> str | None:
     return value
 
 
-def publishes(schedule: str, topic: pulumi.Input[str], message: str) -> dict[str, Any]:
-    """Return the fields of a job that publishes a message to the topic of a trigger.
+Schedule = Annotated[str | None, AfterValidator(check)]
+"""A schedule of Cloud Scheduler in UTC, or None."""
 
-    Cloud Build ignores the text of the message.
-    """
-    data = base64.b64encode(message.encode()).decode()
-    return {
-        "schedule": schedule,
-        "time_zone": "Etc/UTC",
-        "pubsub_target": {"topic_name": topic, "data": data},
-    }
+
+def job(
+    logical_name: str,
+    name: str,
+    description: str,
+    schedule: str,
+    topic: gcp.pubsub.Topic,
+    message: str,
+    project: Input[str],
+    region: str,
+    opts: pulumi.ResourceOptions,
+) -> gcp.cloudscheduler.Job:
+    """Create a job that publishes a message to the topic of a trigger. Cloud Build ignores the text of the message."""
+    return gcp.cloudscheduler.Job(
+        logical_name,
+        project=project,
+        region=region,
+        name=name,
+        description=description,
+        schedule=schedule,
+        time_zone="Etc/UTC",
+        pubsub_target={"topic_name": topic.id, "data": base64.b64encode(message.encode()).decode()},
+        opts=opts,
+    )

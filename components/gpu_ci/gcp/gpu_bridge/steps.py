@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ... import versions
+from ..build_program import PIP_INSTALL
 from .program import PROGRAM
 
 SETTINGS_OBJECT = "bridge.json"
@@ -24,7 +25,6 @@ _ENVIRONMENT = [
     "BUILD_ID=$BUILD_ID",
     "LOCATION=$LOCATION",
 ]
-_PIP = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
 
 
 def folder() -> str:
@@ -54,7 +54,7 @@ def prepare_steps(bucket: str, program: str = "") -> list[dict[str, Any]]:
             "id": "gpu-ci-libraries",
             "name": versions.PYTHON_IMAGE,
             "entrypoint": "python",
-            "args": [*_PIP, "--target", f"{FOLDER}/packages", "--requirement", f"{FOLDER}/{LOCK}"],
+            "args": [*PIP_INSTALL, "--target", f"{FOLDER}/packages", "--requirement", f"{FOLDER}/{LOCK}"],
             "volumes": _VOLUMES,
         },
     ]

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from ... import versions
-from ..build_program import BuildProgram
+from ..build_program import PIP_INSTALL, BuildProgram
 
 _PROGRAM = BuildProgram("gcp/host_image", ("api", "build", "settings"))
 _PACKAGES = "/workspace/packages"
@@ -17,16 +17,10 @@ _PACKAGES = "/workspace/packages"
 files, digest = _PROGRAM.files, _PROGRAM.digest
 
 
-def archive() -> pulumi.AssetArchive:
-    """Return the archive, which Cloud Build unpacks into /workspace."""
-    return pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in sorted(files().items())})
-
-
 def steps(settings: pulumi.Input[str]) -> list[gcp.cloudbuild.TriggerBuildStepArgs]:
     """Return the steps: install the libraries, build the image, check it."""
-    install = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
     return [
-        _step("install", [*install, "--target", _PACKAGES, "--requirement", f"/workspace/{_PROGRAM.lock}"]),
+        _step("install", [*PIP_INSTALL, "--target", _PACKAGES, "--requirement", f"/workspace/{_PROGRAM.lock}"]),
         *(_step(each, ["-m", "gpu_ci.gcp.host_image", each, "--settings", settings]) for each in ("build", "check")),
     ]
 
