@@ -44,6 +44,11 @@ class StackFile:
         return str(self.path)
 
     @property
+    def stack(self) -> str:
+        """The stack of the file, Pulumi.<stack>.yaml."""
+        return self.path.stem.removeprefix("Pulumi.")
+
+    @property
     def project(self) -> str:
         """The Google Cloud project, or an empty text if the file does not name one in plain text."""
         value = self.config.get(_PROJECT)

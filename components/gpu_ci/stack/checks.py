@@ -15,6 +15,7 @@ from ..github import plans
 from ..validation_errors import without_misspelt
 from . import clusters, images, pools, quotas, requirements
 from .clusters import CLUSTERS
+from .entries import needed_extras
 from .hints import section, section_problems
 from .images import IMAGES, PipelineSpec
 from .pools import POOLS, PoolSpec
@@ -60,7 +61,7 @@ def check(
     problems = _project_problems(project) if project_needed and PROJECT not in unread else []
     problems += section(Site, SITE, site)
     # The hint of one missing package names all of them, so that one installation is enough.
-    needed = pools.needed_extras(values[POOLS]) | images.needed_extras(values[IMAGES])
+    needed = needed_extras(pools.FAMILY, values[POOLS]) | needed_extras(images.FAMILY, values[IMAGES])
     needed |= {"github"} if github is not None else set()
     problems += _with_package(GITHUB, needed, lambda: _github_problems(github, site, unread))
     problems += _with_package(MANAGER, needed, lambda: _manager_problems(values[MANAGER]))

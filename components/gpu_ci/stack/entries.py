@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
 
 from .. import extras, naming
 from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
+from ..kinds import ComponentInfo, catalog
 from ..validation_errors import join, without_misspelt
+from . import clusters
 from .hints import examples_of, shape, with_hint
 
 
@@ -24,6 +27,8 @@ from .hints import examples_of, shape, with_hint
 class Family:
     """The kinds that the entries of a key of a stack file can have."""
 
+    key: str
+    """The key of the stack file, such as gpu-ci:pools."""
     noun: str
     """The word for an entry in messages."""
     example_name: str
@@ -34,6 +39,91 @@ class Family:
     names: Callable[[], tuple[str, ...]]
     component: Callable[[str], type[Component]]
     """The function that imports the component of a kind."""
+    kind: Callable[[ComponentInfo], str]
+    """The function that returns the kind of a component; empty if the component is not of this family."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One entry of the stack file, of a known kind."""
+
+    name: str
+    kind: str
+    choices: dict[str, Any]
+    component: type[Component]
+    known_wiring: Mapping[str, Any] = field(default_factory=dict)
+    """The wiring that is known before deployment, such as values of its cluster."""
+
+    @property
+    def cloud(self) -> str:
+        """The cloud in the component's type token."""
+        return self.component.TYPE.split(":")[1]
+
+    @property
+    def region(self) -> str:
+        """The field region, or the region of the cluster or of the zones. Empty if none is valid."""
+        known = self.choices.get("region") or self.known_wiring.get("region")
+        return region_of_choices({**self.choices, "region": known})
+
+
+_Spec = TypeVar("_Spec", bound=Spec)
+
+
+def check_entry(
+    family: Family,
+    made: type[_Spec],
+    name: str,
+    value: Any,
+    problems: list[Problem],
+    needed: Collection[str],
+    known: Mapping[str, Mapping[str, Any]],
+    readable: bool,
+    registration: Mapping[str, Any] | None = None,
+) -> _Spec | None:
+    """Return an entry of a known kind as `made`, and add every problem to `problems`.
+
+    Args:
+        family: The family of the entry.
+        made: The class of the result.
+        name: The name of the entry.
+        value: The value of the entry.
+        problems: The list to which problems are added.
+        needed: The extras that the stack needs.
+        known: The wiring of each cluster.
+        readable: False if gpu-ci:clusters cannot be read, because it is secret.
+        registration: The wiring of pools whose runners the runner manager registers.
+    """
+    path = join(family.key, name)
+    problems += [problem.under(path) for problem in name_problems(family, name)]
+    found = kind_of(family, path, value, problems, needed)
+    if found is None:
+        return None
+    component = found.component
+    given = {key: each for key, each in value.items() if key != found.key}
+    cluster = given.get("clusterName")
+    of_cluster = known.get(cluster, {}) if isinstance(cluster, str) else {}
+    wiring = {key: each for key, each in {**of_cluster, **(registration or {})}.items() if key in component.ARGS.WIRING}
+    problems += clusters.unknown(path, given, known) if readable else []
+    wrong = choice_problems(component, given, wiring)
+    problems += [problem.under(path) for problem in wrong if found.sure or problem.got != "nothing"]
+    kind = next(family.kind(each) for each in catalog() if each.token == component.TYPE)
+    return made(name, kind, given, component, wiring)
+
+
+def region_of_choices(choices: Mapping[str, Any]) -> str:
+    """Return the chosen region or the region of the zones; empty if neither can be read."""
+    region, zones = choices.get("region"), choices.get("zones")
+    if isinstance(region, str):
+        return region
+    return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
+
+
+def needed_extras(family: Family, value: Any) -> set[str]:
+    """Return the extras of this package that the kinds of these entries need. The value may be invalid."""
+    given = value.values() if isinstance(value, Mapping) else ()
+    kinds = [each.get("kind") for each in given if isinstance(each, Mapping)]
+    clouds = {each.cloud for each in catalog() if (kind := family.kind(each)) and kind in kinds}
+    return {extra for cloud in clouds for extra in extras.OF_CLOUD.get(cloud, ())}
 
 
 def name_problems(family: Family, name: str) -> list[Problem]:

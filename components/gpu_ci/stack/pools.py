@@ -6,51 +6,38 @@ The choices of a pool are the fields that the user wrote for it. Its wiring is t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from gpu_catalog import region_of
-
-from .. import extras
 from ..args import Args
-from ..component import Component
 from ..errors import ArgsError, Problem, in_yaml
-from ..kinds import catalog, component_for, kind_names
+from ..kinds import component_for, kind_names
 from ..validation_errors import join
 from . import clusters
-from .entries import Family, choice_problems, kind_of, name_problems
+from .entries import Family, Spec, check_entry, needed_extras, region_of_choices
 from .hints import shape
 
 POOLS = "gpu-ci:pools"
-FAMILY = Family("pool", "l4", "gce-runners", "docs/reference/pools.md", kind_names, component_for)
+FAMILY = Family(
+    POOLS,
+    "pool",
+    "l4",
+    "gce-runners",
+    "docs/reference/pools.md",
+    kind_names,
+    component_for,
+    lambda info: info.kind,
+)
 _SHAPE = "pools by name, each with a kind and the fields of that kind"
 
 
 @dataclass(frozen=True)
-class PoolSpec:
+class PoolSpec(Spec):
     """One pool of the stack file, of a known kind."""
-
-    name: str
-    kind: str
-    choices: dict[str, Any]
-    component: type[Component]
-    known_wiring: Mapping[str, Any] = field(default_factory=dict)
-    """The wiring that is known before deployment: values of its cluster, and the registration of its runners."""
 
     @property
     def path(self) -> str:
         return join(POOLS, self.name)
-
-    @property
-    def cloud(self) -> str:
-        """The cloud in the component's type token."""
-        return self.component.TYPE.split(":")[1]
-
-    @property
-    def region(self) -> str:
-        """The region of the pool: its field region, or the region of its cluster or zones. Empty if none is valid."""
-        known = self.choices.get("region") or self.known_wiring.get("region")
-        return region_of_choices({**self.choices, "region": known})
 
     @property
     def regions(self) -> list[str]:
@@ -69,14 +56,6 @@ class PoolSpec:
         return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
-def region_of_choices(choices: Mapping[str, Any]) -> str:
-    """Return the chosen region or the region of the zones; empty if neither can be read."""
-    region, zones = choices.get("region"), choices.get("zones")
-    if isinstance(region, str):
-        return region
-    return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
-
-
 def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
     """Yield name and arguments of the pools without a problem of their own."""
     wrong = [problem.path for problem in problems]
@@ -89,14 +68,6 @@ def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Ite
             # The arguments from the pool's cluster are invalid. The check of the cluster reports this.
             if "clusterName" not in spec.choices:
                 raise
-
-
-def needed_extras(pools: Any) -> set[str]:
-    """Return the extras of this package that the kinds of these pools need. The value may be invalid."""
-    given = pools.values() if isinstance(pools, Mapping) else ()
-    kinds = [pool.get("kind") for pool in given if isinstance(pool, Mapping)]
-    clouds = {each.cloud for each in catalog() if each.kind and each.kind in kinds}
-    return {extra for cloud in clouds for extra in extras.OF_CLOUD.get(cloud, ())}
 
 
 def check(
@@ -126,25 +97,12 @@ def check(
     choices: list[PoolSpec] = []
     problems: list[Problem] = []
     owners: dict[frozenset[str], PoolSpec] = {}
-    needed = needed_extras(pools).union(more_extras)
+    needed = needed_extras(FAMILY, pools).union(more_extras)
     for name, value in sorted(pools.items()):
-        path = join(POOLS, name)
-        problems += [problem.under(path) for problem in name_problems(FAMILY, name)]
-        kind_of_pool = kind_of(FAMILY, path, value, problems, needed)
-        if kind_of_pool is None:
-            continue
-        given = {key: each for key, each in value.items() if key != kind_of_pool.key}
-        cluster = given.get("clusterName")
-        model = kind_of_pool.component.ARGS
-        known_wiring = known.get(cluster, {}) if isinstance(cluster, str) else {}
-        known_wiring |= {key: each for key, each in (registration or {}).items() if key in model.WIRING}
-        spec = PoolSpec(name, kind_of_pool.component.KIND, given, kind_of_pool.component, known_wiring)
-        problems += clusters.unknown(path, given, known) if readable else []
-        found = choice_problems(spec.component, given, known_wiring)
-        wrong = [problem for problem in found if kind_of_pool.sure or problem.got != "nothing"]
-        problems += [problem.under(path) for problem in wrong]
-        problems += _shared_labels(spec, owners)
-        choices.append(spec)
+        spec = check_entry(FAMILY, PoolSpec, name, value, problems, needed, known, readable, registration)
+        if spec is not None:
+            problems += _shared_labels(spec, owners)
+            choices.append(spec)
     return choices, problems
 
 

@@ -51,6 +51,13 @@ def test_each_of_them_is_one_problem_with_a_hint(path: str) -> None:
     assert (problem.path, problem.hint != "") == (path, True)
 
 
+def test_a_cluster_of_a_pool_without_clusters_is_one_problem() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["builds"] = {"kind": "cloud-build", "region": "us-central1", "clusterName": "ci"}
+    [problem] = refused(values).problems
+    assert (problem.path, problem.text) == ("gpu-ci:pools.builds.clusterName", "unknown key")
+
+
 def test_no_mistake_hides_another() -> None:
     """All of them at once, but for one at a time: what is then missing from the report was hidden."""
     hidden = {}

@@ -8,6 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from .. import resource_names
+from ..service_role import service_role
 from . import documents
 from .args import GpuAmiPipelineArgs
 
@@ -25,7 +26,8 @@ def build_profile(
     name: str, args: GpuAmiPipelineArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> aws.iam.InstanceProfile:
     """Create the instance profile of the machines. They may pull only the images of the pipeline from ECR."""
-    role, granted = _role(f"{name}-build", "ec2", f"machines that build the images {name}", _BUILD, args, tags, opts)
+    description = f"machines that build the images {name}"
+    role, granted = service_role(f"{name}-build", "ec2", description, _BUILD, args.region, tags, opts)
     if repositories := _repositories(args):
         statements = [
             {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
@@ -41,40 +43,8 @@ def cleaner_role(
     name: str, args: GpuAmiPipelineArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Create the role of the lifecycle policy and its permissions."""
-    return _role(f"{name}-cleaner", "imagebuilder", f"deletes old images {name}", _CLEAN, args, tags, opts)
-
-
-def _role(
-    name: str,
-    service: str,
-    description: str,
-    policies: dict[str, str],
-    args: GpuAmiPipelineArgs,
-    tags: dict[str, str],
-    opts: pulumi.ResourceOptions,
-) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    trust = {
-        "Effect": "Allow",
-        "Principal": {"Service": resource_names.service(service, args.region)},
-        "Action": "sts:AssumeRole",
-    }
-    role = aws.iam.Role(
-        f"{name}-role",
-        description=description,
-        assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [trust]}),
-        tags=tags,
-        opts=opts,
-    )
-    granted: list[pulumi.Resource] = [
-        aws.iam.RolePolicyAttachment(
-            f"{name}-may-{what}",
-            role=role.name,
-            policy_arn=f"arn:{resource_names.partition(args.region)}:iam::aws:policy/{policy}",
-            opts=opts,
-        )
-        for what, policy in policies.items()
-    ]
-    return role, granted
+    description = f"deletes old images {name}"
+    return service_role(f"{name}-cleaner", "imagebuilder", description, _CLEAN, args.region, tags, opts)
 
 
 def _repositories(args: GpuAmiPipelineArgs) -> list[str]:

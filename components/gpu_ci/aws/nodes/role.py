@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pulumi
 import pulumi_aws as aws
 
-from .. import resource_names
+from ..service_role import service_role
 from .args import GpuNodeGroupArgs
 
 
@@ -29,25 +27,5 @@ def node_role(
     name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Create the role of the nodes of `name` and its policy attachments, which nodes need to join the cluster."""
-    trust = {
-        "Effect": "Allow",
-        "Principal": {"Service": resource_names.service("ec2", args.region)},
-        "Action": "sts:AssumeRole",
-    }
-    role = aws.iam.Role(
-        f"{name}-role",
-        description=f"nodes of the GPU node group {name}",
-        assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [trust]}),
-        tags=tags,
-        opts=opts,
-    )
-    attached: list[pulumi.Resource] = [
-        aws.iam.RolePolicyAttachment(
-            f"{name}-may-{what}",
-            role=role.name,
-            policy_arn=f"arn:{resource_names.partition(args.region)}:iam::aws:policy/{policy}",
-            opts=opts,
-        )
-        for what, policy in policies(args).items()
-    ]
-    return role, attached
+    description = f"nodes of the GPU node group {name}"
+    return service_role(name, "ec2", description, policies(args), args.region, tags, opts)

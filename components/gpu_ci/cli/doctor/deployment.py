@@ -36,8 +36,7 @@ class Deployment:
 
     @property
     def stack(self) -> str:
-        """The stack's name, from Pulumi.<stack>.yaml."""
-        return self.file.path.stem.removeprefix("Pulumi.")
+        return self.file.stack
 
     @property
     def machines(self) -> dict[str, RunnerPoolArgs]:

@@ -51,8 +51,7 @@ def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
 
 
 def _user(pin: PoolPin) -> str:
-    stack = pin.file.path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    return f"{stack}/{pin.pool}"
+    return f"{pin.file.stack}/{pin.pool}"
 
 
 def _candidate(pipeline: Pipeline, image: Mapping[str, Any]) -> Candidate:

@@ -44,8 +44,8 @@ class Pipeline:
 
     @property
     def stack(self) -> str:
-        """The stack of the file, Pulumi.<stack>.yaml. The names of resources contain it."""
-        return self.file.path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+        """The stack of the file. The names of resources contain it."""
+        return self.file.stack
 
     @property
     def skipped(self) -> list[str]:
