@@ -95,29 +95,22 @@ def pages() -> dict[str, str]:
 
 
 def pools_page() -> Iterator[str]:
-    components, package_schema = kinds(), schema()
-    yield "# Pools: kinds and fields"
-    yield ""
-    yield "Generated from the components by `make docs`; a test fails if this page is not current."
-    yield "How to use it: [add a pool](../start/add-a-pool.md)."
-    yield ""
-    yield "| kind | what you get |"
-    yield "|---|---|"
-    for kind, component in components.items():
-        yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
-    for kind, component in components.items():
-        yield ""
-        yield from kind_section(kind, component, package_schema)
+    yield from kinds_page("Pools", "[add a pool](../start/add-a-pool.md)", kinds(), POOLS)
     yield ""
     yield from gpu_section()
 
 
 def image_pipelines_page() -> Iterator[str]:
-    components, package_schema = {kind: image_component_for(kind) for kind in image_kind_names()}, schema()
-    yield "# Image pipelines: kinds and fields"
+    components = {kind: image_component_for(kind) for kind in image_kind_names()}
+    yield from kinds_page("Image pipelines", "[image pipelines](../guides/image-pipelines.md)", components, IMAGES)
+
+
+def kinds_page(title: str, guide: str, components: dict[str, type[Component]], key: str) -> Iterator[str]:
+    package_schema = schema()
+    yield f"# {title}: kinds and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails if this page is not current."
-    yield "How to use it: [image pipelines](../guides/image-pipelines.md)."
+    yield f"How to use it: {guide}."
     yield ""
     yield "| kind | what you get |"
     yield "|---|---|"
@@ -125,12 +118,10 @@ def image_pipelines_page() -> Iterator[str]:
         yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
     for kind, component in components.items():
         yield ""
-        yield from kind_section(kind, component, package_schema, IMAGES)
+        yield from kind_section(kind, component, package_schema, key)
 
 
-def kind_section(
-    kind: str, component: type[Component], package_schema: dict[str, Any], key: str = POOLS
-) -> Iterator[str]:
+def kind_section(kind: str, component: type[Component], package_schema: dict[str, Any], key: str) -> Iterator[str]:
     resource = package_schema["resources"][component.TYPE]
     set_by_program = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
     yield f"## {kind}"

@@ -22,6 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.build_substitutions import replaced
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
@@ -191,7 +192,7 @@ class _Running:
         """Run the steps in order. Raise BuildFailed at the first that fails."""
         with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
             for number, step in enumerate(map(table, steps)):
-                args = [self._replaced(str(each)) for each in step.get("args") or []]
+                args = [replaced(str(each), self.substitutions) for each in step.get("args") or []]
                 if isinstance(script := step.get("script"), str):
                     self._script(number, step, script, Path(folder))
                 elif step.get("entrypoint") == "docker":
@@ -199,14 +200,9 @@ class _Running:
                 else:
                     raise BuildFailed(f"step {number}: the sandbox runs only docker and scripts")
 
-    def _replaced(self, text: str) -> str:
-        """Replace substitutions as Cloud Build does: the longest name that is known."""
-        names = "|".join(sorted(map(re.escape, self.substitutions), key=len, reverse=True))
-        return re.sub(rf"\$(?:({names})\b|{{({names})}})", lambda found: self.substitutions[found[1] or found[2]], text)
-
     def _script(self, number: int, step: Mapping[str, Any], script: str, folder: Path) -> None:
         """Run a script with a fake docker, and then apply the docker commands that it called."""
-        given = [self._replaced(str(each)).partition("=") for each in step.get("envs") or []]
+        given = [replaced(str(each), self.substitutions).partition("=") for each in step.get("envs") or []]
         calls, docker = folder / f"calls-{number}", folder / "bin" / "docker"
         docker.parent.mkdir(exist_ok=True)
         docker.write_text(FAKE_DOCKER)

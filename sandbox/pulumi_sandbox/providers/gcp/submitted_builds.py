@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pulumi_sandbox.providers.gcp.build_substitutions import replaced
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
@@ -49,7 +50,6 @@ CREATE = re.compile(r"/v1/projects/([^/]+)/locations/([^/]+)/builds")
 CANCEL = re.compile(r"/v1/projects/([^/]+)/locations/[^/]+/builds/([^/:]+):cancel")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELLED", "TIMEOUT")
 _TERM_SEC = 30.0
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -259,13 +259,7 @@ def _replaced(value: Any, known: Mapping[str, str]) -> Any:
         return {name: each if name == "script" else _replaced(each, known) for name, each in value.items()}
     if isinstance(value, list):
         return [_replaced(each, known) for each in value]
-    if not isinstance(value, str):
-        return value
-    return re.sub(
-        rf"\$(?:({_NAME.pattern})|{{({_NAME.pattern})}})",
-        lambda found: str(known.get(found[1] or found[2], found[0])),
-        value,
-    )
+    return replaced(value, known) if isinstance(value, str) else value
 
 
 def _moved(text: str, paths: Mapping[str, str]) -> str:
