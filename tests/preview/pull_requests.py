@@ -8,6 +8,7 @@ from pathlib import Path
 
 STAGING = "Pulumi.staging.yaml"
 POOL = "components/gpu_ci/gcp/runner_pool.py"
+CHECKED_TEMPLATE = "components/gpu_ci/gcp/pool/checked_template.py"
 
 
 @dataclass(frozen=True)
@@ -177,13 +178,9 @@ PULL_REQUESTS = (
     PullRequest(
         "gate-removed",
         several(
-            cut(POOL, "        return SmokeGate(\n", "    def _grant_secret("),
+            replace(CHECKED_TEMPLATE, ("    return SmokeGate(\n", "    return template\n    return SmokeGate(\n")),
             replace(
                 POOL,
-                (
-                    "args.registration_of(name),\n        )\n",
-                    "args.registration_of(name),\n        )\n        return template\n",
-                ),
                 ("self._group(name, args, gate.checked_template)", "self._group(name, args, gate.self_link)"),
                 ("self.template = gate.checked_template", "self.template = gate.self_link"),
                 ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),

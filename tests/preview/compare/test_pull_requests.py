@@ -26,6 +26,9 @@ _STEADY = (
     (re.compile(r"\d+ days ago"), "<n> days ago"),
     (re.compile(r"\([\d,]+ characters, sha256 [0-9a-f]{8}"), "(<n> characters, sha256 <digest>"),
     (re.compile(r"gpu-ci \d+\.\d+\.\d+"), "gpu-ci <version>"),
+    # Of a component. Lines of the stack file stay.
+    (re.compile(r"(`components/\S+\.py:)\d+`"), r"\1<line>`"),
+    (re.compile(r'(File "components/\S+\.py", line )\d+'), r"\1<line>"),
 )
 
 
