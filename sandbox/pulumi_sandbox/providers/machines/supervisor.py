@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import json
 import os
+import queue
 import select
 import shutil
 import signal
@@ -165,9 +166,9 @@ def report_script_end(guest: subprocess.Popen[bytes], reader: threading.Thread, 
     say("Finished running startup scripts.")
 
 
-def wait_for_parent(off: threading.Event) -> None:
+def wait_for_parent(requests: queue.SimpleQueue[float]) -> None:
     sys.stdin.buffer.read()
-    off.set()
+    requests.put(GRACE_SEC)
 
 
 def children() -> list[int]:
@@ -200,16 +201,11 @@ def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
 
 def main() -> int:
     off = threading.Event()
-    grace_sec = GRACE_SEC
-
-    def soft_off(number: int, _: object) -> None:
-        nonlocal grace_sec
-        grace_sec = SOFT_OFF[signal.Signals(number)]
-        off.set()
-
-    signal.signal(signal.SIGTERM, lambda *_: off.set())
-    for number in SOFT_OFF:
-        signal.signal(number, soft_off)
+    # Requests to switch the VM off, with the seconds that the script has to exit. A signal handler may not set an
+    # Event: if this thread holds the Event's lock at that moment, it waits for itself. SimpleQueue.put is reentrant.
+    requests: queue.SimpleQueue[float] = queue.SimpleQueue()
+    for number, seconds in {signal.SIGTERM: GRACE_SEC, **SOFT_OFF}.items():
+        signal.signal(number, lambda *_, seconds=seconds: requests.put(seconds))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the engine stops the provider, which stops this process
     settings = json.loads(sys.stdin.buffer.readline())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -221,8 +217,9 @@ def main() -> int:
         reader = threading.Thread(target=copy_output, args=(guest, settings["journal"]), daemon=True)
         reader.start()
         threading.Thread(target=report_script_end, args=(guest, reader, off), daemon=True).start()
-        threading.Thread(target=wait_for_parent, args=(off,), daemon=True).start()
-        off.wait()
+        threading.Thread(target=wait_for_parent, args=(requests,), daemon=True).start()
+        grace_sec = requests.get()
+        off.set()
         end(guest, grace_sec)
         reader.join(timeout=1)
         if port:

@@ -131,9 +131,13 @@ class VirtualMachines:
         """Stop a machine's guest and keep the disk. The returned operation is done once the machine is off."""
         sec = SOFT_OFF[signal.SIGUSR2] + STOPPING_SEC
         project, zone = part(record.id, "projects"), part(record.id, "zones")
-        operation = self.operations.add(project, zone, "stop", record.id, sec=sec)
+        operation: Json = {}
 
         def set_stopping(outputs: Json) -> None:
+            nonlocal operation
+            if outputs["status"] != "RUNNING":  # its script has ended the machine since the record was read
+                raise errors.not_ready(record.id)
+            operation = self.operations.add(project, zone, "stop", record.id, sec=sec)
             outputs |= {"status": "STOPPING", STOPPED_AT: time.time() + sec, STOP: operation["name"]}
 
         self.update_outputs(record.id, set_stopping)
@@ -233,19 +237,27 @@ class VirtualMachines:
 
     def instance_json(self, record: Record) -> Json:
         """Return the instance in the form of the API. An instance without a running process becomes TERMINATED."""
+        if self._is_off_unrecorded(record):
+            # Check again with the newest record: the VM may have ended after this one was read, and its watcher has
+            # recorded STOPPING since.
+            with self.world.transaction():
+                record = self.world.get(INSTANCE, record.id) or record
+                if self._is_off_unrecorded(record):
+                    self.update_outputs(record.id, switch_off)
+                    record = self.world.get(INSTANCE, record.id) or record
         instance = {key: value for key, value in record.outputs.items() if key not in SANDBOX_FIELDS}
         metadata = instance.get("metadata") or {}
         instance["metadata"] = {**metadata, "kind": "compute#metadata", "fingerprint": fingerprint(metadata)}
-        guest = record.outputs.get(GUEST)
-        if instance.get("status") == "STOPPING" and time.time() >= float(record.outputs[STOPPED_AT]):
-            self.update_outputs(record.id, switch_off)
-            return instance | {"status": "TERMINATED"}
-        if instance.get("status") in (*OFF, "STOPPING") or not guest or self.guests.runs(record.id):
-            return instance
-        if not is_running(int(guest["pid"]), str(guest["started"])):
-            self.update_outputs(record.id, switch_off)
-            instance["status"] = "TERMINATED"
         return instance
+
+    def _is_off_unrecorded(self, record: Record) -> bool:
+        """Return True if the VM is off and its record has another status."""
+        status, guest = record.outputs.get("status"), record.outputs.get(GUEST)
+        if status == "STOPPING":
+            return time.time() >= float(record.outputs[STOPPED_AT])
+        if status in OFF or not guest or self.guests.runs(record.id):
+            return False
+        return not is_running(int(guest["pid"]), str(guest["started"]))
 
     def remove(self, record: Record) -> None:
         """Stop the machine, whichever process runs it, and delete it from the emulated state."""
@@ -290,13 +302,14 @@ class VirtualMachines:
                 self.world.update(INSTANCE, path, outputs=outputs)
 
     def _guest_ended(self, path: str, expired: bool) -> None:
-        record = self.world.get(INSTANCE, path)
-        action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
-        preempted = bool(record and record.outputs.get(PREEMPTED))
-        if record and (expired or preempted) and action == "DELETE":
-            self._delete(record)
-        else:
-            self.update_outputs(path, stopping)
+        with self.world.transaction():  # no stop may begin between the read and the write
+            record = self.world.get(INSTANCE, path)
+            action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
+            preempted = bool(record and record.outputs.get(PREEMPTED))
+            if record and (expired or preempted) and action == "DELETE":
+                self._delete(record)
+            else:
+                self.update_outputs(path, stopping)
         if record and (operation := record.outputs.get(STOP)):
             self.operations.finish(operation, STOPPING_SEC)
 

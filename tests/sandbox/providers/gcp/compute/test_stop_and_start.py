@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.compute import vm_store
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
-from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE, VirtualMachines
+from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, GUEST, INSTANCE, STOPPED_AT, VirtualMachines
 from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import in_zone
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
@@ -18,7 +19,7 @@ from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.world.faults import Fault
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
 from tests.sandbox.providers.gcp.compute.test_manager_calls import HERE, undocumented
@@ -36,6 +37,13 @@ trap 'echo told to end; exit' TERM
 echo ready
 while true; do sleep 0.1; done
 """
+
+
+def machines_of(google: Google) -> VirtualMachines:
+    """The machines of the world in another process, which runs none of them."""
+    folder = google.workspace.root
+    processes = VmProcesses(GuestSettings(), LocalServices({}))
+    return VirtualMachines(google.world, processes, Operations(folder / "operations"), folder / "disks")
 
 
 def ready(api: Api, boots: int = 1) -> None:
@@ -177,12 +185,32 @@ def test_of_two_starts_at_once_one_boots_the_machine(api: Api) -> None:
     # As the second request read it, before the first one changed it.
     [seen] = api.google.world.find(INSTANCE)
     start(api)
-    folder = api.google.workspace.root
-    processes = VmProcesses(GuestSettings(), LocalServices({}))
-    machines = VirtualMachines(api.google.world, processes, Operations(folder / "operations"), folder / "disks")
+    machines = machines_of(api.google)
     with pytest.raises(GoogleError, match="is not ready"):
         machines.start(seen)
     assert api.instance()["status"] == "RUNNING"
+
+
+def ended_after_read(google: Google) -> Record:
+    """A record that was read while its machine was running; the machine's end has been recorded since."""
+    path = in_zone("ci-project", "us-central1-a", "instances", "check")
+    outputs = {"status": "RUNNING", GUEST: {"pid": 0, "started": ""}}
+    read = google.world.insert(Record(INSTANCE, path, "check", "", {}, outputs, "api"))
+    google.world.update(INSTANCE, path, outputs={**outputs, "status": "STOPPING", STOPPED_AT: time.time() + 3600})
+    return read
+
+
+def test_a_machine_that_ends_while_its_record_is_read_is_stopping_and_not_off(google: Google) -> None:
+    read = ended_after_read(google)
+    assert machines_of(google).instance_json(read)["status"] == "STOPPING"
+    assert [record.outputs["status"] for record in google.world.find(INSTANCE)] == ["STOPPING"]
+
+
+def test_a_stop_of_a_machine_that_has_ended_since_it_was_read_is_refused_without_an_operation(google: Google) -> None:
+    machines, read = machines_of(google), ended_after_read(google)
+    with pytest.raises(GoogleError, match="is not ready"):
+        machines.stop(read)
+    assert machines.operations.all("ci-project", "us-central1-a") == []
 
 
 def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api) -> None:
