@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
 import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,9 +44,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_finish() -> None:
-    """Leave imported modules out of garbage collections, which scan them for a tenth of the tests' time."""
+    """Make what the tests load cheaper."""
+    # Garbage collections scan imported modules for a tenth of the tests' time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    # For each call, Google's client writes the documentation of every method of a collection again, and computes the
+    # names of their parameters. That was most of the client's time. No test reads the documentation.
+    if (schema := sys.modules.get("googleapiclient.schema")) is not None:
+        schema.Schemas.prettyPrintSchema = schema.Schemas.prettyPrintByName = lambda *_: ""
+    if (discovery := sys.modules.get("googleapiclient.discovery")) is not None:
+        discovery.key2param = functools.cache(discovery.key2param)
 
 
 # Only `make test-kubernetes` names this folder, and whoever names it gets it: what it starts takes minutes to build.

@@ -32,6 +32,15 @@ from .paths import FAKES
 
 PYTHON_SEC = 0.1  # until Python runs in a worker
 _PIDS = count(10_000_000)  # above any that Linux gives out
+# A fixed set: a check switches between its workers 500 times, and a search of sys.modules took most of its time.
+FAKE_MODULES = {
+    file.relative_to(FAKES).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    for file in (FAKES / "fake_clock.py", FAKES / "pynvml.py", *(FAKES / "torch").rglob("*.py"))
+}
+
+
+def _fakes_loaded() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] in ("torch", "pynvml", "fake_clock")]
 
 
 class _Killed(BaseException):
@@ -68,15 +77,12 @@ class Machine:
         """Let a worker run until it waits. The time of the others stands still meanwhile."""
         now = self.now
         self.current, self.now = worker, max(now, worker.now)
-        fakes = [name for name in sys.modules if name.partition(".")[0] in ("torch", "pynvml", "fake_clock")]
-        for name in fakes:
-            del sys.modules[name]
+        for name in FAKE_MODULES:
+            sys.modules.pop(name, None)
         sys.modules.update(worker.modules)
         worker.go.release()
         self.back.acquire()
-        worker.modules = {
-            name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("torch", "pynvml")
-        } | {"fake_clock": self}  # type: ignore[dict-item]
+        worker.modules = {name: sys.modules[name] for name in FAKE_MODULES if name in sys.modules}
         worker.now, self.now, self.current = self.now, now, None
 
     def opened(self, gpu: int) -> None:
@@ -229,7 +235,7 @@ def _patched(machine: Machine) -> Iterator[pytest.MonkeyPatch]:
         [worker] = [worker for worker in machine.workers if worker.pid == pid]
         worker.kill()
 
-    found = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("torch", "pynvml")}
+    found = {name: sys.modules[name] for name in _fakes_loaded()}
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FAKES))
         patch.setenv("GPU_SMOKE_ROOT", str(FAKES / "root"))
@@ -248,9 +254,11 @@ def _patched(machine: Machine) -> Iterator[pytest.MonkeyPatch]:
         finally:
             for worker in machine.workers:
                 worker.end()
-            for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "pynvml", "fake_clock")]:
+            loaded = _fakes_loaded()
+            for name in loaded:
                 del sys.modules[name]
             sys.modules.update(found)
+            assert {*loaded} <= FAKE_MODULES, "all workers shared a module of the fakes"
 
 
 def run(
