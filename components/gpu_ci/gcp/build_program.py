@@ -32,6 +32,7 @@ _MACHINE = (
             "channel",
             "clock",
             "compute_api",
+            "connection",
             "credentials",
             "google_service",
             "pace",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import time
 from collections.abc import Callable
@@ -80,8 +79,6 @@ def command(
     from ..github.app_token import App
     from .share_loop import ShareLoop
 
-    # Google's library warns in each call that its transport has no time-out. The client of the manager sets one.
-    logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
     config = options.configuration(config_file)
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:

@@ -12,6 +12,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
+from gpu_ci.gcp.gate.connection import connect
 from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
 
 from ..ports import Refused, Unavailable
@@ -113,16 +114,11 @@ class GoogleObject:
         return self._objects_api
 
     def _connection(self) -> Any:
-        from google_auth_httplib2 import AuthorizedHttp
-        from googleapiclient.http import build_http
-
         try:
             found = credentials(os.environ, _SCOPE)
         except CredentialsError as error:
             raise Unavailable(f"{self}: {error}") from None
-        connection = build_http()
-        connection.timeout = _TIMEOUT_SEC
-        return AuthorizedHttp(found, http=connection)
+        return connect(found, _TIMEOUT_SEC)
 
     def _run(self, call: Any) -> Any:
         """Return the answer, or None if the object is missing."""

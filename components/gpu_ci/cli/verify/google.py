@@ -7,7 +7,6 @@ Finding. It raises NotAskedError if Google does not answer, or refuses the reque
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -23,7 +22,8 @@ from gpu_ci.cli.verify import deployer, policies
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
-from gpu_ci.gcp.gate import credentials
+from gpu_ci.gcp.gate import connection, credentials
+from gpu_ci.gcp.gate.google_service import TIMEOUT_SEC
 from gpu_ci.gcp.gate.runner import GATE_LABEL
 from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
@@ -108,17 +108,11 @@ class GoogleError(Exception):
 
 def connect() -> Call:
     """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
-    import google_auth_httplib2
-    from googleapiclient.http import build_http
-
     try:
         found = credentials.credentials(os.environ, credentials.PLATFORM)
     except credentials.CredentialsError as error:
         raise NotAskedError(str(error), _LOGIN) from None
-    # google-auth gives each request to the metadata server a time-out. This transport warns of each, on standard error,
-    # that it uses the time-out of the connection instead, which build_http sets.
-    logging.getLogger(google_auth_httplib2.__name__).setLevel(logging.ERROR)
-    return calls_over(google_auth_httplib2.AuthorizedHttp(found, http=build_http()))
+    return calls_over(connection.connect(found, TIMEOUT_SEC))
 
 
 def calls_over(http: Any) -> Call:

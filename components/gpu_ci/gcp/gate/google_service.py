@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .connection import connect
 from .credentials import COMPUTE, CredentialsError, credentials
 
 # Google's client retries failed requests (5xx, 429, broken connections) with growing pauses.
@@ -111,7 +112,7 @@ class GoogleService:
     (googleapis/google-api-python-client docs/thread_safety.md).
 
     Raises:
-        ApiError: No credentials were found.
+        ApiError: No credentials were found, or the metadata server cannot be reached.
     """
 
     def __init__(
@@ -132,6 +133,9 @@ class GoogleService:
         except CredentialsError as error:
             raise ApiError("unauthenticated", str(error)) from None
         self._name = name
+        # On a machine, this reads the domain of the APIs from the metadata server, and keeps it. Without this line, the
+        # first method of the client would do so, where no caller expects an error.
+        self._answer(lambda: getattr(self._credentials, "universe_domain", ""))
         self._service = build(
             name,
             version,
@@ -158,7 +162,7 @@ class GoogleService:
 
     def _answer(self, send: Callable[[], Any]) -> Any:
         """Return the answer of a request. Raise ApiError for each error of Google's client."""
-        from google.auth.exceptions import GoogleAuthError
+        from google.auth.exceptions import GoogleAuthError, TransportError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
@@ -167,6 +171,10 @@ class GoogleService:
         except HttpError as error:
             raise _http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
+            # A TransportError that ended the renewal of the token is the cause of a RefreshError.
+            if isinstance(error, TransportError) or isinstance(error.__cause__, TransportError):
+                reason = f"cannot get a token for the {self._name} API: {error}"
+                raise ApiError("unreachable", reason) from None
             raise ApiError("unauthenticated", str(error)) from None
         except (HttpLib2Error, OSError) as error:
             if getattr(error, "errno", None) in _DISK_FULL:
@@ -176,13 +184,8 @@ class GoogleService:
 
     def _connection(self) -> Any:
         """Return the connection of this thread."""
-        from google_auth_httplib2 import AuthorizedHttp
-        from googleapiclient.http import build_http
-
         if not hasattr(self._threads, "http"):
-            connection = build_http()
-            connection.timeout = self._timeout_sec
-            self._threads.http = AuthorizedHttp(self._credentials, http=connection)
+            self._threads.http = connect(self._credentials, self._timeout_sec)
         return self._threads.http
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import google_auth_httplib2
 import pytest
 from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import NotAskedError
@@ -228,7 +227,7 @@ def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.Monk
 
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.x")
     monkeypatch.setattr(google.credentials, "credentials", credentials)
-    monkeypatch.setattr(google_auth_httplib2, "AuthorizedHttp", lambda found, http: used.append(found))
+    monkeypatch.setattr(google.connection, "connect", lambda found, _: used.append(found))
     google.connect()
     assert (asked, used) == ([("ya29.x", "https://www.googleapis.com/auth/cloud-platform")], ["those of the gate"])
 

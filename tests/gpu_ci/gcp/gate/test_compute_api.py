@@ -14,6 +14,7 @@ from uuid import UUID
 
 import google.auth
 import pytest
+from google.auth import compute_engine
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError
 from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute, QuotaInfo
@@ -402,6 +403,41 @@ def test_missing_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(google.auth, "default", missing)
     with pytest.raises(ApiError, match="default credentials were not found"):
         GoogleCompute()
+
+
+@pytest.fixture
+def on_google(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The credentials are those of a machine on Google Cloud, and the server is also its metadata server."""
+    monkeypatch.setattr(google.auth, "default", lambda scopes: (compute_engine.Credentials(scopes=scopes), None))  # type: ignore[no-untyped-call]
+    monkeypatch.setattr("google.auth.compute_engine._metadata._GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
+    account = "/computeMetadata/v1/instance/service-accounts/default"
+    server.answers |= {
+        f"GET {account}/": (200, {"email": "builds@p.iam.gserviceaccount.com", "scopes": []}),
+        f"GET {account}/token": (200, {"access_token": "ya29.x", "expires_in": 3600}),
+        "GET /computeMetadata/v1/universe/universe-domain": (404, {}),
+        f"GET {ZONE}/instances/m": (200, {"status": "RUNNING"}),
+    }
+    return server
+
+
+def test_a_token_of_the_metadata_server_is_fetched_without_a_warning(
+    on_google: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert GoogleCompute().status("p", "us-central1-a", "m") == "RUNNING"
+    assert [path.partition("?")[0].rpartition("/")[2] for _, path, _ in on_google.asked].count("token") == 1
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("lost", ["before the first call", "after the first call"])
+def test_a_metadata_server_that_is_not_there_is_no_wrong_login(
+    on_google: Server, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [GoogleCompute()] if lost == "after the first call" else []
+    monkeypatch.setattr("google.auth.compute_engine._metadata._GCE_METADATA_HOST", "127.0.0.1:9")
+    monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda _: None)
+    with pytest.raises(ApiError, match="cannot get a token for the compute API") as raised:
+        (found or [GoogleCompute()])[0].status("p", "us-central1-a", "m")
+    assert (raised.value.reason, raised.value.not_yet) == ("unreachable", True)
 
 
 def test_a_server_that_is_not_there_is_an_error_in_words(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
