@@ -88,7 +88,7 @@ def test_a_candidate_that_failed_its_check_is_never_promoted(ask: Ask, cloud: Im
     [good] = cloud.digests()
     cloud.world.add_fault(Fault("check", "runner-trigger"))
     failed = cloud.build(commit="d" * 40)
-    assert (failed["status"], failed["statusDetail"]) == ("FAILURE", "step check ended with 1")
+    assert (failed["status"], failed["statusDetail"]) == ("FAILURE", "step check failed with code 1")
     bad = cloud.digests()[-1]
     assert checks(ask) == [(bad, "missing"), (good, "passed")]
     assert ask("images", "promote").code == 0

@@ -1,7 +1,7 @@
 """Emulate builds of Cloud Build triggers and the images that they push to Artifact Registry.
 
-Paths and responses follow the discovery documents cloudbuild v1 and artifactregistry v1. The sandbox has no Docker: it
-runs the scripts of a build with a fake `docker`, and computes the effect of the docker commands. The digest of an image
+Paths and responses follow the discovery documents cloudbuild v1 and artifactregistry v1. build_steps.py runs the steps.
+The sandbox has no Docker: it computes the effect of the docker commands that a build calls. The digest of an image
 is a hash of the arguments, the commit and the build. A signature of cosign is a manifest with the tag that cosign gives
 it. A planted fault `check` makes `docker run` fail.
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +20,10 @@ from typing import Any
 from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.build_substitutions import replaced
+from pulumi_sandbox.providers.gcp.build_steps import STARTING, WORKSPACE, BuildFailed, BuildSteps, Docker
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.names import last, part
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -35,7 +34,6 @@ RUN = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+)/triggers/([^/:]+):run")
 BUILD = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/builds/([^/:]+)")
 IMAGES = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+/repositories/[^/]+)/dockerImages")
 REFERENCE = re.compile(r"(?P<region>[^/]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<package>.+)")
-WORKSPACE = "/workspace"
 WRITER_ROLES = ("roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin")
 KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
 KEY_SCHEME = "gcpkms://"
@@ -48,17 +46,6 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 METADATA_TYPE = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 PAGE_SIZE = 100
-TIMEOUT_SEC = 60
-
-FAKE_DOCKER = """#!/bin/sh
-for each; do printf '%s\\n' "$each"; done >> "$SANDBOX_DOCKER_CALLS"
-echo >> "$SANDBOX_DOCKER_CALLS"
-if [ "$1" = run ]; then exit "$SANDBOX_DOCKER_RUN"; fi
-"""
-
-
-class BuildFailed(Exception):  # noqa: N818 - a result of a build, no error of the sandbox
-    """A step of the build failed."""
 
 
 @dataclass
@@ -80,11 +67,16 @@ class Image:
 
 @dataclass
 class ImageBuilds:
-    """The two services. `clock` returns the time of builds and of the clean-up."""
+    """The two services.
+
+    `clock` returns the time of builds and of the clean-up. `storage` and `environment` are those of SubmittedBuilds.
+    """
 
     world: World
     projects: ProjectApis
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    storage: ObjectStorage = field(default_factory=ObjectStorage)
+    environment: Callable[[], Mapping[str, str]] = dict
 
     def cloud_build(self, call: Call) -> Answer:
         """Answer projects.locations.triggers.run and projects.locations.builds.get."""
@@ -133,6 +125,10 @@ class ImageBuilds:
             self._store(repository, left)
         return left
 
+    def docker(self, account: str, substitutions: Mapping[str, str], trigger: Record | None = None) -> Docker:
+        """Return the docker of a build with this service account."""
+        return _Docker(self, account, substitutions, trigger)
+
     def _store(self, repository: Record, images: Iterable[Image]) -> None:
         self.world.set_setting(_key(repository), json.dumps([vars(each) for each in images]))
 
@@ -153,13 +149,30 @@ class ImageBuilds:
         branch = str(source.get("branchName") or "main")
         commit = str(source.get("commitSha") or hashlib.sha1(branch.encode()).hexdigest())  # noqa: S324 - as git does
         build = table(trigger.inputs.get("build"))
-        running = _Running(self, trigger, {"COMMIT_SHA": commit, "SHORT_SHA": commit[:7], "BRANCH_NAME": branch,
-                                           "BUILD_ID": number, "PROJECT_ID": part(place, "projects")})  # fmt: skip
-        status, detail = "SUCCESS", ""
-        try:
-            running.steps(rows(build.get("steps")))
-        except BuildFailed as failed:
-            status, detail = "FAILURE", str(failed)
+        account = str(trigger.inputs.get("serviceAccount") or "")
+        substitutions = {
+            "COMMIT_SHA": commit,
+            "SHORT_SHA": commit[:7],
+            "BRANCH_NAME": branch,
+            "BUILD_ID": number,
+            "PROJECT_ID": part(place, "projects"),
+            "LOCATION": part(place, "locations"),
+            **{str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()},
+        }
+        docker = self.docker(account, substitutions, trigger)
+        status, detail, output = "SUCCESS", "", bytearray()
+        with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
+            steps = BuildSteps(
+                Path(folder), account, substitutions, self.storage, self.environment, docker, output.extend
+            )
+            try:
+                steps.run(rows(build.get("steps")))
+            except BuildFailed as failed:
+                status, detail = "FAILURE", str(failed)
+                # The build has no other place for its log. An error of docker is complete.
+                last_line = output.decode(errors="replace").splitlines()[-1]
+                if not last_line.startswith(STARTING):
+                    detail += f": {last_line}"
         document = {
             "id": number,
             "name": f"{place}/builds/{number}",
@@ -170,62 +183,31 @@ class ImageBuilds:
             "createTime": started,
             "startTime": started,
             "finishTime": _text(self.clock()),
-            "serviceAccount": str(trigger.inputs.get("serviceAccount") or ""),
-            "substitutions": running.substitutions,
+            "serviceAccount": account,
+            "substitutions": substitutions,
         }
         self.world.set_setting(f"cloudBuild:{number}", json.dumps(document))
         self.world.event("build", types.TRIGGER, trigger.id, f"{trigger.name}: {status} {detail}".strip())
         return document
 
 
-class _Running:
-    """One running build."""
+class _Docker:
+    """The docker of one build. It changes the images in the registry."""
 
-    def __init__(self, builds: ImageBuilds, trigger: Record, substitutions: dict[str, str]) -> None:
-        self.builds = builds
-        self.trigger = trigger
-        self.substitutions = substitutions | {
-            str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()
-        }
+    def __init__(
+        self, builds: ImageBuilds, account: str, substitutions: Mapping[str, str], trigger: Record | None
+    ) -> None:
+        self.builds, self.trigger, self.substitutions = builds, trigger, substitutions
+        self._member = f"serviceAccount:{last(account)}"
 
-    def steps(self, steps: Sequence[Any]) -> None:
-        """Run the steps in order. Raise BuildFailed at the first that fails."""
-        with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
-            for number, step in enumerate(map(table, steps)):
-                args = [replaced(str(each), self.substitutions) for each in step.get("args") or []]
-                if isinstance(script := step.get("script"), str):
-                    self._script(number, step, script, Path(folder))
-                elif step.get("entrypoint") == "docker":
-                    self._docker(args, Path(folder))
-                else:
-                    raise BuildFailed(f"step {number}: the sandbox runs only docker and scripts")
+    def run_code(self, script: str) -> int:
+        """Return 1 if `docker run` of the script fails, by a planted fault of the trigger."""
+        if self.trigger is None or "docker run" not in script:
+            return 0
+        fault = self.builds.world.take_fault("check", types.TRIGGER, self.trigger.name, id=self.trigger.id)
+        return 1 if fault else 0
 
-    def _script(self, number: int, step: Mapping[str, Any], script: str, folder: Path) -> None:
-        """Run a script with a fake docker, and then apply the docker commands that it called."""
-        given = [replaced(str(each), self.substitutions).partition("=") for each in step.get("envs") or []]
-        calls, docker = folder / f"calls-{number}", folder / "bin" / "docker"
-        docker.parent.mkdir(exist_ok=True)
-        docker.write_text(FAKE_DOCKER)
-        docker.chmod(0o755)
-        runs = "docker run" in script
-        fault = runs and self.builds.world.take_fault("check", types.TRIGGER, self.trigger.name, id=self.trigger.id)
-        environment = {name: value.replace(WORKSPACE, str(folder)) for name, _, value in given} | {
-            "PATH": f"{docker.parent}:{os.defpath}",
-            "SANDBOX_DOCKER_CALLS": str(calls),
-            "SANDBOX_DOCKER_RUN": "1" if fault else "0",
-        }
-        file = folder / f"script-{number}"
-        file.write_text(script)
-        file.chmod(0o755)
-        done = subprocess.run(
-            [file], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SEC
-        )
-        if done.returncode:
-            raise BuildFailed(f"step {step.get('id') or number} ended with {done.returncode} {done.stderr}".strip())
-        for each in calls.read_text().split("\n\n") if calls.exists() else ():
-            self._docker(each.splitlines(), folder)
-
-    def _docker(self, args: Sequence[str], folder: Path) -> None:
+    def apply(self, args: Sequence[str], folder: Path) -> None:
         """Apply the effect of a docker command. Commands other than these three have none."""
         if args[:2] == ["buildx", "build"] and "--push" in args:
             self._push(args, folder)
@@ -235,7 +217,8 @@ class _Running:
             self._sign(keys[0].removeprefix(KEY_SCHEME), args[-1])
 
     def _push(self, args: Sequence[str], folder: Path) -> None:
-        inputs = json.dumps([list(args), self.substitutions], sort_keys=True)
+        # The folder has another name in each run.
+        inputs = json.dumps([list(args), self.substitutions], sort_keys=True).replace(str(folder), WORKSPACE)
         index, image, attestation = (_digest(f"{kind} {inputs}") for kind in ("index", "image", "attestation"))
         for reference in _options(args, "--tag"):
             repository, package, tag = self._writable(reference)
@@ -249,8 +232,7 @@ class _Running:
             pushed.tags.append(tag)
             self.builds._store(repository, left)
         for path in _options(args, "--metadata-file"):
-            file = Path(path.replace(WORKSPACE, str(folder)))
-            file.write_text(json.dumps({"containerimage.digest": index}, indent=2))
+            Path(path).write_text(json.dumps({"containerimage.digest": index}, indent=2))
 
     def _tag(self, targets: Iterable[str], source: str) -> None:
         digest = source.partition("@")[2]
@@ -265,7 +247,7 @@ class _Running:
 
     def _sign(self, key_version: str, reference: str) -> None:
         """Push the signature of a digest, as `cosign sign --new-bundle-format=false` does."""
-        key, member = key_version.partition("/cryptoKeyVersions/")[0], self._member()
+        key, member = key_version.partition("/cryptoKeyVersions/")[0], self._member
         for permission, roles in SIGNER_ROLES:
             grants = [each.inputs for each in self.builds.world.find(KEY_MEMBER)]
             if not any((each.get("cryptoKeyId"), each.get("member")) == (key, member) and each.get("role") in roles
@@ -280,10 +262,6 @@ class _Running:
         left = [each for each in left if (each.package, each.digest) != (package, signature)]
         left.append(Image(package, signature, _text(self.builds.clock()), MANIFEST, [tag]))
         self.builds._store(repository, left)
-
-    def _member(self) -> str:
-        """Return the service account of the build as a member of a policy."""
-        return f"serviceAccount:{last(str(self.trigger.inputs.get('serviceAccount') or ''))}"
 
     def _untagged(self, repository: Record, package: str, tag: str) -> list[Image]:
         """Return the images of the repository without this tag, which moves to another image."""
@@ -302,7 +280,7 @@ class _Running:
         place = f"projects/{found['project']}/locations/{found['region']}"
         repository = self.builds.world.get(types.REPOSITORY, f"{place}/repositories/{found['repository']}")
         granted = any(
-            grant.inputs.get("member") == self._member()
+            grant.inputs.get("member") == self._member
             and grant.inputs.get("role") in WRITER_ROLES
             and last(str(grant.inputs.get("repository"))) == found["repository"]
             for grant in self.builds.world.find(types.REPOSITORY_MEMBER)

@@ -50,10 +50,14 @@ def local_services(cloud: Cloud) -> LocalServices:
     )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
-    images = ImageBuilds(world, project_apis)
     buckets = BucketServer(WorldStorage(world, project_apis))
     environment_file = cloud.context.workspace.root / "serve.env"
-    submitted = SubmittedBuilds(world, project_apis, buckets.storage, lambda: _exported(environment_file))
+
+    def environment() -> dict[str, str]:
+        return _exported(environment_file)
+
+    images = ImageBuilds(world, project_apis, storage=buckets.storage, environment=environment)
+    submitted = SubmittedBuilds(world, project_apis, buckets.storage, environment, images.docker)
 
     def cloud_build(call: Call) -> Answer:
         return submitted.answer(call) or images.cloud_build(call)

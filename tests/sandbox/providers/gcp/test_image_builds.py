@@ -128,10 +128,12 @@ def with_steps(cloud: ImageCloud, *steps: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("step", "detail"),
     [
-        ({"script": "#!/bin/sh\nexit 7\n"}, "step 0 ended with 7"),
+        ({"script": "#!/bin/sh\nexit 7\n"}, "step 0 failed with code 7"),
         ({"id": "tag", "script": f"#!/bin/sh\ndocker buildx imagetools create --tag {IMAGE}:a {IMAGE}@sha256:0\n"},
          f"{IMAGE}@sha256:0: not found"),
-        ({"entrypoint": "make", "args": ["test"]}, "step 0: the sandbox runs only docker and scripts"),
+        ({"script": "#!/bin/sh\necho cannot\nexit 7\n"}, "step 0 failed with code 7: cannot"),
+        ({"entrypoint": "make", "args": ["test"]},
+         "step 0 failed with code 1: the sandbox runs only python, docker, gcloud storage cp, and scripts"),
         ({"entrypoint": "docker", "args": ["buildx", "build", "--tag", "ghcr.io/acme/x:1", "--push", "."]},
          "denied: Permission 'artifactregistry.repositories.uploadArtifacts' denied on ghcr.io/acme/x:1"),
     ],
@@ -146,6 +148,13 @@ def test_substitutions_are_replaced_in_arguments_and_variables_but_not_in_script
     assert with_steps(cloud, {"script": script, "envs": [f"A={COMMIT}", "B=${COMMIT_SHA}", "BUILD_ID="]})["status"] == (
         "SUCCESS"
     )
+
+
+def test_a_step_of_a_trigger_runs_python_with_the_addresses_of_the_sandbox(cloud: ImageCloud) -> None:
+    cloud.builds.environment = lambda: {"FROM": "sandbox"}
+    code = "import os; print(os.environ['FROM'], os.environ['WHO']); raise SystemExit(5)"
+    step = {"id": "reap", "entrypoint": "python", "args": ["-c", code], "envs": ["WHO=$PROJECT_ID"]}
+    assert with_steps(cloud, step)["statusDetail"] == "step reap failed with code 5: sandbox acme-ci"
 
 
 def image(digest: str, days: float, *tags: str, package: str = "gpu", children: tuple[str, ...] = ()) -> Image:

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
 
-from tests.gpu_ci.cli.image_cloud import OWNER, PLACE, ImageCloud
+from tests.gpu_ci.cli.image_cloud import ACCOUNT, IMAGE, OWNER, PLACE, ImageCloud
 from tests.gpu_ci.cli.verify.google_apis import compare
 
 BUCKET = "logs-1"
@@ -27,16 +27,21 @@ class Builds:
         self.world = World(folder / "world.db")
         cloud = ImageCloud(self.world)
         self.storage = ObjectStorage(BUCKET)
-        self.service = SubmittedBuilds(self.world, cloud.builds.projects, self.storage, lambda: {"FROM": "sandbox"})
-        self._get = cloud.builds.cloud_build
+        cloud.deploy()
+        self.cloud, images = cloud, cloud.builds
+        self.service = SubmittedBuilds(
+            self.world, images.projects, self.storage, lambda: {"FROM": "sandbox"}, images.docker
+        )
+        self._get = images.cloud_build
 
     def call(self, method: str, path: str, body: Any = None, who: str = OWNER) -> tuple[int, Any]:
         call = Call(method, f"/v1/{path}", {}, who, body)
         answer = self.service.answer(call) or self._get(call)
         return answer.status, json.loads(answer.body)
 
-    def submit(self, *steps: dict[str, Any]) -> str:
-        status, operation = self.call("POST", f"{PLACE}/builds", {"steps": list(steps), "logsBucket": f"gs://{BUCKET}"})
+    def submit(self, *steps: dict[str, Any], account: str = "") -> str:
+        build = {"steps": list(steps), "logsBucket": f"gs://{BUCKET}", "serviceAccount": account}
+        status, operation = self.call("POST", f"{PLACE}/builds", build)
         assert status == 200, operation
         return str(operation["metadata"]["build"]["id"])
 
@@ -72,6 +77,21 @@ def test_steps_share_the_workspace_and_the_log_and_get_the_addresses_of_the_sand
         "SUCCESS",
         f"Starting Step #0 - copy\nStarting Step #1 - 1\nStarting Step #2 - 2\nsandbox {number}\ncopied\nSUCCESS\n",
     )
+
+
+@pytest.mark.parametrize(("account", "status", "images"), [(ACCOUNT, "SUCCESS", 1), ("", "FAILURE", 0)])
+def test_a_build_pushes_an_image_with_the_rights_of_its_account(
+    builds: Builds, account: str, status: str, images: int
+) -> None:
+    """The same steps as in a build of a trigger: docker, and a script that calls it."""
+    number = builds.submit(
+        {"entrypoint": "docker", "args": ["buildx", "build", "--tag", f"{IMAGE}:$BUILD_ID", "--push",
+                                          "--metadata-file", "/workspace/image.json", "."]},
+        {"script": f"#!/bin/sh\ngrep -q sha256 image.json && docker run {IMAGE}\n"},
+        account=account,
+    )  # fmt: skip
+    assert builds.ended(number)["status"] == status, builds.log(number)
+    assert len(builds.cloud.digests()) == images
 
 
 @pytest.mark.parametrize(
