@@ -16,6 +16,8 @@ GATE = "gpu-ci:gcp:SmokeGate"
 """The component that checks an instance template on Google Cloud."""
 SMOKE_JOB = "gpu-ci:kubernetes:SmokeJob"
 """The component on Kubernetes, whose Job runs the check."""
+_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+"""Steps of Cloud Build start machines from a template, without a group."""
 _JOB = "kubernetes:batch/v1:Job"
 
 
@@ -38,7 +40,7 @@ def check(stack_states: StackStates) -> Iterator[Finding]:
 
 
 def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> bool:
-    """Return True if a gate is deleted without a new one, while resources of its pool that run jobs stay."""
+    """Return True if a gate is deleted without a new one, while the machines of its pool or their template stay."""
     component = change.resource.component
     if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
         return False
@@ -47,8 +49,8 @@ def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> b
         for each in stack_states.changes
         if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
     ]
-    runs_jobs = any(jobs.job_resource_of(each) for each in remaining)
-    return component not in reported and runs_jobs and not any(each.after and is_gate(each.after) for each in remaining)
+    has_machines = any(jobs.job_resource_of(each) or each.resource.type == _TEMPLATE for each in remaining)
+    return component not in reported and has_machines and not any(each.after and is_gate(each.after) for each in remaining)
 
 
 def _gone(change: Change) -> Finding:

@@ -174,6 +174,18 @@ def test_a_gate_that_is_deleted_is_reported_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(("template", "count"), [(SAME, 1), (DELETE, 0)])
+def test_a_gate_of_a_template_without_a_group_is_reported_if_the_template_stays(
+    template: Operation, count: int
+) -> None:
+    """Steps of Cloud Build start machines from such a template."""
+    before = {each.urn: each for each in (state(TEMPLATE, "template"), state(GATE, "gate"))}
+    after = {urn(TEMPLATE, "template"): state(TEMPLATE, "template")} if template == SAME else {}
+    found_texts = texts(find(before, after, [resource(TEMPLATE, template, "template"), resource(GATE, DELETE, "gate")]))
+    text = "gate-removed: SmokeGate gate is deleted, but the pool l4 stays: its GPUs are no longer checked"
+    assert found_texts == [text] * count
+
+
 def test_a_gate_that_is_deleted_with_its_pool_or_has_a_successor_is_no_danger() -> None:
     rules = [finding.rule for finding in find(gated(BETWEEN), {}, pool(DELETE, DELETE))]
     assert rules == ["interrupts-jobs"]
