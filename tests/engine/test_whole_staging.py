@@ -104,9 +104,10 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
     try:
         output, commands = watched(runner, *UP, "--diff", PULUMI_DEBUG_GRPC=str(traffic))
         made = Counter(row["type"].rpartition(":")[2] for row in runner.world())
-        assert made["RegionInstanceTemplate"] == made["RegionInstanceGroupManager"] == 2
+        assert (made["RegionInstanceTemplate"], made["RegionInstanceGroupManager"]) == (3, 2)
         assert made["WorkerPool"] == made["ActionsRunnerGroup"] == made["RepositoryRuleset"] == 1
         triggers = {row["name"]: row["inputs"] for row in runner.world() if row["type"].endswith(":Trigger")}
+        assert "pubsubConfig" in triggers.pop("gpu-tests-reaper-trigger")
         assert {name: sorted(given["github"]) for name, given in triggers.items()} == {
             "builds-trigger-main": ["name", "owner", "push"],
             "builds-trigger-pull": ["name", "owner", "pullRequest"],
@@ -115,21 +116,23 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert (made["ActionsSecret"], made["ActionsVariable"]) == (1, 1)
         assert made["Instance"] == 0, "a check machine stayed behind"
         outputs = runner.json("stack", "output", "--stack", "staging", "--json")
-        assert (made["NodeGroup"], made["Job"], made["Release"]) == (1, 1, 3)
+        # One Job runs the check of the nodes. The other is the schedule of the reaper.
+        assert (made["NodeGroup"], made["Job"], made["Release"]) == (1, 2, 3)
         assert {name: pool.get("verdict") for name, pool in outputs["pools"].items()} == {
             "a10g": "pass",
             "builds": None,
+            "gpu-tests": "pass",
             "l4": "pass",
             "t4": "pass",
         }
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        # The 69 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert "76 unchanged" in again
+        # The 92 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "99 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "75 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "98 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 STAGING = "Pulumi.staging.yaml"
 POOL = "components/gpu_ci/gcp/runner_pool.py"
+BRIDGE = "components/gpu_ci/gcp/build_gpu_bridge.py"
 CHECKED_TEMPLATE = "components/gpu_ci/gcp/pool/checked_template.py"
 
 
@@ -112,7 +113,12 @@ PULL_REQUESTS = (
     PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
     PullRequest(
         "zones-fewer",
-        staging(("[us-central1-a, us-central1-b, us-central1-c]", "[us-central1-a, us-central1-b]")),
+        staging(
+            (
+                "is available more often.\n      zones: [us-central1-a, us-central1-b, us-central1-c]",
+                "is available more often.\n      zones: [us-central1-a, us-central1-b]",
+            )
+        ),
         3,
         (0, 1, 1, 0),
     ),
@@ -153,13 +159,16 @@ PULL_REQUESTS = (
         3,
         (0, 1, 2, 0),
     ),
-    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 7, 5, 0)),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 10, 7, 0)),
     PullRequest(
         "images-pulled-sooner",
         staging(
             (
-                "      max: 2\n",
-                "      max: 2\n      parallelImagePull: true\n      diskThroughputMib: 600\n      prePull: {}\n",
+                "no nodes.\n      max: 2\n",
+                (
+                    "no nodes.\n      max: 2\n      parallelImagePull: true\n      diskThroughputMib: 600\n"
+                    "      prePull: {}\n"
+                ),
             )
         ),
         3,
@@ -186,15 +195,22 @@ PULL_REQUESTS = (
                 ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),
                 ("self.smoke_summary = gate.summary", 'self.smoke_summary = pulumi.Output.from_input("")'),
             ),
+            replace(
+                BRIDGE,
+                ("self._objects(bucket, gate.checked_template)", "self._objects(bucket, gate.self_link)"),
+                ("self.template = gate.checked_template", "self.template = gate.self_link"),
+                ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),
+                ("self.smoke_summary = gate.summary", 'self.smoke_summary = pulumi.Output.from_input("")'),
+            ),
         ),
         3,
-        (0, 0, 0, 2),
+        (0, 0, 0, 3),
     ),
     PullRequest(
         "public-address",
         replace("components/gpu_ci/gcp/machine/template.py", ("network_interfaces=[", PUBLIC)),
         4,
-        (0, 2, 4, 0),
+        (0, 3, 6, 0),
     ),
     PullRequest(
         "renamed-with-alias",
@@ -223,5 +239,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (68, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (91, 0, 0, 0), stack="dev"),
 )
