@@ -3,6 +3,7 @@
 PYTHON ?= python3
 STACK ?= staging
 ARGS ?=
+BUILD ?= passing
 SANDBOX := .venv/bin/pulumi-sandbox
 
 # Python must keep the compiled files of the cloud SDKs: they are large, and compiling them is half the time of an `up`.
@@ -36,8 +37,8 @@ preview: engine ## preview `make up`
 job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (ARGS="--pool t4")
 	@.venv/bin/python -m tools.job $(ARGS)
 
-build: engine torch ## run a build in the sandbox, with a step on a GPU machine; needs a pool of kind cloud-build-gpu
-	@.venv/bin/python -m tools.build --stack '$(STACK)' $(ARGS)
+build: engine torch ## run a build in the sandbox, with a step on a GPU machine (BUILD=failing, cancelled or preempted)
+	@.venv/bin/python -m tools.build --stack '$(STACK)' --example '$(BUILD)' $(ARGS)
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)

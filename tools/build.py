@@ -10,6 +10,7 @@ import argparse
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,23 +18,50 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import yaml
+from gpu_ci.gcp.gpu_bridge.protocol import BUILD_LABEL
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
+from pulumi_sandbox.world.store import Fault, World
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 KIND = "cloud-build-gpu"
 # The sandbox's machines have torch, and no GPU.
 _OPTIONS = ["--env", "GPU_SMOKE_DEVICE=cpu"]
-_COMMAND = ["python3", "-m", "gpu_smoke", "--pool", "build", "--expect-gpus", "1"]
 _POLL_SEC = 0.5
 _RUNNING = ("QUEUED", "PENDING", "WORKING")
 _CANCELLED, _FAILED = 130, 1
+
+
+@dataclass(frozen=True)
+class Example:
+    """A build to run, and what happens while its command runs."""
+
+    command: tuple[str, ...]
+    text: str
+    cancel_at: str = ""
+    """The build is cancelled when its log contains this text."""
+    preempt_at: str = ""
+    """The machine is preempted when the log contains this text."""
+
+
+_LONG = ("sh", "-c", "echo the command begins; sleep 300")
+EXAMPLES = {
+    "passing": Example(
+        ("python3", "-m", "gpu_smoke", "--pool", "build", "--expect-gpus", "1"), "the command is the smoke check"
+    ),
+    "failing": Example(("sh", "-c", "echo the command fails; exit 7"), "the command exits with 7"),
+    "cancelled": Example(_LONG, "the build is cancelled while the command runs", cancel_at="the command begins"),
+    "preempted": Example(_LONG, "Google preempts the machine while the command runs", preempt_at="the command begins"),
+}
 
 
 class Project:
@@ -86,8 +114,10 @@ def main() -> int:
     parser.add_argument(
         "--option", action="append", default=[], help="an option of the step: --option=--retry-preempted; repeatable"
     )
+    parser.add_argument("--example", choices=EXAMPLES, default="passing", metavar="NAME",
+                        help=f"the build to run: {', '.join(EXAMPLES)} (default: %(default)s)")  # fmt: skip
     parser.add_argument("--cancel-at", metavar="TEXT", help="cancel the build when its log contains this text")
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --; default: gpu_smoke")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --; default: the example's")
     options = parser.parse_args()
     if ENDPOINT not in os.environ or "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT" not in os.environ:
         again = [
@@ -107,7 +137,7 @@ def main() -> int:
         got = ", ".join(pools) or "none"
         problem = f"build: no such pool of kind {KIND}: {name or 'any'}\n  got: {got}"
         expected = f"the name of a deployed pool of kind {KIND}"
-        hint = "add one to the stack file (docs/guides/cloud-build-gpu.md), and run make up"
+        hint = "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)"
         sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
         return 2
     if not Path(options.folder).is_dir():
@@ -115,8 +145,13 @@ def main() -> int:
         problem = f"build: --folder is not a folder\n  got: {options.folder}\n  expected: {expected}"
         sys.stderr.write(f"{problem}\n  hint: {hint}\n")
         return 2
-    step_options = [*_OPTIONS, *options.option]
-    return _run(pools[name], Path(options.folder), step_options, options.command or _COMMAND, options.cancel_at)
+    example = EXAMPLES[options.example]
+    if options.command or options.cancel_at:
+        text = f"the command is {shlex.join(options.command or example.command)}"
+        example = Example(tuple(options.command) or example.command, text, options.cancel_at or "")
+    _say(f"Running a build in the sandbox's Cloud Build. Its last step uses a machine of the pool {name}.")
+    _say(f"Here {example.text}.\n")
+    return _run(pools[name], Path(options.folder), [*_OPTIONS, *options.option], example)
 
 
 def _pools(stack: str) -> dict[str, dict[str, Any]]:
@@ -127,11 +162,11 @@ def _pools(stack: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _run(pool: dict[str, Any], folder: Path, options: list[str], command: list[str], cancel_at: str | None) -> int:
+def _run(pool: dict[str, Any], folder: Path, options: list[str], example: Example) -> int:
     build, bucket = yaml.safe_load(pool["cloudbuild"]), str(pool["bucket"])
     step = build["steps"][-1]
     end = step["args"].index("--")
-    step["args"] = [*step["args"][:end], *options, "--", *command]
+    step["args"] = [*step["args"][:end], *options, "--", *example.command]
     project = Project(build["serviceAccount"].split("/")[1], str(pool["zones"][0]).rpartition("-")[0])
     source = f"submitted/{time.time_ns()}.tar.gz"
     project.upload(bucket, source, _packed(folder))
@@ -147,6 +182,10 @@ def _run(pool: dict[str, Any], folder: Path, options: list[str], command: list[s
 
     signal.signal(signal.SIGINT, cancel)
     signal.signal(signal.SIGTERM, cancel)
+    events: dict[str, Callable[[], None]] = {
+        example.cancel_at: lambda: project.cancel(number),
+        example.preempt_at: lambda: _preempt(number),
+    }
     printed, status = 0, "WORKING"
     while True:
         # The status first: after the end of the build, its log is complete.
@@ -155,13 +194,43 @@ def _run(pool: dict[str, Any], folder: Path, options: list[str], command: list[s
         sys.stdout.buffer.write(log[printed:])
         sys.stdout.flush()
         printed = len(log)
-        if cancel_at and cancel_at.encode() in log and status in _RUNNING:
-            cancel_at = None
-            project.cancel(number)
+        for text in [each for each in events if each and each.encode() in log and status in _RUNNING]:
+            events.pop(text)()
         if status not in _RUNNING:
             break
         time.sleep(_POLL_SEC)
+    machines = _machines(number)
+    left = f"the machines {', '.join(machines.values())} are left" if machines else "no machine of the build is left"
+    _say(f"\nThe build ended with status {status}, and {left}.")
+    others = ", ".join(f"BUILD={each}" for each in EXAMPLES if EXAMPLES[each] != example)
+    _say(f'Other builds: make build with {others}, or with a command: ARGS="-- COMMAND"')
     return 0 if status == "SUCCESS" else _CANCELLED if status == "CANCELLED" else _FAILED
+
+
+def _machines(number: str) -> dict[str, str]:
+    """Return the machines of a build: names by id."""
+    world = World(Workspace.find().world)
+    try:
+        rows = world.find(INSTANCE)
+    finally:
+        world.close()
+    return {each.id: each.name for each in rows if (each.outputs.get("labels") or {}).get(BUILD_LABEL) == number}
+
+
+def _preempt(number: str) -> None:
+    """Let Google preempt the machines of a build, as `pulumi-sandbox world break preempt` does."""
+    machines = _machines(number)
+    world = World(Workspace.find().world)
+    try:
+        for machine in machines:
+            world.add_fault(Fault("preempt", machine))
+    finally:
+        world.close()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _packed(folder: Path) -> bytes:

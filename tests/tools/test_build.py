@@ -36,3 +36,15 @@ def test_a_wrong_option_submits_no_build(
     printed = capsys.readouterr().err
     assert printed.startswith(problem)
     assert [line.partition(": ")[0] for line in printed.splitlines()[1:]] == ["  got", "  expected", "  hint"]
+
+
+def test_an_unknown_example_is_an_error_with_the_known_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["build", "--example", "broken"])
+    with pytest.raises(SystemExit) as ended:
+        build.main()
+    assert ended.value.code == 2
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert "'broken'" in last_line
+    assert [name for name in build.EXAMPLES if f"'{name}'" not in last_line] == []

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
-COLUMNS = 104
+COLUMNS = 106
 
 
 def terminal_output(*command: str) -> str:
