@@ -35,6 +35,7 @@ def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
     assert components == [
         ("gpu-ci:aws:EksRunnerPool", "a10g"),
         ("gpu-ci:aws:GpuNodeGroup", "a10g-nodes"),
+        ("gpu-ci:gcp:BuildGpuBridge", "gpu-tests"),
         ("gpu-ci:gcp:BuildPool", "builds"),
         ("gpu-ci:gcp:RunnerPool", "l4"),
         ("gpu-ci:gcp:RunnerPool", "t4"),

@@ -50,7 +50,9 @@ def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> b
         if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
     ]
     has_machines = any(jobs.job_resource_of(each) or each.resource.type == _TEMPLATE for each in remaining)
-    return component not in reported and has_machines and not any(each.after and is_gate(each.after) for each in remaining)
+    return (
+        component not in reported and has_machines and not any(each.after and is_gate(each.after) for each in remaining)
+    )
 
 
 def _gone(change: Change) -> Finding:
