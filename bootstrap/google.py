@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_ci import naming
 from gpu_ci.gcp.github_identity import GithubIdentity, GithubIdentityArgs
 from gpu_ci.github_trust import Purpose
 from gpu_common import google_permissions
@@ -78,6 +79,7 @@ def build(settings: Settings) -> dict[str, Any]:
         "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=kept
     )
     identities = {purpose: _identity(settings, purpose, bucket, key, after_apis) for purpose in PERMISSIONS}
+    _grant_signing_keys(settings, identities["deploy"], after_apis)
     return {
         "backend": pulumi.Output.concat("gs://", bucket.name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
@@ -122,3 +124,24 @@ def _identity(
     gcp.storage.BucketIAMMember(f"{purpose}-state", bucket=bucket.name, role=STATE_ROLES[purpose], member=member)
     gcp.kms.CryptoKeyIAMMember(f"{purpose}-key", crypto_key_id=key.id, role=KEY_ROLES[purpose], member=member)
     return identity
+
+
+def _grant_signing_keys(settings: Settings, deployer: GithubIdentity, opts: pulumi.ResourceOptions) -> None:
+    """Let the deployer grant builds the use of the keys that sign images, and of no other key."""
+    if not settings.signing_keys:
+        return
+    role = gcp.projects.IAMCustomRole(
+        "signing-keys-role",
+        project=settings.project,
+        role_id="gpu_ci_signing_keys",
+        title="gpu-ci deployer on signing keys",
+        permissions=google_permissions.deployer_on_keys(),
+        opts=opts,
+    )
+    for key in settings.signing_keys:
+        gcp.kms.CryptoKeyIAMMember(
+            f"deploy-{naming.fit(key, 60)}",
+            crypto_key_id=key,
+            role=role.name,
+            member=pulumi.Output.concat("serviceAccount:", deployer.service_account_email),
+        )

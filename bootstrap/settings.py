@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import pulumi
 from gpu_ci.args import Args, StrictBool
-from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.errors import ArgsError, Problem, at_path, invalid, raise_problems, whole_value
+from gpu_ci.gcp.pool.rules import each_once
 from gpu_ci.gcp.resource_names import Project
 from gpu_ci.github_trust import NumericId
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 KEY = "settings"
+_KEY = re.compile(r"projects/([^/]+)/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_KEY_FORM = "projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
 
 
 class Jobs(Args):
@@ -52,7 +56,29 @@ class Settings(Args):
         description="the location of the state bucket and of the key, such as us-central1 or eu"
     )
     github: Github = Field(description="the repository on GitHub")
+    signing_keys: Annotated[list[str], whole_value(each_once)] = Field(
+        default=[],
+        max_length=20,
+        description="keys of the project in Cloud KMS that sign images, as "
+        "projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>; by default none",
+    )
     aws: Aws | None = Field(default=None, description="roles in an AWS account; by default none")
+
+    @field_validator("signing_keys")
+    @classmethod
+    def _signing_keys(cls, values: list[str], info: ValidationInfo) -> list[str]:
+        problems = []
+        for number, key in enumerate(values):
+            found = _KEY.fullmatch(key)
+            if not found:
+                hint = "the name of the key, without cryptoKeyVersions"
+                problems.append(at_path(invalid("is not a key", expected=_KEY_FORM, hint=hint), key, number))
+            elif found[1] != info.data.get("project", found[1]):
+                # Google Cloud documentation "Create and manage custom roles": a role is for resources of its project.
+                hint = "grant the deployer roles/cloudkms.admin on the key yourself, and remove it here"
+                problems.append(at_path(invalid(f"is in the project {found[1]}", hint=hint), key, number))
+        raise_problems(problems)
+        return values
 
 
 def load() -> Settings:

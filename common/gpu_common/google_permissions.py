@@ -129,6 +129,7 @@ RESOURCES: Mapping[str, Operations] = {
         **_plain("pubsub.topics"),
         UPDATE: ("pubsub.topics.get", "pubsub.topics.update"),
     },
+    "gcp:pubsub/topicIAMMember:TopicIAMMember": _policy("pubsub.topics"),
     "gcp:secretmanager/secretIamMember:SecretIamMember": _policy("secretmanager.secrets"),
     "gcp:serviceaccount/account:Account": _plain("iam.serviceAccounts"),
     "gcp:serviceaccount/iAMMember:IAMMember": _policy("iam.serviceAccounts"),
@@ -152,9 +153,12 @@ NEVER_UPDATED = frozenset({"gcp:compute/network:Network", "gcp:compute/router:Ro
 """Types that are never updated: each field that the components set replaces the resource. A test checks this list."""
 
 # cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
-# in a subnetwork, with its own disk, labels, metadata and a service account.
+# in a subnetwork, with its own disk, labels, metadata and a service account. An image of the project, such as one of an
+# image pipeline, needs a right of its own, and Google's public images need none. The error of an insert without it is
+# "Required 'compute.images.useReadOnly' permission" (github.com/elasticluster/elasticluster/issues/462).
 INSERT = (
     "compute.disks.create",
+    "compute.images.useReadOnly",
     "compute.instanceTemplates.useReadOnly",
     "compute.instances.create",
     "compute.instances.setLabels",
@@ -183,9 +187,21 @@ LOOKUPS: Mapping[str, tuple[str, ...]] = {
 """The functions that the stack calls."""
 
 
+GRANTED_ON_KEYS = frozenset({"gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"})
+"""Types whose permissions the deployer has on single keys, not in the project.
+
+In the project, they would let the deployer give anyone the key that decrypts the secrets of every state.
+"""
+
+
 def deployer() -> list[str]:
-    """Return the permissions of the account that deploys: those of every operation, call and lookup."""
-    return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
+    """Return the permissions of the account that deploys: those of every operation, call and lookup in the project."""
+    return _sorted([*map(of_type, RESOURCES.keys() - GRANTED_ON_KEYS), *CALLS.values(), *LOOKUPS.values()])
+
+
+def deployer_on_keys() -> list[str]:
+    """Return the permissions of the account that deploys on each key that signs images."""
+    return _sorted(map(of_type, GRANTED_ON_KEYS))
 
 
 def of_calls(calls: Mapping[str, tuple[str, ...]]) -> list[str]:

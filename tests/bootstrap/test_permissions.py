@@ -147,11 +147,11 @@ def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() 
     used = needed(rows_with()) | needed(run(config("prod")).rows)
     kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
     assert used & kept == set()
-    # Image pipelines add their schedule and their topic, and the grant on the key that signs.
+    # Image pipelines add their schedule and their topic, and pools of kind cloud-build-gpu the grant on a topic.
     added = (
         "gcp:cloudscheduler/job:Job",
-        "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",
         "gcp:pubsub/topic:Topic",
+        "gcp:pubsub/topicIAMMember:TopicIAMMember",
     )
     kept |= {permission for token in added for each in RESOURCES[token].values() for permission in each}
     assert sorted(used | kept) == google_permissions.deployer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
@@ -14,7 +15,8 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.gcp.rules import run
 
 from bootstrap import amazon, google
-from tests.gpu_ci.harness import deploy
+from bootstrap.settings import Settings
+from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
 # The bootstrap program itself creates these, as an owner.
@@ -65,7 +67,8 @@ def test_every_permission_can_be_in_a_custom_role() -> None:
 def test_the_preview_role_only_reads_and_reads_no_secret() -> None:
     reads = google.PERMISSIONS["preview"]
     assert {one.rpartition(".")[2] for one in reads} == {"get", "getIamPolicy"}
-    assert set(reads) < set(google.PERMISSIONS["deploy"])
+    # The deployer reads the policies of signing keys with a role on these keys.
+    assert set(reads) - set(google_permissions.deployer_on_keys()) < set(google.PERMISSIONS["deploy"])
     assert "secretmanager.versions.access" not in reads
     assert "secretmanager.versions.access" in google.PERMISSIONS["deploy"]
 
@@ -125,3 +128,28 @@ def test_the_preview_of_aws_only_reads() -> None:
     verbs = {re.match(r"[a-z0-9]+:(Describe|Get|List)", action) for action in amazon.ACTIONS["preview"]}
     assert None not in verbs
     assert set(amazon.ACTIONS["preview"]) < set(amazon.ACTIONS["deploy"])
+
+
+def test_the_deployer_changes_the_policy_of_signing_keys_only() -> None:
+    assert [each for each in google_permissions.deployer() if each.startswith("cloudkms.")] == []
+    key = "projects/acme-ci/locations/us-central1/keyRings/images/cryptoKeys/signer"
+    rows = bootstrapped(signingKeys=[key])
+    [role] = [row.inputs for row in rows if row.name == "signing-keys-role"]
+    assert role["permissions"] == ["cloudkms.cryptoKeys.getIamPolicy", "cloudkms.cryptoKeys.setIamPolicy"]
+    [grant] = [row.inputs for row in rows if row.name.startswith("deploy-") and row.inputs.get("cryptoKeyId") == key]
+    deployer = "serviceAccount:gh-deploy-stack@acme-ci.iam.gserviceaccount.com"
+    assert (grant["role"], grant["member"]) == ("projects/acme-ci/roles/gpu_ci_signing_keys", deployer)
+    assert not [row for row in bootstrapped() if "signing" in row.name]
+
+
+def bootstrapped(**changes: Any) -> list[Row]:
+    """The resources of the bootstrap program."""
+    jobs = {"deploy": {"environment": "prod"}, "preview": {"environment": "preview"}}
+    github = {"ownerId": "9919", "repositoryId": "1296269", **jobs}
+    settings = Settings(project="acme-ci", location="us-central1", github=github, **changes)
+    computed = {
+        **COMPUTED,
+        "gcp:serviceaccount/account:Account": {"email": "gh-deploy-stack@acme-ci.iam.gserviceaccount.com"},
+        "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/acme-ci/roles/gpu_ci_signing_keys"},
+    }
+    return deploy(lambda: google.build(settings), computed=computed).rows

@@ -37,6 +37,7 @@ def up(stack: str) -> tuple[str, ...]:
 UP = up("staging")
 DEPLOYER = "gh-deploy-staging@example-ci-staging.iam.gserviceaccount.com"
 ROLE = "projects/example-ci-staging/roles/gpu_ci_deploy"
+SIGNING_KEY = "projects/example-ci-staging/locations/us-central1/keyRings/r/cryptoKeys/k"
 CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
 
 
@@ -49,6 +50,9 @@ def lay_out_both(folder: Path) -> None:
         shutil.copy(ROOT / name, folder)
     write_staging(folder, ipRange="10.10.0.0/20", flowLogs=True)
     whole = yaml.safe_load((ROOT / "bootstrap" / "Pulumi.staging.yaml").read_text())
+    staging = folder / "bootstrap" / "Pulumi.staging.yaml"
+    settings = {**whole["config"]["gpu-ci-bootstrap:settings"], "signingKeys": [SIGNING_KEY]}
+    staging.write_text(yaml.safe_dump({**whole, "config": {**whole["config"], "gpu-ci-bootstrap:settings": settings}}))
     whole["config"]["gcp:project"] = "example-ci-prod"
     # The AWS account has the roles of staging.
     del whole["config"]["gpu-ci-bootstrap:settings"]["aws"]
@@ -58,7 +62,7 @@ def lay_out_both(folder: Path) -> None:
 def write_staging(folder: Path, **network: Any) -> None:
     """Write the stack file of staging, with its own network, triggers, and a manager with alerts."""
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    stack["config"] = staging_with("networks", "triggers", "alerts", "signed images")
+    stack["config"] = staging_with("networks", "triggers", "alerts", "signed images", "gpu builds")
     stack["config"]["gpu-ci:site"]["networks"] = {"us-central1": network}
     (folder / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
 
@@ -104,7 +108,7 @@ def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootst
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
-        assert "+ 44 to create" in preview.output
+        assert "+ 46 to create" in preview.output
         assert runner.world() == []
         runner.run(*UP)
         runner.run(*UP, "--expect-no-changes")

@@ -9,10 +9,8 @@ from gpu_common import google_permissions
 CALLS: Mapping[str, tuple[str, ...]] = {
     # Steps start, watch and delete machines as the smoke check does.
     **google_permissions.CALLS,
-    # An insert also requires the right to use the machines' service account, which is a separate grant. The template
-    # may name an image of this project, such as one of an image pipeline, which needs a right of its own
-    # (cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions").
-    "compute.instances.insert": (*google_permissions.INSERT, "compute.images.useReadOnly"),
+    # An insert also requires the right to use the machines' service account, which is a separate grant.
+    "compute.instances.insert": google_permissions.INSERT,
     "compute.zoneOperations.list": ("compute.zoneOperations.list",),
     # For the reaper.
     "cloudbuild.projects.locations.builds.get": ("cloudbuild.builds.get",),

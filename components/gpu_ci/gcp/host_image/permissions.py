@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from gpu_common import google_permissions
 
 CALLS: Mapping[str, tuple[str, ...]] = {
-    # The builder and the check machine have no service account. An insert with another disk image needs its own right.
-    "compute.instances.insert": (
-        *(each for each in google_permissions.INSERT if each != "compute.instances.setServiceAccount"),
-        "compute.images.useReadOnly",
+    # The builder and the check machine have no service account.
+    "compute.instances.insert": tuple(
+        each for each in google_permissions.INSERT if each != "compute.instances.setServiceAccount"
     ),
     "compute.instances.delete": ("compute.instances.delete",),
     "compute.instances.get": ("compute.instances.get",),

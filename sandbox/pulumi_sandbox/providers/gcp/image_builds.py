@@ -35,7 +35,7 @@ BUILD = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/builds/([^/:]+)")
 IMAGES = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+/repositories/[^/]+)/dockerImages")
 REFERENCE = re.compile(r"(?P<region>[^/]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<package>.+)")
 WRITER_ROLES = ("roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin")
-KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
+KEY_MEMBER = types.KEY_MEMBER
 KEY_SCHEME = "gcpkms://"
 SIGNER_ROLES = (
     ("cloudkms.cryptoKeys.get", ("roles/cloudkms.viewer", "roles/cloudkms.admin")),

@@ -6,7 +6,8 @@ instead, as impersonation would. That account has the roles that stacks granted 
 - a custom role of the project, with its permissions in the emulated cloud state
 - roles/owner, with all permissions
 
-Other predefined roles, grants on single resources, and grants with a condition are not evaluated: they permit nothing.
+For grants on a key of Cloud KMS, a custom role on this key counts too. Other predefined roles, grants on other single
+resources, and grants with a condition are not evaluated: they permit nothing.
 
 Google's error names the permission only. The sandbox adds a hint with the role that lacks it, and with the command that
 adds it.
@@ -78,10 +79,22 @@ class Caller:
     def of_environment(cls, world: World) -> Caller:
         return cls(world, os.environ.get(VARIABLE, "").strip())
 
-    def operation(self, token: str, operation: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
-        """Yield the error of an operation on a resource whose permission the account lacks."""
+    def operation(
+        self, token: str, operation: str, project: str, path: str, key: str = ""
+    ) -> Iterator[PermissionDeniedError]:
+        """Yield the error of an operation on a resource whose permission the account lacks.
+
+        `key` is the key of Cloud KMS whose policy the operation reads or changes.
+        """
         needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
-        yield from self._denied(needed, project, path)
+        on_key = {
+            str(one)
+            for role in self._roles_on_key(key)
+            if (row := self.world.get(types.CUSTOM_ROLE, role))
+            for one in rows(row.inputs.get("permissions"))
+        }
+        hint = f"add {key} to signingKeys of bootstrap/ (docs/start/bootstrap.md), and deploy it" if key else ""
+        yield from self._denied([each for each in needed if each not in on_key], project, path, hint)
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no permissions are known, so that every operation is permitted."""
@@ -104,7 +117,9 @@ class Caller:
         granted = self._granted(project)
         return [one for one in permissions if granted is None or one in granted]
 
-    def _denied(self, needed: Sequence[str], project: str, path: str) -> Iterator[PermissionDeniedError]:
+    def _denied(
+        self, needed: Sequence[str], project: str, path: str, hint: str = ""
+    ) -> Iterator[PermissionDeniedError]:
         if not self.email or not needed:
             return
         granted = self._granted(project)
@@ -112,7 +127,7 @@ class Caller:
             return
         for permission in needed:
             if permission not in granted:
-                yield PermissionDeniedError(permission, path, self._hint(permission, project))
+                yield PermissionDeniedError(permission, path, hint or self._hint(permission, project))
 
     def _granted(self, project: str) -> set[str] | None:
         """Return the permissions of the account in a project; None for all."""
@@ -132,6 +147,15 @@ class Caller:
             if row.inputs.get("member") == member
             and row.inputs.get("project") == project
             and not row.inputs.get("condition")
+        ]
+
+    def _roles_on_key(self, key: str) -> list[str]:
+        if not key or not self.email:
+            return []
+        return [
+            str(row.inputs.get("role"))
+            for row in self.world.find(types.KEY_MEMBER)
+            if row.inputs.get("cryptoKeyId") == key and row.inputs.get("member") == f"serviceAccount:{self.email}"
         ]
 
     def _hint(self, permission: str, project: str) -> str:

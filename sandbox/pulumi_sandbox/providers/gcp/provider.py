@@ -151,7 +151,8 @@ class Gcp(Cloud):
         named = res.token in types.TARGETS and res.token != types.SECRET_VERSION
         path = res.id or (outputs.identity(res.token, res.inputs, site) if named else res.name)
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
-        for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path):
+        key = str(res.inputs.get("cryptoKeyId") or "")
+        for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path, key):
             yield f"Error {doing} {kind}: {error.with_hint()}"
 
     def site(self, res: Resource) -> Site:
@@ -337,7 +338,8 @@ class Gcp(Cloud):
 
     def observed(self, record: Record) -> Record:
         project = str(record.inputs.get("project") or self.context.config.get("project") or "")
-        for error in self.caller.operation(record.type, "read", project, record.id):
+        key = str(record.inputs.get("cryptoKeyId") or "")
+        for error in self.caller.operation(record.type, "read", project, record.id, key):
             kind = record.type.rpartition(":")[2]
             raise Refused(f"Error when reading or editing {kind} {record.id!r}: {error.with_hint()}")
         return super().observed(record)

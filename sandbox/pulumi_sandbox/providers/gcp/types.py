@@ -36,6 +36,7 @@ PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 SECRET_VERSION = "gcp:secretmanager/secretVersion:SecretVersion"  # noqa: S105 - a type
 BUCKET = "gcp:storage/bucket:Bucket"
+KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
 SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - a type
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)

@@ -36,17 +36,16 @@ from tests.gpu_ci.harness import Deployment
 # roles-permissions): the permissions that this test needs.
 ROLES = {
     "roles/iam.serviceAccountUser": {"iam.serviceAccounts.actAs"},
+    "roles/pubsub.publisher": {"pubsub.topics.publish"},
     "roles/logging.logWriter": {"logging.logEntries.create"},
     "roles/storage.objectCreator": {"storage.objects.create"},
     "roles/storage.objectViewer": {"storage.objects.get", "storage.objects.list"},
 }
-BUILDS = ("machines", "log-writer", "machine-account-user", "reader", "writer")
+BUILDS = ("machines", "log-writer", "machine-account-user", "reader", "writer", "build-events-publisher")
 MACHINES = ("machine-log-writer", "machine-reader", "machine-writer")
 GET, LIST, CREATE, DELETE = (f"storage.objects.{verb}" for verb in ("get", "list", "create", "delete"))
 NEEDED = {
     **google_permissions.CALLS,
-    # The template may name an image of the project.
-    "compute.instances.insert": (*google_permissions.CALLS["compute.instances.insert"], "compute.images.useReadOnly"),
     "compute.zoneOperations.list": ("compute.zoneOperations.list",),
     "cloudbuild.projects.locations.builds.get": ("cloudbuild.builds.get",),
 }
@@ -178,6 +177,9 @@ def test_the_machine_reads_and_creates_objects_and_nothing_else(
         (BUILDS, "logging.logEntries.create", "", True),
         (MACHINES, "iam.serviceAccounts.actAs", "", False),
         (MACHINES, "compute.instances.delete", "", False),
+        (BUILDS, "compute.images.useReadOnly", "", True),
+        (BUILDS, "pubsub.topics.publish", "", True),
+        (MACHINES, "pubsub.topics.publish", "", False),
     ],
 )
 def test_a_grant_covers_what_its_account_needs_and_no_more(
