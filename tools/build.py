@@ -173,7 +173,7 @@ def _run(pool: dict[str, Any], folder: Path, options: list[str], example: Exampl
     build |= {
         "source": {"storageSource": {"bucket": bucket, "object": source}},
         "logsBucket": f"gs://{bucket}/logs",
-        "options": {"logging": "GCS_ONLY"},
+        "options": {**build["options"], "logging": "GCS_ONLY"},
     }
     number = project.submit(build)
 

@@ -1,10 +1,17 @@
-"""Builds in the sandbox's Cloud Build with a step on a GPU machine: the bridge is deployed, and used by four builds."""
+"""Builds in the sandbox's Cloud Build with a step on a GPU machine: the bridge is deployed, and used by five builds."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -91,3 +98,76 @@ def test_a_preempted_machine_ends_the_step_with_its_own_code(runner: SandboxRunn
     assert "Google preempted the machine" in output
     assert "\nFAILURE: step gpu-test failed with code 203\n" in output
     assert machines(runner) == []
+
+
+def step_process(runner: SandboxRunner) -> int:
+    """Return the process of the step that runs on this sandbox, which is not a machine's."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"gpu_ci.gcp.gpu_bridge" in words and b"run" in words and str(runner.folder).encode() in environment:
+            return int(folder.name)
+    raise AssertionError("no step runs")
+
+
+def wait_for(what: str, condition: Callable[[], bool], within_sec: float = 120) -> None:
+    until = time.monotonic() + within_sec
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.1)
+
+
+def has_pending_sigterm(process: int) -> bool:
+    found = re.findall(r"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return any(int(each, 16) >> (signal.SIGTERM - 1) & 1 for each in found)
+
+
+def builds_of_triggers(runner: SandboxRunner) -> list[tuple[str, str]]:
+    """Return the status of each build that a trigger started, and its trigger's name."""
+    world = World(Workspace(runner.folder).world)
+    names = {row.id.rpartition("/")[2]: row.name for row in world.find("gcp:cloudbuild/trigger:Trigger")}
+    builds = [json.loads(text) for text in world.settings("cloudBuild:")]
+    world.close()
+    return [(each["status"], names[each["buildTriggerId"]]) for each in builds if "buildTriggerId" in each]
+
+
+def test_after_kill_9_of_a_step_in_a_cancelled_build_the_message_of_the_build_starts_the_reaper(
+    runner: SandboxRunner,
+) -> None:
+    server = runner.start("serve")
+    file = runner.folder / "serve.env"
+    wait_for("the server starts", file.exists)
+    lines = [shlex.split(line)[1] for line in file.read_text().splitlines()]
+    served = dict(line.split("=", 1) for line in lines)
+    before = builds_of_triggers(runner)
+    command = [sys.executable, "-m", "tools.build", "--", "sh", "-c", "echo begins; sleep 300"]
+    process = subprocess.Popen(
+        command,
+        cwd=runner.project,
+        env={**os.environ, **environment(runner), "PULUMI_SANDBOX_DIR": str(runner.folder), **served},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert any(line == "begins\n" for line in process.stdout)
+        step = step_process(runner)
+        # A stopped process does not handle the signal of the cancellation, as one that hangs.
+        os.kill(step, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        wait_for("the build is cancelled", lambda: has_pending_sigterm(step))
+        assert len(machines(runner)) == 1
+        os.kill(step, signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 130, output
+        wait_for("the reaper deletes the machine", lambda: machines(runner) == [])
+        wait_for("the reaper ends", lambda: all(status != "WORKING" for status, _ in builds_of_triggers(runner)))
+        assert builds_of_triggers(runner)[len(before) :] == [("SUCCESS", "gpu-tests-ended-trigger")]
+    finally:
+        process.kill()
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=60)

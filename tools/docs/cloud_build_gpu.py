@@ -54,7 +54,10 @@ def build() -> dict[str, Any]:
             "_IMAGE": "us-central1-docker.pkg.dev/acme-ci/images/kernels",
         },
         "timeout": "10800s",
-        "options": {"logging": "CLOUD_LOGGING_ONLY"},
+        "options": {
+            "logging": "CLOUD_LOGGING_ONLY",
+            "pubsubTopic": "projects/acme-ci/topics/gpu-tests-build-events-0000000",
+        },
     }
 
 

@@ -33,6 +33,11 @@ _FETCH_SEC = 900
 _KEEP_DAYS = 1
 _SHORTEST_TIMEOUT_SEC = 60
 _REAPER_SEC = 600
+# A successful build has ended its steps, and so its machines. Cloud Build sends a message for each change of the state,
+# and the filter of a trigger has substitutions with parts of the message (cloud.google.com/build/docs/
+# subscribe-build-notifications, and cloud.google.com/build/docs/automate-builds-pubsub-events).
+_STATUS = {"_STATUS": "$(body.message.attributes.status)"}
+_UNSUCCESSFUL = '_STATUS.matches("^(FAILURE|INTERNAL_ERROR|TIMEOUT|CANCELLED|EXPIRED)$")'
 # The output cloudbuild: the time of its command, and of what its build does before and after the step's own limits.
 _COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
 # "must be less than or equal to 24 hours" (cloud.google.com/build/docs/build-config-file-schema, "timeout").
@@ -79,7 +84,8 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         default="0 * * * *",
         examples=["*/10 * * * *"],
         description="when a build deletes machines that no step needs, as a schedule of Cloud Scheduler in UTC; by "
-        "default each hour",
+        "default each hour. Independent of the schedule, such a build starts when a build with the topic of the bridge "
+        "fails or is cancelled",
     )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(),
@@ -144,8 +150,9 @@ class BuildGpuBridge(Component):
     workspaces, output, artifacts, the program of the step and its settings; workspaces, output and artifacts are
     deleted after a day. A service account for builds, with a custom role of the permissions that the program's API
     calls need. A service account for machines, which may read workspaces, write output and artifacts, and write logs.
-    With `imageRepositories`, it may also read these repositories. With `reapSchedule`: a Pub/Sub topic, a Cloud
-    Scheduler job and a Cloud Build trigger, whose build deletes machines that no step needs.
+    With `imageRepositories`, it may also read these repositories. A Pub/Sub topic for the states of builds, and a Cloud
+    Build trigger. After a failed or cancelled build, the trigger starts a build that deletes machines which no step
+    needs. With `reapSchedule`: another topic and trigger for the same build, and a Cloud Scheduler job.
     Costs: nothing while no step runs, except for the bucket and the minutes of the reaper's builds. Each step costs its
     machine from the start to the end of the step. Each new template costs one machine for the minutes of its check.
     Cloud Scheduler costs for each job above three.
@@ -178,6 +185,8 @@ class BuildGpuBridge(Component):
     """Service account of the machines. The command of a step has no access to it."""
     bucket: pulumi.Output[str]
     """Bucket of the bridge."""
+    topic: pulumi.Output[str]
+    """Pub/Sub topic for the states of builds, for the field options.pubsubTopic of a build."""
     template: pulumi.Output[str]
     """Self link of the template that passed its check."""
     verdict: pulumi.Output[str]
@@ -199,18 +208,21 @@ class BuildGpuBridge(Component):
         )
         grants = self._build_grants(builds, machines, bucket)
         objects = self._objects(bucket, gate.checked_template)
+        needed = [*grants, *objects]
+        topic = self._reaper_of_ended_builds(builds, bucket, needed)
         if args.reap_schedule:
-            self._reaper(args.reap_schedule, builds, bucket, [*grants, *objects])
+            self._scheduled_reaper(args.reap_schedule, builds, bucket, needed)
         command_sec = min(_COMMAND_SEC, args.longest_timeout_sec)
         build_sec = min(args.wait_sec + _around_sec(args.smoke) + command_sec + _OTHER_STEPS_SEC, _LONGEST_BUILD_SEC)
-        self.cloudbuild = pulumi.Output.all(bucket.name, builds.name).apply(
-            lambda each: steps.example(each[0], each[1], command_sec, build_sec)
+        self.cloudbuild = pulumi.Output.all(bucket.name, builds.name, topic.id).apply(
+            lambda each: steps.example(each[0], each[1], each[2], command_sec, build_sec)
         )
         self.settings = pulumi.Output.concat("gs://", bucket.name, "/", steps.SETTINGS_OBJECT)
         self.program = pulumi.Output.concat("gs://", bucket.name, "/", steps.folder())
         self.service_account_email = builds.email
         self.machine_account_email = machines.email
         self.bucket = bucket.name
+        self.topic = topic.id
         self.template = gate.checked_template
         self.verdict = gate.verdict
         self.smoke_summary = gate.summary
@@ -388,32 +400,41 @@ class BuildGpuBridge(Component):
             for role, (path, content) in zip(roles, contents.items(), strict=True)
         ]
 
-    def _reaper(
+    def _reaper_of_ended_builds(
+        self, builds: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket, needed: list[pulumi.Resource]
+    ) -> gcp.pubsub.Topic:
+        """Create the topic that builds of the bridge name, and the trigger that reaps after an unsuccessful build.
+
+        The topic belongs to one bridge. Without options.pubsubTopic, a build publishes to the topic cloud-builds, which
+        a project has once. So other stacks may use cloud-builds, and builds of the reaper do not start the reaper.
+        """
+        name, args = self._name, self._args
+        topic = gcp.pubsub.Topic(f"{name}-build-events", project=args.project, labels=self._tags, opts=self.child())
+        # A build with a topic and an account of its own needs this role (cloud.google.com/build/docs/
+        # configuring-notifications/notifiers, "Pub/Sub topics for build notifications").
+        publisher = gcp.pubsub.TopicIAMMember(
+            f"{name}-build-events-publisher",
+            project=args.project,
+            topic=topic.name,
+            role="roles/pubsub.publisher",
+            member=pulumi.Output.concat("serviceAccount:", builds.email),
+            opts=self.child(),
+        )
+        self._trigger("ended", topic, builds, bucket, [*needed, publisher], substitutions=_STATUS, filter=_UNSUCCESSFUL)
+        return topic
+
+    def _scheduled_reaper(
         self,
         when: str,
         builds: gcp.serviceaccount.Account,
         bucket: gcp.storage.Bucket,
         needed: list[pulumi.Resource],
     ) -> None:
-        """Create the trigger of a build that deletes machines which no step needs, and its schedule."""
+        """Create a trigger that reaps on a schedule, whatever becomes of the messages about builds."""
         name, args = self._name, self._args
-        unique = naming.fit(f"{name}-reaper-{pulumi.get_stack()}", 63)
         topic = gcp.pubsub.Topic(f"{name}-reaper", project=args.project, labels=self._tags, opts=self.child())
-        trigger = gcp.cloudbuild.Trigger(
-            f"{name}-reaper-trigger",
-            name=unique,
-            project=args.project,
-            location=args.region,
-            description=f"deletes machines of the GPU builds {name} that no step needs",
-            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
-            service_account=builds.name,
-            build=gcp.cloudbuild.TriggerBuildArgs(
-                steps=bucket.name.apply(self._reap_steps),
-                timeout=f"{_REAPER_SEC}s",
-                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
-            ),
-            opts=self.child(depends_on=needed),
-        )
+        trigger = self._trigger("reaper", topic, builds, bucket, needed)
+        unique = self._unique("reaper")
         schedules.job(
             f"{name}-reaper-schedule",
             unique,
@@ -425,6 +446,38 @@ class BuildGpuBridge(Component):
             args.region,
             self.child(depends_on=[trigger]),
         )
+
+    def _trigger(
+        self,
+        role: str,
+        topic: gcp.pubsub.Topic,
+        builds: gcp.serviceaccount.Account,
+        bucket: gcp.storage.Bucket,
+        needed: list[pulumi.Resource],
+        **condition: Any,
+    ) -> gcp.cloudbuild.Trigger:
+        """Create a trigger of a build that deletes machines which no step needs."""
+        name, args = self._name, self._args
+        return gcp.cloudbuild.Trigger(
+            f"{name}-{role}-trigger",
+            name=self._unique(role),
+            project=args.project,
+            location=args.region,
+            description=f"deletes machines of the GPU builds {name} that no step needs",
+            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            service_account=builds.name,
+            build=gcp.cloudbuild.TriggerBuildArgs(
+                steps=bucket.name.apply(self._reap_steps),
+                timeout=f"{_REAPER_SEC}s",
+                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
+            ),
+            opts=self.child(depends_on=needed),
+            **condition,
+        )
+
+    def _unique(self, role: str) -> str:
+        """Return a name for a trigger or job. Several stacks may share a project, so it contains the stack."""
+        return naming.fit(f"{self._name}-{role}-{pulumi.get_stack()}", 63)
 
     def _reap_steps(self, bucket: str) -> list[gcp.cloudbuild.TriggerBuildStepArgs]:
         reap = steps.step("reap", ["reap", "--project", "$PROJECT_ID", "--bridge", self._label])

@@ -23,6 +23,7 @@ from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
+from pulumi_sandbox.providers.gcp.discovery import document
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.verify.google_apis import compare
@@ -35,6 +36,7 @@ WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-cent
 EXAMPLE = BuildGpuBridge.EXAMPLE
 BUCKET = "gpu-tests-builds-1"
 MACHINES = "machines@example-ci.iam.gserviceaccount.com"
+TOPIC = "projects/example-ci/topics/gpu-tests-build-events-1"
 RECORDED = {
     **COMPUTED,
     "gcp:serviceaccount/account:Account": {
@@ -42,6 +44,7 @@ RECORDED = {
         "name": f"projects/example-ci/serviceAccounts/{MACHINES}",
     },
     "gcp:storage/bucket:Bucket": {"name": BUCKET},
+    "gcp:pubsub/topic:Topic": {"name": TOPIC.rpartition("/")[2]},
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/example-ci/roles/one"},
 }
 ACCOUNT = f"projects/example-ci/serviceAccounts/{MACHINES}"
@@ -63,7 +66,7 @@ def named(deployment: Deployment, name: str) -> dict[str, Any]:
 
 
 def example() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(steps.example(BUCKET, ACCOUNT, 1800, 7200))
+    found: dict[str, Any] = yaml.safe_load(steps.example(BUCKET, ACCOUNT, TOPIC, 1800, 7200))
     return found
 
 
@@ -261,7 +264,7 @@ def test_the_bucket_has_the_objects_that_the_steps_name() -> None:
 
 def test_the_reaper_runs_each_hour_with_the_account_of_builds() -> None:
     deployment = build()
-    trigger = deployment.one(":Trigger").inputs
+    trigger = named(deployment, "gpu-tests-reaper-trigger")
     assert trigger["build"]["steps"][-1]["args"] == [
         *("-m", "gpu_ci.gcp.gpu_bridge", "reap", "--project", "$PROJECT_ID", "--bridge", "gpu-tests-stack"),
     ]
@@ -270,9 +273,33 @@ def test_the_reaper_runs_each_hour_with_the_account_of_builds() -> None:
     assert (job["schedule"], job["pubsubTarget"]["topicName"]) == ("0 * * * *", trigger["pubsubConfig"]["topic"])
 
 
-def test_without_a_schedule_nothing_reaps() -> None:
+def test_the_reaper_also_runs_after_each_build_of_the_topic_that_did_not_succeed() -> None:
     deployment = build(reapSchedule=None)
     assert not [row for row in deployment.rows if "reaper" in row.name]
+    trigger = deployment.one(":Trigger").inputs
+    topic = deployment.one("pubsub/topic:Topic")
+    assert trigger["pubsubConfig"] == {"topic": f"{topic.name}-id"}
+    assert trigger["substitutions"] == {"_STATUS": "$(body.message.attributes.status)"}
+    # The states of Cloud Build (discovery document cloudbuild v1, Build.status).
+    schema = document("cloudbuild.v1")["schemas"]["Build"]["properties"]["status"]
+    expression = re.fullmatch(r'_STATUS\.matches\("(.*)"\)', trigger["filter"])
+    assert expression
+    assert {each for each in schema["enum"] if re.search(expression[1], each)} == {
+        *("FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED"),
+    }
+    assert trigger["build"]["steps"][-1]["args"][2:] == [
+        *("reap", "--project", "$PROJECT_ID", "--bridge", "gpu-tests-stack"),
+    ]
+    # Builds of the reaper publish to another topic, so the reaper does not start itself.
+    assert "pubsubTopic" not in trigger["build"]["options"]
+
+
+def test_builds_may_publish_to_the_topic_of_their_bridge_only() -> None:
+    deployment = build()
+    grant = deployment.one("topicIAMMember:TopicIAMMember").inputs
+    assert (grant["role"], grant["member"]) == ("roles/pubsub.publisher", f"serviceAccount:{MACHINES}")
+    assert grant["topic"] == TOPIC.rpartition("/")[2]
+    assert output()["options"]["pubsubTopic"] == "gpu-tests-build-events-id"
 
 
 TIMES = "the start of the command has 900 s, and its artifacts and output have 1200 s"

@@ -51,7 +51,11 @@ _PROGRAM_OF_BUILDS = (
     _ACCOUNT,
     _PROJECT_MEMBER,
 )
-BRIDGES = (*_PROGRAM_OF_BUILDS, "gcp:serviceaccount/iAMMember:IAMMember")
+BRIDGES = (
+    *_PROGRAM_OF_BUILDS,
+    "gcp:pubsub/topicIAMMember:TopicIAMMember",
+    "gcp:serviceaccount/iAMMember:IAMMember",
+)
 """The types of pools of kind cloud-build-gpu."""
 IMAGE_REPOSITORIES = ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)
 IMAGE_PIPELINES = {
@@ -88,9 +92,11 @@ METRICS, ALERTS = ("gcp:logging/metric:Metric",), ("gcp:monitoring/alertPolicy:A
 def permissions(file: StackFile) -> list[str]:
     """Return the permissions that the deployer needs on the project, sorted.
 
-    The permission to read the values of secrets is left out, because it may be granted on each secret.
+    The permission to read the values of secrets is left out, because it may be granted on each secret. So are
+    permissions on keys, which are granted on each key.
     """
-    needed = {permission for token in types(file) for permission in google_permissions.of_type(token)}
+    in_project = types(file) - google_permissions.GRANTED_ON_KEYS
+    needed = {permission for token in in_project for permission in google_permissions.of_type(token)}
     if any(isinstance(args, RunnerPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools):
         needed |= {*google_permissions.of_calls(google_permissions.CALLS)}
     return sorted(needed)

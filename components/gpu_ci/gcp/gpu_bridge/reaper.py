@@ -1,6 +1,7 @@
 """Deletes machines that a killed step left: the last guard, after the step itself and the machine's own time limit.
 
-A scheduled build of the component BuildGpuBridge runs `python -m gpu_ci.gcp.gpu_bridge reap`, which calls `reap`.
+Two triggers of the component BuildGpuBridge, for a schedule and for the end of a build, run
+`python -m gpu_ci.gcp.gpu_bridge reap`, which calls `reap`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class GoogleBuilds(GoogleService):
     """Cloud Build through Google's Python client."""
 
     def __init__(self) -> None:
-        super().__init__("cloudbuild", "v1", os.environ.get(ENDPOINT, ""), PLATFORM)
+        # The variable contains v1/, as in Terraform's Google provider. So do the paths of this API's methods.
+        endpoint = os.environ.get(ENDPOINT, "").rstrip("/").removesuffix("/v1")
+        super().__init__("cloudbuild", "v1", endpoint, PLATFORM)
 
     def status(self, project: str, region: str, build: str) -> str:
         name = f"projects/{project}/locations/{region}/builds/{build}"
@@ -67,7 +70,7 @@ def reap(
             continue
         zone, name = str(row["zone"]).rpartition("/")[2], str(row["name"])
         try:
-            if not (why := _why(row, labels, builds, project, unix_sec)):
+            if not (why := _why(row, labels, builds, project, unix_sec, log)):
                 continue
             api.delete(project, zone, name)
         except ApiError as error:
@@ -79,7 +82,14 @@ def reap(
     return reaped
 
 
-def _why(row: dict[str, Any], labels: dict[str, str], builds: BuildsApi, project: str, unix_sec: float) -> str:
+def _why(
+    row: dict[str, Any],
+    labels: dict[str, str],
+    builds: BuildsApi,
+    project: str,
+    unix_sec: float,
+    log: Callable[[str], None],
+) -> str:
     """Return why the machine is not needed, or ""."""
     ttl = labels.get(TTL_LABEL, "")
     if not ttl.isdecimal():
@@ -91,7 +101,8 @@ def _why(row: dict[str, Any], labels: dict[str, str], builds: BuildsApi, project
     build, region = labels.get(BUILD_LABEL, ""), labels.get(REGION_LABEL, "global")
     try:
         status = builds.status(project, region, build)
-    except ApiError:
+    except ApiError as error:
         # Also for a build that does not exist: a step outside Cloud Build has none. The time limit holds.
+        log(f"{row['name']} stays until its time is over: the state of build {build} in {region} is unknown: {error}")
         return ""
     return f"its build has ended ({status})" if status in _ENDED else ""

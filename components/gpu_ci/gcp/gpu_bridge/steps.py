@@ -78,17 +78,17 @@ def run_step(bucket: str, name: str, options: list[str], command: list[str]) -> 
     return step(name, ["run", "--settings", settings, *options, "--", *command])
 
 
-def example(bucket: str, account: str, command_sec: int, build_sec: int) -> str:
+def example(bucket: str, account: str, topic: str, command_sec: int, build_sec: int) -> str:
     """Return a cloudbuild.yaml with one command, for the output of the component.
 
-    `command_sec` is the time limit of the command, and `build_sec` that of the build.
+    `topic` hears of the build's end. `command_sec` is the time limit of the command, and `build_sec` that of the build.
     """
     test = run_step(bucket, "gpu-test", ["--timeout", str(command_sec)], ["nvidia-smi"])
     build = {
         "steps": [*prepare_steps(bucket), test],
         "serviceAccount": account,
         "timeout": f"{build_sec}s",
-        "options": {"logging": "CLOUD_LOGGING_ONLY"},
+        "options": {"logging": "CLOUD_LOGGING_ONLY", "pubsubTopic": topic},
     }
     return to_yaml(build)
 

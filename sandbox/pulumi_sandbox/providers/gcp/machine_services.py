@@ -75,6 +75,7 @@ def local_services(cloud: Cloud) -> LocalServices:
             "artifactregistry": images.artifact_registry,
         },
         {"storage": buckets.address},
+        submitted.close,
     )
 
 

@@ -13,6 +13,7 @@ import signal
 import tarfile
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pulumi_sandbox.providers.gcp.build_events import BuildEvents
 from pulumi_sandbox.providers.gcp.build_steps import BuildFailed, BuildSteps, Docker, Running
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
@@ -32,6 +34,7 @@ from pulumi_sandbox.world.store import World
 CREATE = re.compile(r"/v1/projects/([^/]+)/locations/([^/]+)/builds")
 CANCEL = re.compile(r"/v1/projects/([^/]+)/locations/[^/]+/builds/([^/:]+):cancel")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELLED", "TIMEOUT")
+_CLOSE_SEC = 10.0
 
 
 class SubmittedBuilds:
@@ -51,7 +54,9 @@ class SubmittedBuilds:
     ) -> None:
         self._world, self._projects, self._storage, self._environment = world, projects, storage, environment
         self._docker = docker
+        self._events = BuildEvents(world, self._start)
         self._running: dict[str, Running] = {}
+        self._closing = threading.Event()
         self._lock = threading.Lock()
 
     def answer(self, call: Call) -> Answer | None:
@@ -66,9 +71,24 @@ class SubmittedBuilds:
             return self._cancel(found[2])
         return None
 
+    def close(self) -> None:
+        """End all builds. Their processes would otherwise outlive the server."""
+        self._closing.set()
+        with self._lock:
+            for running in self._running.values():
+                running.stop(signal.SIGKILL)
+        until = time.monotonic() + _CLOSE_SEC
+        while self._running and time.monotonic() < until:
+            time.sleep(0.01)
+
     def _create(self, project: str, region: str, build: dict[str, Any]) -> Answer:
         if not rows(build.get("steps")):
             return error_answer(400, "INVALID_ARGUMENT", "invalid build: no steps")
+        document = self._start(project, region, build)
+        operation = f"operations/build/{project}/{document['id']}"
+        return as_json(200, {"name": operation, "metadata": {"build": document}})
+
+    def _start(self, project: str, region: str, build: dict[str, Any]) -> dict[str, Any]:
         number = str(uuid4())
         document = {
             **build,
@@ -79,11 +99,10 @@ class SubmittedBuilds:
             "createTime": _now(),
             "startTime": _now(),
         }
-        self._store(document)
         self._running[number] = Running()
+        self._store(document)
         threading.Thread(target=self._run, args=(document, project, region), name="build", daemon=True).start()
-        operation = f"operations/build/{project}/{number}"
-        return as_json(200, {"name": operation, "metadata": {"build": document}})
+        return document
 
     def _cancel(self, number: str) -> Answer:
         stored = self._world.setting(f"cloudBuild:{number}")
@@ -115,9 +134,11 @@ class SubmittedBuilds:
             if running.cancelled.is_set():
                 status = "CANCELLED"
             self._log(document, f"{status}{f': {detail}' if detail else ''}\n".encode())
-            self._store({**document, "status": status, "statusDetail": detail, "finishTime": _now()})
-            with self._lock:
-                del self._running[number]
+            try:
+                self._store({**document, "status": status, "statusDetail": detail, "finishTime": _now()})
+            finally:
+                with self._lock:
+                    del self._running[number]
 
     def _unpack(self, source: Mapping[str, Any], workspace: Path) -> None:
         if source:
@@ -151,6 +172,8 @@ class SubmittedBuilds:
 
     def _store(self, document: Mapping[str, Any]) -> None:
         self._world.set_setting(f"cloudBuild:{document['id']}", json.dumps(document))
+        if not self._closing.is_set():
+            self._events.publish(document)
 
 
 def _now() -> str:

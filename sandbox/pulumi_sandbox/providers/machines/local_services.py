@@ -45,9 +45,18 @@ Service = Callable[[Call], Answer]
 class LocalServices:
     """The server of all services. It starts when an address is first requested, and runs until it is closed."""
 
-    def __init__(self, services: Mapping[str, Service], others: Mapping[str, Callable[[], str]] | None = None) -> None:
-        """Create the server. `others` has services with a server of their own: functions that return its address."""
-        self._services = services
+    def __init__(
+        self,
+        services: Mapping[str, Service],
+        others: Mapping[str, Callable[[], str]] | None = None,
+        finish: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create the server.
+
+        `others` has services with a server of their own: functions that return its address. `finish` is called before
+        the server closes.
+        """
+        self._services, self._finish = services, finish
         self._others = others or {}
         self._server: LocalServer | None = None
         self._lock = threading.Lock()
@@ -71,6 +80,7 @@ class LocalServices:
             return f"http://{self._server.address}/{name}"
 
     def close(self) -> None:
+        self._finish()
         with self._lock:
             if self._server:
                 self._server.close()

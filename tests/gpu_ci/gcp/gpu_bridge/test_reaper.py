@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import httplib2  # type: ignore[import-untyped]
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge import __main__ as program
-from gpu_ci.gcp.gpu_bridge.reaper import reap
+from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds, reap
 
 NOW = 1_800_000_000
 
@@ -116,3 +119,27 @@ def test_the_command_reap_names_what_it_deleted(
         "gpu-ci: deleted 1 machine",
     ]
     assert program.main(["reap"]) == 200
+
+
+def test_a_build_whose_state_is_unknown_is_named(google: Google, capsys: pytest.CaptureFixture[str]) -> None:
+    google.add("a")
+    assert (reaped(google), google.deleted) == ([], [])
+    assert capsys.readouterr().out == (
+        "a stays until its time is over: the state of build b in us-central1 is unknown: "
+        "Requested entity was not found.\n"
+    )
+
+
+def test_the_address_of_another_cloud_build_contains_the_version_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Connection:
+        def request(self, uri: str, *_: Any, **__: Any) -> tuple[httplib2.Response, bytes]:
+            asked.append(uri)
+            return httplib2.Response({"status": "200"}), b'{"status": "CANCELLED"}'
+
+    monkeypatch.setenv("GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT", "http://127.0.0.1:1/cloudbuild/v1/")
+    monkeypatch.setattr(google_service, "credentials", lambda *_: AnonymousCredentials())  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(google_service.GoogleService, "_connection", lambda _: Connection())
+    assert GoogleBuilds().status("acme-ci", "us-central1", "b") == "CANCELLED"
+    assert asked == ["http://127.0.0.1:1/cloudbuild/v1/projects/acme-ci/locations/us-central1/builds/b?alt=json"]

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.build_events import TOPIC as TOPIC_TYPE
+from pulumi_sandbox.providers.gcp.build_events import TOPIC_MEMBER
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
 from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.machines.local_services import Call
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.world.store import Record, World
 
-from tests.gpu_ci.cli.image_cloud import ACCOUNT, IMAGE, OWNER, PLACE, ImageCloud
+from tests.gpu_ci.cli.image_cloud import ACCOUNT, EMAIL, IMAGE, OWNER, PLACE, PROJECT, ImageCloud
 from tests.gpu_ci.cli.verify.google_apis import compare
 
 BUCKET = "logs-1"
@@ -126,3 +129,100 @@ def test_a_build_without_steps_and_an_unknown_account_are_refused(builds: Builds
     assert builds.call("POST", f"{PLACE}/builds", {"steps": []})[0] == 400
     assert builds.call("POST", f"{PLACE}/builds", {"steps": [{}]}, who="Bearer unknown")[0] in (401, 403)
     assert builds.call("POST", f"{PLACE}/builds/none:cancel", {})[0] == 404
+
+
+TOPIC = f"projects/{PROJECT}/topics/events-1"
+ENDED = f"{PLACE}/triggers/ended"
+FILTER = '_STATUS.matches("^(FAILURE|CANCELLED)$")'
+
+
+@pytest.fixture
+def publishing(builds: Builds) -> Builds:
+    """Cloud Build with a topic, and a trigger that starts after the unsuccessful builds of the topic."""
+    grant = {"topic": "events-1", "role": "roles/pubsub.publisher", "member": f"serviceAccount:{EMAIL}"}
+    trigger = {
+        "pubsubConfig": {"topic": TOPIC},
+        "substitutions": {"_STATUS": "$(body.message.attributes.status)", "_BUILD": "$(body.message.data.id)"},
+        "filter": FILTER,
+        "serviceAccount": ACCOUNT,
+        "build": {
+            "steps": [{"script": "#!/bin/sh\necho $SEEN\n", "envs": ["SEEN=$_STATUS $_BUILD"]}],
+            "logsBucket": f"gs://{BUCKET}",
+        },
+    }
+    for token, identity, inputs in (
+        (TOPIC_TYPE, TOPIC, {}),
+        (TOPIC_MEMBER, f"{TOPIC}/publisher", grant),
+        (types.TRIGGER, ENDED, trigger),
+    ):
+        builds.world.insert(Record(token, identity, identity, "", inputs, {}))
+    return builds
+
+
+def publish(builds: Builds, script: str, topic: str = TOPIC) -> str:
+    body = {
+        "steps": [{"script": f"#!/bin/sh\n{script}\n"}],
+        "options": {"pubsubTopic": topic},
+        "serviceAccount": ACCOUNT,
+    }
+    number = str(builds.call("POST", f"{PLACE}/builds", body)[1]["metadata"]["build"]["id"])
+    builds.ended(number)
+    return number
+
+
+def triggered(builds: Builds) -> list[str]:
+    """Return the ids of the builds of the trigger, after their ends."""
+    rows = [json.loads(text) for text in builds.world.settings("cloudBuild:")]
+    found = [str(row["id"]) for row in rows if row.get("buildTriggerId") == "ended"]
+    for each in found:
+        builds.ended(each)
+    return found
+
+
+def test_the_trigger_of_a_topic_hears_of_a_failed_build_and_not_of_a_successful_one(publishing: Builds) -> None:
+    publish(publishing, "true")
+    assert triggered(publishing) == []
+    number = publish(publishing, "exit 1")
+    until = time.monotonic() + 10
+    while not (found := triggered(publishing)) and time.monotonic() < until:
+        time.sleep(0.01)
+    [build] = found
+    assert f"FAILURE {number}\nSUCCESS\n" in publishing.log(build)
+    compare(publishing.ended(build), "cloudbuild", "Build")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ((TOPIC_MEMBER, f"{TOPIC}/publisher"), f"serviceAccount:{EMAIL} lacks roles/pubsub.publisher"),
+        ((TOPIC_TYPE, TOPIC), "the topic does not exist"),
+    ],
+)
+def test_without_topic_or_grant_no_message_is_published(
+    publishing: Builds, change: tuple[str, str], problem: str
+) -> None:
+    publishing.world.delete(*change)
+    number = publish(publishing, "exit 1")
+    assert triggered(publishing) == []
+    notes = {each.note for each in publishing.world.events() if each.verb == "publish"}
+    assert notes == {f"no message about build {number}: {problem}"}
+
+
+def test_a_filter_that_the_sandbox_cannot_evaluate_starts_nothing(publishing: Builds) -> None:
+    inputs = {**publishing.world.find(types.TRIGGER)[0].inputs, "filter": "_STATUS == 'FAILURE'"}
+    publishing.world.update(types.TRIGGER, ENDED, inputs=inputs)
+    publish(publishing, "exit 1")
+    assert triggered(publishing) == []
+    expected = "the sandbox does not evaluate the filter _STATUS == 'FAILURE'"
+    assert {each.note for each in publishing.world.events() if each.verb == "build"} == {expected}
+
+
+def test_close_ends_every_build_and_starts_no_other(publishing: Builds, tmp_path: Path) -> None:
+    steps = [{"script": f"#!/bin/sh\ntrap '' TERM\ntouch {tmp_path}/begun\nwhile :; do sleep 0.05; done\n"}]
+    body = {"steps": steps, "options": {"pubsubTopic": TOPIC}, "serviceAccount": ACCOUNT}
+    number = publishing.call("POST", f"{PLACE}/builds", body)[1]["metadata"]["build"]["id"]
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    publishing.service.close()
+    assert publishing.call("GET", f"{PLACE}/builds/{number}")[1]["status"] == "CANCELLED"
+    assert triggered(publishing) == []
