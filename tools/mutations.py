@@ -110,6 +110,7 @@ MANAGER = Package(
     },
     limit_sec=60,
 )
+COMMON = Package("common/gpu_common", "tests/manager", "common/", {"capacity.py": _DECISIONS}, limit_sec=60)
 AGENT = Package(
     "agent/gpu_agent",
     "tests/agent",
@@ -119,7 +120,7 @@ AGENT = Package(
 )
 SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND, slow=True)
 # The package without a prefix is last, because its prefix matches every path.
-PACKAGES = (MANAGER, AGENT, SMOKE)
+PACKAGES = (MANAGER, COMMON, AGENT, SMOKE)
 WORKER: dict[str, Any] = {}  # in each process of the pool: its copy of the packages, and the option --quick
 
 _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -209,7 +210,7 @@ def package_of(path: str) -> Package:
 def copy_packages(workspace: Path) -> Path:
     """Create a copy of the packages and of their tests."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("smoke", "tests/smoke", "manager", "tests/manager", "agent", "tests/agent"):
+    for folder in ("smoke", "tests/smoke", "common", "manager", "tests/manager", "agent", "tests/agent"):
         shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
     for file in ("tests/__init__.py", "README.md", *_DOCS):
         (workspace / file).parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +259,7 @@ def _test(workspace: Path, arguments: list[str], plugins: list[Any]) -> None:
     code = 3
     try:
         os.chdir(workspace)
-        sys.path[:0] = [str(workspace), str(workspace / "smoke"), str(workspace / "manager"), str(workspace / "agent")]
+        sys.path[:0] = [str(workspace), *(str(workspace / name) for name in ("smoke", "common", "manager", "agent"))]
         sys.dont_write_bytecode = True
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments], plugins=plugins)
     finally:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_common.capacity import Cooldown as Cooldown
+from gpu_common.capacity import StoppedPool as StoppedPool
 from pydantic import TypeAdapter
 
 from .model import Job, JobKey, Rung, RunKey
@@ -31,17 +33,6 @@ class Pending:
     """Google's name of the operation; empty while the answer to the request is unknown."""
     done_since: float | None = None
     """When the operation ended without an error, while no list contains the machine yet."""
-
-
-@dataclass
-class Cooldown:
-    """A place (zone, machine type and market) that had no capacity for a machine, and the end of its pause."""
-
-    until: float
-    stockouts: int
-    """The number of consecutive failures."""
-    zones_available: tuple[str, ...] = ()
-    """The zones that Google's answer named as available."""
 
 
 @dataclass
@@ -150,16 +141,6 @@ class LostJob:
     @property
     def run(self) -> RunKey:
         return RunKey(self.key.repository, self.key.run_id)
-
-
-@dataclass
-class StoppedPool:
-    """A template from which no more machines are created, because the next one would fail like this one."""
-
-    template: str
-    machine: str
-    reason: str
-    detail: str
 
 
 @dataclass

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .decision import capacity, standby
+from gpu_common import capacity
+
+from .decision import standby
 from .job_states import JobState, job_states
 from .loop import PassResult
 from .memory import Memory

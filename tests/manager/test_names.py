@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpu_manager.decision.names import machine_name, machine_of, place, slug
+from gpu_common.capacity import place
+from gpu_manager.decision.names import machine_name, machine_of, slug
 from gpu_manager.model import JobKey, Rung
 
 KEY = JobKey("example-org/kernels", 11, 1, 1)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpu_catalog.locations import region_of
+from gpu_common import capacity
 
 from ..memory import MachineMemory, Memory, StoppedPool
 from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
-from . import capacity, standby
-from .names import slug, spot_place
+from . import standby
+from .names import slug
 
 # How long a machine that no job needs is kept: a new commit cancels jobs and then queues the same jobs again.
 SURPLUS_SEC = 30.0
@@ -39,7 +40,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             entry = memory.machines[machine.name] = MachineMemory(machine.pool, now)
         entry.id = machine.id or entry.id
         entry.unregistered = machine.unregistered
-        entry.place = spot_place(region_of(machine.zone), machine.machine_type)
+        entry.place = capacity.spot_place(region_of(machine.zone), machine.machine_type)
         if pool := pools.get(machine.pool):
             entry.runner_group, entry.boot_sec, entry.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
         if machine.waits_for_capacity:

@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Mapping
 
-from ..model import JobKey, Machine, Rung
+from ..model import JobKey, Machine
 
 # The namespace of request ids. Any constant works, but it must not change while requests are pending.
 _NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
@@ -73,24 +73,3 @@ def start_id(machine: str, zone: str, now: float) -> str:
     memory.
     """
     return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}/start/{now}"))
-
-
-def place(rung: Rung) -> str:
-    """Return the key of a place that can run out of capacity: one zone, machine type and market."""
-    return f"{rung.zone} {_machine(rung)}"
-
-
-def offer(pool: str, rung: Rung) -> str:
-    """Return the key of a refusal by Google: a machine type and market of a pool in a region."""
-    return f"{pool} {rung.region} {_machine(rung)}"
-
-
-def _machine(rung: Rung) -> str:
-    """Return the machine type and market. N1 machines of one type have different GPUs, so their GPU is added."""
-    attached = f" {rung.gpu}" if rung.machine_type.startswith("n1-") else ""
-    return f"{rung.machine_type} {rung.market}{attached}"
-
-
-def spot_place(region: str, machine_type: str) -> str:
-    """Return the key by which the breaker counts the preemptions of spot machines."""
-    return f"{region} {machine_type}"
