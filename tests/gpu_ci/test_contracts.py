@@ -64,6 +64,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:projects/iAMCustomRole:IAMCustomRole": None,
     "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": None,
     "gcp:pubsub/topic:Topic": ("labels",),
+    "gcp:pubsub/topicIAMMember:TopicIAMMember": None,
     "gcp:secretmanager/secretIamMember:SecretIamMember": None,
     "gcp:serviceaccount/iAMMember:IAMMember": None,
     "gcp:storage/bucket:Bucket": ("labels",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pulumi
@@ -12,7 +12,7 @@ from gpu_common import google_permissions
 from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Integer
+from ..args import Args, Input, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
@@ -23,9 +23,13 @@ from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
-from .pool import rules
+from .pool import ladder, rules
 from .pool.checked_template import checked_template
+from .pool.ladder import LadderRung
 from .pool.settings import SmokeSettings
+from .regions import COMPUTE
+from .resource_names import Subnetwork
+from .smoke_gate import SmokeGate
 
 # Seconds that a machine may need for its sources and container image.
 _FETCH_SEC = 900
@@ -51,9 +55,14 @@ def _around_sec(smoke: SmokeSettings) -> int:
     return smoke.deadline_sec + _FETCH_SEC + REPORT_SEC
 
 
+def _without_id(link: Any) -> str:
+    return str(link).partition("?")[0]
+
+
 class BuildGpuBridgeArgs(GpuMachineArgs):
     """The arguments of a bridge: its machines, and the limits of the steps that use them."""
 
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks"}
     DECIDED: ClassVar[dict[str, str]] = {
         **GpuMachineArgs.DECIDED,
         "timeout": "use maxRunDurationSec, and --timeout of a step",
@@ -92,6 +101,20 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         validate_default=True,
         description="the smoke check of the template, and of each machine before its command",
     )
+    ladder: list[LadderRung] = Field(
+        default=[],
+        max_length=20,
+        examples=[[{"region": "us-east1"}]],
+        description="other zones, regions, machine types and markets that a step tries, in order, when the bridge's "
+        "own zones have no capacity; each machine must be at least as capable as the bridge's machine, because a "
+        "command may get any of them",
+    )
+    ladder_subnetworks: dict[str, Input[Subnetwork]] = Field(
+        default={},
+        validate_default=True,
+        description="for each other region of the ladder, the subnetwork of its machines, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>",
+    )
 
     @field_validator("market")
     @classmethod
@@ -129,13 +152,34 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
             raise_problems([at_path(problem, value.deadline_sec, "deadlineSec")])
         return value
 
+    @field_validator("ladder")
+    @classmethod
+    def _ladder(cls, values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
+        ladder.check(values, info.data)
+        return values
+
+    @field_validator("ladder_subnetworks")
+    @classmethod
+    def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        ladder.check_subnetworks(values, info.data)
+        return values
+
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
+        subnetwork = "projects/acme-ci/regions/{}/subnetworks/ci"
+        return {
+            "project": "acme-ci",
+            "subnetwork": subnetwork.format(region),
+            "ladder_subnetworks": {each: subnetwork.format(each) for each in COMPUTE},
+        }
 
     def demand(self, name: str) -> Demand:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
         return rules.demand(name, self, self.max, 0)
+
+    def ladder_demands(self, name: str) -> list[Demand]:
+        """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
+        return [rung.demand(name) for rung in ladder.rungs(self)[1:]]
 
     @property
     def longest_timeout_sec(self) -> int:
@@ -146,7 +190,8 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
 class BuildGpuBridge(Component):
     """GPU machines for steps of Cloud Build builds. A step runs one command on a machine that passed a GPU check.
 
-    Creates: a regional instance template, and a smoke check of that template on one machine (the gate). A bucket for
+    Creates: a regional instance template, and a smoke check of that template on one machine (the gate). With `ladder`:
+    also a template and a smoke check for each other machine type and region. A bucket for
     workspaces, output, artifacts, the program of the step and its settings; workspaces, output and artifacts are
     deleted after a day. A service account for builds, with a custom role of the permissions that the program's API
     calls need. A service account for machines, which may read workspaces, write output and artifacts, and write logs.
@@ -203,11 +248,16 @@ class BuildGpuBridge(Component):
         bucket = self._bucket()
         # The check machine writes its result to the log, so the check waits for the grants.
         grants_of_machines = self._machine_grants(machines, bucket)
-        gate = checked_template(
-            name, name, args, args.smoke, args.zones, machines, self._tags, grants_of_machines, self.child
-        )
+
+        def check(logical_name: str, rung: BuildGpuBridgeArgs, zones: list[str]) -> SmokeGate:
+            return checked_template(
+                logical_name, name, rung, rung.smoke, zones, machines, self._tags, grants_of_machines, self.child
+            )
+
+        gate = check(name, args, args.zones)
+        rungs = list(ladder.rung_templates(name, args, lambda *each: check(*each).checked_template))
         grants = self._build_grants(builds, machines, bucket)
-        objects = self._objects(bucket, gate.checked_template)
+        objects = self._objects(bucket, gate.checked_template, rungs)
         needed = [*grants, *objects]
         topic = self._reaper_of_ended_builds(builds, bucket, needed)
         if args.reap_schedule:
@@ -362,13 +412,18 @@ class BuildGpuBridge(Component):
             self.child(),
         )
 
-    def _objects(self, bucket: gcp.storage.Bucket, template: pulumi.Output[str]) -> list[gcp.storage.BucketObject]:
+    def _objects(
+        self,
+        bucket: gcp.storage.Bucket,
+        template: pulumi.Output[str],
+        rungs: Sequence[tuple[BuildGpuBridgeArgs, pulumi.Output[str] | None]],
+    ) -> list[gcp.storage.BucketObject]:
         """Create the settings (gpu_bridge/settings.py) and the program with its lock."""
         args = self._args
         settings = {
             "project": args.project,
             "name": self._label,
-            "template": template.apply(lambda link: str(link).partition("?")[0]),
+            "template": template.apply(_without_id),
             "zones": args.zones,
             "bucket": bucket.name,
             "max": args.max,
@@ -379,6 +434,17 @@ class BuildGpuBridge(Component):
             "source_mib": args.source_mib,
             "artifact_mib": args.artifact_mib,
             "labels": self._tags,
+            "rungs": [
+                {
+                    "zone": zone,
+                    "machine_type": rung.machine_type,
+                    "market": rung.market,
+                    "gpu": rung.guest_accelerator.type if rung.guest_accelerator else rung.machine.accelerator,
+                    **({} if checked is None else {"template": checked.apply(_without_id)}),
+                }
+                for rung, checked in rungs
+                for zone in rung.zones
+            ],
         }
         contents: dict[str, dict[str, Any]] = {
             # Pulumi's Google package makes the field `content` a secret, and a preview would not show its changes.

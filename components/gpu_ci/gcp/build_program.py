@@ -59,6 +59,8 @@ class BuildProgram:
 
     folder: str
     modules: tuple[str, ...]
+    common: tuple[str, ...] = ()
+    """More modules of gpu_common."""
 
     @property
     def lock(self) -> str:
@@ -82,7 +84,7 @@ def _files(program: BuildProgram) -> dict[str, str]:
     common = Path(gpu_common.__file__).parent
     own = (f"{program.folder}/{name}.py" for name in ("__init__", "__main__", *program.modules))
     found = {f"gpu_ci/{path}": _text(_ROOT / path) for path in (*_MACHINE, *own)}
-    found |= {f"gpu_common/{name}.py": _text(common / f"{name}.py") for name in _COMMON}
+    found |= {f"gpu_common/{name}.py": _text(common / f"{name}.py") for name in (*_COMMON, *program.common)}
     return {**found, program.lock: (_ROOT.parent / program.lock).read_text(encoding="utf-8")}
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_catalog import Demand, region_of
+from gpu_catalog import Demand
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer
 from ..component import Component
-from ..errors import invalid, validate_whole_and_entries, whole_value
+from ..errors import validate_whole_and_entries, whole_value
 from ..labels import merge
 from . import identities
 from .machine.args import GpuMachineArgs
@@ -110,13 +110,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     @field_validator("ladder_subnetworks")
     @classmethod
     def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if "ladder" not in info.data or not ladder.own_machine(info.data):
-            return values
-        zones = [ladder.machine_fields(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
-        own_region = region_of(info.data["zones"][0])
-        regions = dict.fromkeys(map(region_of, zones))
-        if missing := [region for region in regions if region not in (own_region, *values)]:
-            raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
+        ladder.check_subnetworks(values, info.data)
         return values
 
     @field_validator("standby", mode="wrap")
@@ -153,23 +147,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     @property
     def rungs(self) -> list[RunnerPoolArgs]:
         """The arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
-        offers = [self]
-        for rung in self.ladder:
-            changed = ladder.machine_fields(rung, dict(self))
-            region = region_of(changed["zones"][0])
-            subnetwork = self.subnetwork if region == self.region else self.ladder_subnetworks[region]
-            offers.append(self.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
-        return offers
-
-    @property
-    def template_name(self) -> str:
-        """The region and the machine, which identify a template of the pool.
-
-        Rungs that differ only in their market share a template.
-        """
-        gpus = self.guest_accelerator
-        attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
-        return f"{self.region}-{self.machine_type}{attached}"
+        return ladder.rungs(self)
 
     def registration_of(self, name: str) -> Registration | None:
         """Return the registration settings of machines of the pool `name`, or None for a pool without runners."""
@@ -242,13 +220,19 @@ class RunnerPool(Component):
         key_grant = [self._grant_secret(f"{name}-app-key-reader", app_key, account)] if app_key else []
         grants = [log_writer, *key_grant]
         gate = self._checked_template(name, name, args, args.zones, account, grants)
-        self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]
+        self.rung_templates = list(
+            ladder.rung_templates(
+                name,
+                args,
+                lambda logical_name, rung, zones: (
+                    self._checked_template(logical_name, name, rung, zones, account, grants).checked_template
+                ),
+            )
+        )
         """For the runner manager: the pool's own machine and the machine of each rung, with their checked templates.
 
         None stands for the pool's own template.
         """
-        for rung, template in self._templates_of_ladder(name, args, account, grants):
-            self.rung_templates.append((rung, template))
         group = self._group(name, args, gate.checked_template)
         self.instance_group = group.instance_group
         self.template = gate.checked_template
@@ -256,27 +240,6 @@ class RunnerPool(Component):
         self.verdict = gate.verdict
         self.smoke_summary = gate.summary
         self.register()
-
-    def _templates_of_ladder(
-        self, name: str, args: RunnerPoolArgs, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
-    ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
-        """Yield each rung of the ladder with the checked template of its region and machine.
-
-        The market does not affect the GPU, so rungs that differ only in their market share a template. If the pool has
-        a reservation, rungs do not use the pool's own template, because it is for machines of the reservation only.
-        """
-        rungs = args.rungs[1:]
-        templates: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
-        for rung in rungs:
-            key = rung.template_name
-            if key not in templates:
-                zones = [zone for each in rungs if each.template_name == key for zone in each.zones]
-                # Google's limit is 63 characters. The suffix -template and Pulumi's random suffix need the rest.
-                gate = self._checked_template(
-                    naming.fit(f"{name}-{key}", 45), name, rung, list(dict.fromkeys(zones)), account, grants
-                )
-                templates[key] = gate.checked_template
-            yield rung, templates[key]
 
     def _checked_template(
         self,

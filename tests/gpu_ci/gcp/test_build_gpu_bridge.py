@@ -19,6 +19,7 @@ from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
 from gpu_ci.gcp.build_program import BuildProgram
 from gpu_ci.gcp.gpu_bridge import permissions, steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
+from gpu_ci.gcp.gpu_bridge.ladder import rungs
 from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
@@ -302,6 +303,42 @@ def test_builds_may_publish_to_the_topic_of_their_bridge_only() -> None:
     assert output()["options"]["pubsubTopic"] == "gpu-tests-build-events-id"
 
 
+LADDER = [{"region": "us-east1"}, {"zones": ["us-central1-a"], "market": "standard"}]
+EAST = {"us-east1": "projects/example-ci/regions/us-east1/subnetworks/ci"}
+
+
+def test_each_other_region_of_the_ladder_has_a_template_and_its_check() -> None:
+    deployment = build(ladder=LADDER, ladderSubnetworks=EAST)
+    templates = {row.name: row.inputs for row in deployment.of(":RegionInstanceTemplate")}
+    east = "gpu-tests-us-east1-g2-standard-8"
+    assert templates.keys() == {"gpu-tests-template", f"{east}-template"}
+    [interface] = templates[f"{east}-template"]["networkInterfaces"]
+    assert interface["subnetwork"] == EAST["us-east1"]
+    gates = {row.name: row.inputs["zones"] for row in deployment.of(":SmokeGate")}
+    assert gates == {
+        "gpu-tests-gate": EXAMPLE["zones"],
+        f"{east}-gate": ["us-east1-b", "us-east1-c", "us-east1-d"],
+    }
+
+
+def test_the_settings_have_each_place_of_the_ladder_and_a_step_accepts_them(tmp_path: Path) -> None:
+    content = json.loads(named(build(ladder=LADDER, ladderSubnetworks=EAST), "gpu-tests-settings")["source"]["text"])
+    # The template of the pool is in the settings once, and that of another region in each of its places.
+    assert ["template" in each for each in content["rungs"]] == [False] * 3 + [True] * 3 + [False]
+    link = content["template"].replace("us-central1", "us-east1")
+    for each in content["rungs"][3:6]:
+        each["template"] = link
+    given = ["run", "--settings", f"gs://{BUCKET}/bridge.json", "--build", BUILD, "--dir", str(tmp_path)]
+    settings, _ = parse([*given, "--", "pytest"], {}, lambda *_: json.dumps(content))
+    found = [(each.zone, each.machine_type, each.market, each.gpu, each.template) for each in rungs(settings)]
+    machine = ("g2-standard-8", "spot", "nvidia-l4")
+    assert found == [
+        *((zone, *machine, content["template"]) for zone in EXAMPLE["zones"]),
+        *((f"us-east1-{zone}", *machine, link) for zone in "bcd"),
+        ("us-central1-a", "g2-standard-8", "standard", "nvidia-l4", content["template"]),
+    ]
+
+
 TIMES = "the start of the command has 900 s, and its artifacts and output have 1200 s"
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "flex-start": (
@@ -319,6 +356,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         },
         "driver: is Container-Optimized OS, on which commands of builds cannot be isolated",
     ),
+    "another number of GPUs in the ladder": (
+        {"ladder": [{"zones": ["us-central1-b"], "machineType": "g2-standard-24"}]},
+        "ladder[0].machineType: has 2 GPUs, not 1",
+    ),
+    "a region without the machine": ({"ladder": [{"region": "us-west2"}]}, "ladder[0].region: has no nvidia-l4"),
     "no maximum": ({"max": 0}, "max: must be at least 1"),
     "a schedule in words": ({"reapSchedule": "hourly"}, "reapSchedule: is not a schedule of Cloud Scheduler"),
     "a repository as an address": (

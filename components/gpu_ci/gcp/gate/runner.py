@@ -58,8 +58,12 @@ _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
-# The values that a Spot machine has otherwise (discovery document compute v1, Scheduling).
-_STANDARD = {"provisioningModel": "STANDARD", "preemptible": False}
+# The values that differ between two markets (discovery document compute v1, Scheduling). Google restarts only machines
+# that are not preemptible.
+_SCHEDULING: Mapping[str, Mapping[str, Any]] = {
+    "spot": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False},
+    "standard": {"provisioningModel": "STANDARD", "preemptible": False},
+}
 
 ROLE = "gpu-ci-role"
 GATE_LABEL = "gpu-ci-gate"
@@ -85,7 +89,7 @@ class CheckSpec:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """More metadata of the machine."""
     market: str = ""
-    """`standard` if the machine must not be a Spot machine, whatever the template says."""
+    """`spot` or `standard`, whatever the template says. Empty for the market of the template."""
     image: str = ""
     """Another boot image than the template's, as projects/<project>/global/images/<name>."""
     steps: Mapping[str, str] = field(default_factory=lambda: STEPS)
@@ -148,7 +152,8 @@ class GateRunner:
             self._context.log(verdict.summary)
         others = [zone for zone in dict.fromkeys(suggested) if zone not in without_capacity]
         tried = ", ".join(without_capacity)
-        return Verdict(NO_CAPACITY, f"no zone had capacity for the {spec.noun}: {tried}{_suggestion(others)}")
+        text = f"no zone had capacity for the {spec.noun}: {tried}{_suggestion(others)}"
+        return Verdict(NO_CAPACITY, text, zones_available=tuple(others))
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete the check machines of an earlier run of this gate that was interrupted."""
@@ -182,7 +187,7 @@ class GateRunner:
             # At this limit, Google deletes the machine, in case the gate was killed.
             "scheduling": {
                 **properties.get("scheduling", {}),
-                **(_STANDARD if spec.market == "standard" else {}),
+                **_SCHEDULING.get(spec.market, {}),
                 "instanceTerminationAction": "DELETE",
                 "maxRunDuration": {"seconds": str(spec.deadline_sec + spec.spare_sec)},
             },

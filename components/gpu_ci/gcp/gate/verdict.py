@@ -45,6 +45,8 @@ class Verdict:
     zone: str = ""
     reason: str = ""
     """The reason that the machine reported, if any (agent/gpu_agent/outcomes.py)."""
+    zones_available: tuple[str, ...] = ()
+    """Other zones that Google named as available, if no zone had capacity."""
 
 
 def from_guest_attribute(answer: str, zone: str) -> Verdict:

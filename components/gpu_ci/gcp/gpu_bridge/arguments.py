@@ -277,6 +277,8 @@ def _settings(
             found[name] = _whole(value, flag, "write a number, such as 4", mistakes) if name == "max" else value
     if given.zone:
         found["zones"] = given.zone
+    if given.zone or given.template:
+        found.pop("rungs", None)
     if len(mistakes) == count and (missing := bridge_settings.missing(found)):
         hint = f"write --settings gs://BUCKET/OBJECT; {bridge_settings.DEFAULTS_HINT}"
         mistakes.append(Mistake("settings", "are incomplete", ", ".join(found) or "nothing", ", ".join(missing), hint))
@@ -312,8 +314,10 @@ def _check_settings(found: Mapping[str, Any], mistakes: list[Mistake]) -> None:
     for name, pattern, expected in rows:
         if name in found and not pattern.fullmatch(found[name]):
             mistakes.append(Mistake(f"{name} of the bridge", "is not valid", found[name], expected, _SETTINGS_HINT))
-    template = _TEMPLATE.fullmatch(found.get("template", ""))
-    for zone in found.get("zones", []):
+    places = [(zone, found.get("template", "")) for zone in found.get("zones", [])]
+    places += [(each["zone"], each.get("template") or found.get("template", "")) for each in found.get("rungs", [])]
+    for zone, link in dict.fromkeys(places):
+        template = _TEMPLATE.fullmatch(link)
         match = _ZONE.fullmatch(zone)
         if not match:
             mistakes.append(

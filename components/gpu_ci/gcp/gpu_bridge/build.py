@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Event
 from time import time
 
+from gpu_common.capacity import InsertError, Rung
+
 from ..gate.clock import Clock, RealClock
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
@@ -17,6 +19,7 @@ from ..gate.verdict import CANCELLED, NO_CAPACITY, Verdict
 from . import protocol
 from .failures import BridgeError
 from .follow import BridgeApi, Follower
+from .ladder import BridgeLadder, no_machine
 from .protocol import Request, Result
 from .settings import Settings
 from .slots import Slot, Slots
@@ -114,14 +117,14 @@ class BridgeBuild:
 
     def _run_with_retry(self, source: Source, slot: Slot, artifacts: Path) -> int:
         try:
-            return self._run(source, slot, artifacts, attempt=1, market="")
+            return self._run(source, slot, artifacts, attempt=1)
         except BridgeError as error:
             if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
                 raise
             self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
-        return self._run(source, slot, artifacts, attempt=2, market="standard")
+        return self._run(source, slot, artifacts, attempt=2)
 
-    def _run(self, source: Source, slot: Slot, artifacts: Path, attempt: int, market: str) -> int:
+    def _run(self, source: Source, slot: Slot, artifacts: Path, attempt: int) -> int:
         options, settings = self.options, self.settings
         prefix = f"builds/{options.build}/{self._attempt(attempt)}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
@@ -141,14 +144,54 @@ class BridgeBuild:
 
         request, place = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
         generation = self.storage.create(place, request.content())
+        ladder = BridgeLadder(settings, self.storage, self.unix, without_spot=attempt > 1)
         try:
-            spec = self._spec(request.place(place), slot, attempt, market, follow)
-            verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
-        finally:
-            self._delete_request(place, generation)
-        if not results:
-            raise _failure(verdict)
-        return self._exit_code(results[0], follower, artifacts, began)
+            try:
+                verdict = self._start(ladder, request.place(place), slot, attempt, follow)
+            finally:
+                self._delete_request(place, generation)
+            if not results:
+                raise _failure(verdict)
+            return self._exit_code(results[0], follower, artifacts, began)
+        except BridgeError as error:
+            if error.name == "preempted":
+                ladder.preempted()
+            raise
+
+    def _start(
+        self, ladder: BridgeLadder, request: str, slot: Slot, attempt: int, follow: Callable[[str, str], None]
+    ) -> Verdict:
+        """Request a machine on one rung after the other, until one is created. Return the verdict about it.
+
+        Raises:
+            ApiError: Google refuses the machine for a reason that holds on each rung, or a quota is used up on each.
+        """
+        tried: list[Rung] = []
+        suggested: dict[str, None] = {}
+        quotas: list[ApiError] = []
+        while rung := ladder.next():
+            tried.append(rung)
+            spec = self._spec(request, slot, attempt, rung, follow)
+            try:
+                verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
+            except ApiError as error:
+                if not error.over_quota:
+                    raise
+                quotas.append(error)
+                ladder.failed(rung, InsertError("over-quota", str(error), quota=error.quota.id if error.quota else ""))
+                self.log(f"{rung.zone}: {error}")
+                continue
+            if verdict.outcome != NO_CAPACITY:
+                if verdict.outcome != CANCELLED:
+                    ladder.created(rung)
+                return verdict
+            suggested |= dict.fromkeys(verdict.zones_available)
+            ladder.failed(rung, InsertError("no-capacity", verdict.summary, verdict.zones_available))
+        if len(quotas) == len(tried):
+            raise quotas[0]
+        others = [zone for zone in suggested if zone not in {each.zone for each in tried}]
+        text = "; ".join((no_machine(tried, others), *dict.fromkeys(map(str, quotas))))
+        return Verdict(NO_CAPACITY, text)
 
     def _request(self, source: Source, prefix: str) -> Request:
         options, settings = self.options, self.settings
@@ -177,7 +220,7 @@ class BridgeBuild:
             self.log(f"{name} could not be deleted: {error}")
 
     def _spec(
-        self, request: str, slot: Slot, attempt: int, market: str, follow: Callable[[str, str], None]
+        self, request: str, slot: Slot, attempt: int, rung: Rung, follow: Callable[[str, str], None]
     ) -> CheckSpec:
         options, settings = self.options, self.settings
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
@@ -185,8 +228,8 @@ class BridgeBuild:
         return CheckSpec(
             gate=f"{options.build} {self._attempt(attempt)}",
             project=settings.project,
-            template=settings.template,
-            zones=settings.zones,
+            template=rung.template,
+            zones=[rung.zone],
             pool=settings.name,
             labels={
                 **settings.labels,
@@ -199,7 +242,7 @@ class BridgeBuild:
             deadline_sec=settings.check_sec,
             role=protocol.ROLE,
             metadata={protocol.REQUEST_KEY: request},
-            market=market,
+            market=rung.market,
             steps=protocol.STEPS,
             spare_sec=spare_sec,
             after_pass=follow,

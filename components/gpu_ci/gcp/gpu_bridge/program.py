@@ -9,6 +9,7 @@ PROGRAM = BuildProgram(
         "build",
         "failures",
         "follow",
+        "ladder",
         "protocol",
         "reaper",
         "settings",
@@ -16,4 +17,5 @@ PROGRAM = BuildProgram(
         "storage",
         "workspace",
     ),
+    ("capacity",),
 )

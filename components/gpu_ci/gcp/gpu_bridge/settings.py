@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, get_type_hints
 
+_PLACE = {"zone", "machine_type", "market"}
 DEFAULTS_HINT = "pulumi up writes the settings of a bridge"
 
 
@@ -41,6 +42,9 @@ class Settings:
     """The maximum number of artifacts."""
     labels: dict[str, str] = field(default_factory=dict)
     """More labels of the machines."""
+    rungs: list[dict[str, str]] = field(default_factory=list)
+    """The places to try, in order, each with zone, machine_type, market and gpu, and with its template if it is another
+    one. Without them, the zones are tried with the template."""
 
 
 class Wrong(NamedTuple):
@@ -95,6 +99,8 @@ def _expected(kind: Any) -> str:
         return "a whole number above 0"
     if kind is str:
         return "a text that is not empty"
+    if kind == list[dict[str, str]]:
+        return "a list of maps with the texts zone, machine_type and market"
     return "a list of texts that is not empty" if kind == list[str] else "a map of texts"
 
 
@@ -105,4 +111,10 @@ def _fits(kind: Any, value: Any) -> bool:
         return isinstance(value, str) and bool(value)
     if kind == list[str]:
         return isinstance(value, list) and bool(value) and all(isinstance(each, str) and each for each in value)
+    if kind == list[dict[str, str]]:
+        return isinstance(value, list) and all(_is_map(each) and each.keys() >= _PLACE for each in value)
+    return _is_map(value)
+
+
+def _is_map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)

@@ -1,16 +1,16 @@
-"""The capacity ladder of a runner pool: the other zones, machine types and markets that the runner manager tries.
+"""The capacity ladder of a pool: the other zones, machine types and markets that are tried.
 
-An entry of the ladder is a rung (LadderRung). The manager tries the pool's own machine first, and then the rungs in
-order. A job may get any machine of its pool, so the machine of each rung must be at least as capable as the pool's own
-machine.
+An entry of the ladder is a rung (LadderRung). The runner manager, or a step of a GPU bridge, tries the pool's own
+machine first, and then the rungs in order. A job may get any machine of its pool, so the machine of each rung must be
+at least as capable as the pool's own machine.
 
 In this module, `pool` is a map of the pool's arguments by their Python names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine
@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from ... import naming
 from ...args import Args
 from ...errors import at_path, in_yaml, invalid, raise_problems
 from ..machine import rules
@@ -34,6 +35,9 @@ _PLACEHOLDER_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/reg
 # The markets of a rung. When the manager requests a machine, it can override the market of a template with one of
 # these. Reservations and flex-start need a separate template, and flex-start also another API call.
 MARKETS = ("spot", "standard")
+Pool = TypeVar("Pool", bound=GpuMachineArgs)
+"""Arguments with the fields ladder and ladder_subnetworks."""
+Template = TypeVar("Template")
 
 
 class LadderRung(Args):
@@ -118,6 +122,62 @@ def machine_fields(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
     machine = _machine(fields)
     zones_of_region = catalog.zones(machine, rung.region) if machine and rung.region else ()
     return {**fields, "zones": list(rung.zones or zones_of_region)}
+
+
+def check_subnetworks(subnetworks: Mapping[str, Any], pool: Mapping[str, Any]) -> None:
+    """Raise an error if a region of the ladder has no subnetwork. If a field of the machine is invalid, check nothing.
+
+    `subnetworks` has the subnetworks of the ladder's regions. `pool` contains the ladder.
+    """
+    if "ladder" not in pool or not own_machine(pool):
+        return
+    own_region = catalog.region_of(pool["zones"][0])
+    regions = dict.fromkeys(catalog.region_of(machine_fields(rung, pool)["zones"][0]) for rung in pool["ladder"])
+    if missing := [region for region in regions if region not in (own_region, *subnetworks)]:
+        raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
+
+
+def rungs(pool: Pool) -> list[Pool]:
+    """Return the arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
+    given: Any = pool
+    offers = [pool]
+    for rung in given.ladder:
+        changed = machine_fields(rung, dict(pool))
+        region = catalog.region_of(changed["zones"][0])
+        subnetwork = given.subnetwork if region == given.region else given.ladder_subnetworks[region]
+        offers.append(pool.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
+    return offers
+
+
+def template_name(pool: GpuMachineArgs) -> str:
+    """Return the region and the machine, which identify a template of the pool.
+
+    Rungs that differ only in their market share a template.
+    """
+    gpus = pool.guest_accelerator
+    attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
+    return f"{pool.region}-{pool.machine_type}{attached}"
+
+
+def rung_templates(
+    name: str, pool: Pool, check: Callable[[str, Pool, list[str]], Template]
+) -> Iterator[tuple[Pool, Template | None]]:
+    """Yield the pool and each rung of its ladder with the checked template of its region and machine.
+
+    None stands for the pool's own template. The market does not affect the GPU, so rungs that differ only in their
+    market share a template. If the pool has a reservation, rungs do not use the pool's own template, because it is for
+    machines of the reservation only. `check` creates a template and its check, given a logical name and the zones.
+    """
+    yield pool, None
+    others = rungs(pool)[1:]
+    templates: dict[str, Template | None] = {} if pool.reservation else {template_name(pool): None}
+    for rung in others:
+        key = template_name(rung)
+        if key not in templates:
+            zones = [zone for each in others if template_name(each) == key for zone in each.zones]
+            # Google's limit is 63 characters. The suffix -template and Pulumi's random suffix need the rest.
+            templates[key] = check(naming.fit(f"{name}-{key}", 45), rung, list(dict.fromkeys(zones)))
+        yield rung, templates[key]
 
 
 def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:

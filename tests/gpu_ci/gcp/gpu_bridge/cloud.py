@@ -136,6 +136,8 @@ class Cloud:
     """Generation, content and digest by name."""
     preempted: list[str] = field(default_factory=list)
     most_machines: int = 0
+    inserts: list[tuple[str, str, str]] = field(default_factory=list)
+    """Zone, template and provisioning model of each machine that was created."""
     zones: dict[str, ApiError] = field(default_factory=dict)
     """The error of each zone in which no machine can start."""
     market: str = "SPOT"
@@ -249,6 +251,7 @@ class Client:
         if zone not in self.cloud.zones:
             is_spot = body["scheduling"]["provisioningModel"] == "SPOT"
             self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec, is_spot)
+            self.cloud.inserts.append((zone, template, body["scheduling"]["provisioningModel"]))
             self.cloud.most_machines = max(self.cloud.most_machines, len(self.cloud.machines))
         return f"insert {zone}"
 
@@ -354,7 +357,14 @@ class Step:
     """A step with its client, its output and its exit code."""
 
     def __init__(
-        self, cloud: Cloud, folder: Path, number: int = 1, lines: int = 3, code: int = 0, **options: Any
+        self,
+        cloud: Cloud,
+        folder: Path,
+        number: int = 1,
+        lines: int = 3,
+        code: int = 0,
+        settings: Settings = SETTINGS,
+        **options: Any,
     ) -> None:
         self.cloud, self.client = cloud, Client(cloud)
         self.printed = b""
@@ -369,7 +379,7 @@ class Step:
         made = Options(command, self.build_id, folder=folder, **options)
         bucket: Any = Bucket(self.client)
         self.build = BridgeBuild(
-            SETTINGS, made, self.client, bucket, self.log.append, self._print, self.cancel, cloud.time,
+            settings, made, self.client, bucket, self.log.append, self._print, self.cancel, cloud.time,
             lambda: cloud.time.now_sec, f"token{number}",
         )  # fmt: skip
         self.task = Task(cloud.time, self._run)

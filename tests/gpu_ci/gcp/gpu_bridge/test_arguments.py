@@ -10,6 +10,7 @@ import pytest
 from gpu_ci.gcp.gpu_bridge import __main__ as program
 from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse, parse_reap
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
+from gpu_ci.gcp.gpu_bridge.ladder import rungs
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.gcp.resource_names import Project, Zone
 from pydantic import TypeAdapter
@@ -44,6 +45,15 @@ def test_the_example_of_the_documentation_is_accepted(tmp_path: Path) -> None:
     assert (options.timeout_sec, options.build, options.region) == (600, "7f2c-1", "us-central1")
     assert options.artifacts == ["dist/*.whl", "reports/**/*.xml"]
     assert (options.environment, options.retries_preempted) == ({"TOKEN": "x", "SEED": "7"}, True)
+
+
+def test_a_zone_or_template_of_a_flag_replaces_the_ladder() -> None:
+    ladder = changed(rungs=[{"zone": "us-central1-b", "machine_type": "g2-standard-8", "market": "spot"}])
+    found = [
+        [each.zone for each in rungs(parsed(*GIVEN, *flags, *COMMAND, settings=ladder)[0])]
+        for flags in ((), ("--zone", "us-central1-c"), ("--template", SETTINGS["template"]))
+    ]
+    assert found == [["us-central1-b"], ["us-central1-c"], ["us-central1-a", "us-central1-b"]]
 
 
 def test_flags_replace_settings() -> None:
@@ -113,6 +123,12 @@ BAD: list[tuple[str, list[str], Any]] = [
         changed(labels={"a": 1}),
     ),
     ("settings: are incomplete", COMMAND, changed(bucket=None)),
+    ("gs://b/bridge.json: rungs: is not valid", COMMAND, changed(rungs=[{"zone": "us-central1-a"}])),
+    (
+        "zone of the bridge: is in another region than the template",
+        COMMAND,
+        changed(rungs=[{"zone": "us-east1-b", "machine_type": "g2-standard-8", "market": "spot"}]),
+    ),
     ("project of the bridge: is not valid", COMMAND, changed(project="Acme CI")),
     ("name of the bridge: is not valid", COMMAND, changed(name="L4")),
     ("bucket of the bridge: is not valid", COMMAND, changed(bucket="gs://acme")),
