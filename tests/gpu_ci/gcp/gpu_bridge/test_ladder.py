@@ -177,3 +177,15 @@ def test_a_step_does_not_need_the_memory(cloud: Cloud, folder: Path) -> None:
     cloud.zones = {"us-central1-a": EXHAUSTED}
     cloud.time.advance(1000)
     assert (step.code, tried(step)) == (0, ["us-central1-a", "us-central1-b"])
+
+
+def test_a_machine_at_a_place_ends_the_memory_of_its_stockout(cloud: Cloud, folder: Path) -> None:
+    settings = replace(SETTINGS, rungs=RUNGS[:1])
+    cloud.zones = {"us-central1-a": EXHAUSTED}
+    codes = []
+    for number in (1, 2):
+        step = Step(cloud, folder, number=number, settings=settings)
+        cloud.time.advance(1000)
+        codes.append((step.code, len(memory(cloud).cooldowns)))
+        cloud.zones = {}
+    assert codes == [(201, 1), (0, 0)]
