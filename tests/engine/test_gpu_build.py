@@ -125,13 +125,13 @@ def has_pending_sigterm(process: int) -> bool:
     return any(int(each, 16) >> (signal.SIGTERM - 1) & 1 for each in found)
 
 
-def builds_of_triggers(runner: SandboxRunner) -> list[tuple[str, str]]:
-    """Return the status of each build that a trigger started, and its trigger's name."""
+def builds_of_triggers(runner: SandboxRunner) -> dict[str, tuple[str, str]]:
+    """Return the status of each build that a trigger started, and its trigger's name, by the id of the build."""
     world = World(Workspace(runner.folder).world)
     names = {row.id.rpartition("/")[2]: row.name for row in world.find("gcp:cloudbuild/trigger:Trigger")}
     builds = [json.loads(text) for text in world.settings("cloudBuild:")]
     world.close()
-    return [(each["status"], names[each["buildTriggerId"]]) for each in builds if "buildTriggerId" in each]
+    return {each["id"]: (each["status"], names[each["buildTriggerId"]]) for each in builds if "buildTriggerId" in each}
 
 
 def test_after_kill_9_of_a_step_in_a_cancelled_build_the_message_of_the_build_starts_the_reaper(
@@ -165,8 +165,10 @@ def test_after_kill_9_of_a_step_in_a_cancelled_build_the_message_of_the_build_st
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 130, output
         wait_for("the reaper deletes the machine", lambda: machines(runner) == [])
-        wait_for("the reaper ends", lambda: all(status != "WORKING" for status, _ in builds_of_triggers(runner)))
-        assert builds_of_triggers(runner)[len(before) :] == [("SUCCESS", "gpu-tests-ended-trigger")]
+        wait_for("the reaper ends", lambda: "WORKING" not in dict(builds_of_triggers(runner).values()))
+        after = builds_of_triggers(runner)
+        # The server ended the reapers of the other tests' builds with itself.
+        assert [after[each] for each in after.keys() - before.keys()] == [("SUCCESS", "gpu-tests-ended-trigger")]
     finally:
         process.kill()
         server.send_signal(signal.SIGINT)
