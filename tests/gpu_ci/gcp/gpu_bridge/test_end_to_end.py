@@ -127,6 +127,7 @@ def test_a_machine_that_fails_its_check_reads_no_sources(bridge: Bridge, folder:
 @pytest.mark.slow
 def test_the_machine_of_a_killed_step_is_deleted_by_the_reaper(bridge: Bridge, folder: Path) -> None:
     step = bridge.build(folder, "sh", "-c", "echo begins; sleep 300")
+    (folder.parent / "log").touch()
     process = os.fork()
     if process == 0:
         os.dup2(os.open(folder.parent / "log", os.O_CREAT | os.O_WRONLY), 1)
