@@ -18,6 +18,7 @@ COMPONENTS = {found.token: found.load() for found in catalog() if issubclass(fou
 TEMPLATE = "projects/p/regions/us-central1/instanceTemplates/l4-template-1"
 
 COMPUTED: dict[str, dict[str, Any]] = {
+    "gcp:pubsub/topic:Topic": {"name": "topic-1"},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 3},
     "aws:eks/nodeGroup:NodeGroup": {
         "nodeGroupName": "pool-nodes-1",

@@ -375,6 +375,7 @@ def test_a_zone_that_google_names_and_the_pool_has_not_is_in_the_message() -> No
     assert scenario.verdict() == Verdict(
         "no-capacity",
         "no zone had capacity for the check machine: us-central1-a, us-central1-b; Google suggests us-central1-c",
+        zones_available=("us-central1-c",),
     )
 
 
