@@ -19,8 +19,7 @@ LOCKS = {
     "requirements.lock": PROJECT,
     "locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
-    "components/gpu_ci/gcp/host_image/requirements.lock": ["--group", "host-image", "-c", "requirements.lock"],
-    "components/gpu_ci/gcp/gpu_bridge/requirements.lock": ["--group", "gpu-bridge", "-c", "requirements.lock"],
+    "components/gpu_ci/gcp/build_program.lock": ["--group", "build-program", "-c", "requirements.lock"],
     "locks/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],
 }

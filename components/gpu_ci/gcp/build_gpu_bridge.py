@@ -17,7 +17,7 @@ from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
 from . import identities, schedules
-from .build_program import archive
+from .build_program import LOCK, archive
 from .gpu_bridge import permissions, steps
 from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import REPORT_SEC
@@ -454,7 +454,7 @@ class BuildGpuBridge(Component):
             },
             f"{steps.folder()}/{steps.ARCHIVE}": {"source": archive(steps.code())},
             f"{steps.folder()}/{steps.LOCK}": {
-                "source": pulumi.StringAsset(PROGRAM.files()[PROGRAM.lock]),
+                "source": pulumi.StringAsset(PROGRAM.files()[LOCK]),
                 "content_type": "text/plain",
             },
         }

@@ -1,4 +1,4 @@
-"""A Python program that steps of Cloud Build run: some modules of gpu-ci, and the lock of the libraries that they need.
+"""A Python program that steps of Cloud Build run: some modules of gpu-ci, and the lock of its libraries.
 
 The steps install the libraries by their hashes, and run the modules without pydantic and pulumi.
 """
@@ -37,6 +37,7 @@ _MACHINE = (
             "google_service",
             "pace",
             "runner",
+            "signals",
             "stopped",
             "verdict",
         )
@@ -44,6 +45,8 @@ _MACHINE = (
 )
 
 
+LOCK = "gpu_ci/gcp/build_program.lock"
+"""The path of the libraries' lock in a program."""
 PIP_INSTALL = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
 """The arguments of Python that install a lock. The target and the lock follow."""
 
@@ -61,11 +64,6 @@ class BuildProgram:
     modules: tuple[str, ...]
     common: tuple[str, ...] = ()
     """More modules of gpu_common."""
-
-    @property
-    def lock(self) -> str:
-        """The path of the libraries' lock in the program."""
-        return f"gpu_ci/{self.folder}/requirements.lock"
 
     def files(self) -> dict[str, str]:
         """Return the text of each file by its path."""
@@ -85,7 +83,7 @@ def _files(program: BuildProgram) -> dict[str, str]:
     own = (f"{program.folder}/{name}.py" for name in ("__init__", "__main__", *program.modules))
     found = {f"gpu_ci/{path}": _text(_ROOT / path) for path in (*_MACHINE, *own)}
     found |= {f"gpu_common/{name}.py": _text(common / f"{name}.py") for name in (*_COMMON, *program.common)}
-    return {**found, program.lock: (_ROOT.parent / program.lock).read_text(encoding="utf-8")}
+    return {**found, LOCK: (_ROOT.parent / LOCK).read_text(encoding="utf-8")}
 
 
 def _text(file: Path) -> str:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from gpu_ci import versions
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
-from gpu_ci.gcp.build_program import BuildProgram
+from gpu_ci.gcp.build_program import LOCK, BuildProgram
 from gpu_ci.gcp.gpu_bridge import permissions, steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.ladder import rungs
@@ -188,7 +188,7 @@ def test_no_file_of_a_program_is_empty_because_the_engine_drops_the_text_of_such
 
 
 def test_the_lock_has_every_library_of_the_program() -> None:
-    names = {line.partition("==")[0] for line in PROGRAM.files()[PROGRAM.lock].splitlines() if "==" in line}
+    names = {line.partition("==")[0] for line in PROGRAM.files()[LOCK].splitlines() if "==" in line}
     assert {"google-api-python-client", "google-auth", "google-auth-httplib2", "pathspec"} <= names
 
 

@@ -140,7 +140,7 @@ def test_the_steps_install_hashed_libraries_and_then_build_and_check() -> None:
     install, first, second = trigger["build"]["steps"]
     assert {step["name"] for step in trigger["build"]["steps"]} == {versions.PYTHON_IMAGE}
     assert "--require-hashes" in install["args"]
-    assert install["args"][-1] == "/workspace/gpu_ci/gcp/host_image/requirements.lock"
+    assert install["args"][-1] == "/workspace/gpu_ci/gcp/build_program.lock"
     assert [step["args"][:3] for step in (first, second)] == [
         ["-m", "gpu_ci.gcp.host_image", "build"],
         ["-m", "gpu_ci.gcp.host_image", "check"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
 import time
 import traceback
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from ..gate.compute_api import ApiError, GoogleCompute
+from ..gate.signals import cancellation
 from . import arguments
 from .arguments import BadInput
 from .build import BridgeBuild, refused
@@ -23,9 +23,7 @@ from .storage import GoogleStorage
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command of this program, and return its exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
-    cancel = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: cancel.set())
+    cancel = cancellation()
     try:
         return _reap(given) if given[:1] == ["reap"] else _run(given, cancel)
     except BadInput as error:

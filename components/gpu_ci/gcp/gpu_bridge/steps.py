@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ... import versions
+from .. import build_program
 from ..build_program import PIP_INSTALL
 from .program import PROGRAM
 
@@ -34,7 +35,7 @@ def folder() -> str:
 
 def code() -> dict[str, str]:
     """Return the text of each file of the archive by its path."""
-    return {path: text for path, text in PROGRAM.files().items() if path != PROGRAM.lock}
+    return {path: text for path, text in PROGRAM.files().items() if path != build_program.LOCK}
 
 
 def prepare_steps(bucket: str, program: str = "") -> list[dict[str, Any]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from threading import Event
 
 from ..gate.compute_api import ApiError
+from ..gate.signals import cancellation
 from .api import GoogleImages
 from .build import BuildError, ImageBuild, refused
 from .settings import parse
@@ -25,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = parse(arguments.settings)
     except ValueError as error:
         parser.error(str(error))
-    cancel = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: cancel.set())
+    cancel = cancellation()
     try:
         api = GoogleImages()
     except ApiError as error:

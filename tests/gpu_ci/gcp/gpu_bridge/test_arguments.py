@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_mistake_in_the_command_of_the_program_or_in_reap_asks_google_nothing(
 ) -> None:
     for name in ("GoogleCompute", "GoogleBuilds", "GoogleStorage"):
         monkeypatch.setattr(program, name, None)
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "cancellation", Event)
     assert program.main(arguments) == 200
     printed = capsys.readouterr().err
     assert printed.startswith(f"gpu-ci: the step has one mistake, and started no machine\n{text}")
@@ -207,7 +208,7 @@ def test_a_step_with_mistakes_asks_google_nothing_and_ends_with_its_own_code(
     monkeypatch.setattr(program, "GoogleCompute", None)
     monkeypatch.setattr(program, "GoogleStorage", None)
     monkeypatch.delenv("BUILD_ID", raising=False)
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "cancellation", Event)
     assert program.main(["run", "--timeout", "x"]) == 200
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -221,7 +222,7 @@ def test_a_mistake_of_the_program_itself_has_its_own_code(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(program, "_run", fails)
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "cancellation", Event)
     assert program.main([*GIVEN, *COMMAND]) == 214
     printed = capsys.readouterr().err
     assert printed.startswith("gpu-ci: the step itself failed: ZeroDivisionError in test_arguments.py, line ")

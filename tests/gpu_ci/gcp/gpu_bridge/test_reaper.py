@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import httplib2  # type: ignore[import-untyped]
@@ -112,7 +113,7 @@ def test_the_command_reap_names_what_it_deleted(
     google.add("a", ttl="1")
     monkeypatch.setattr(program, "GoogleCompute", lambda: google)
     monkeypatch.setattr(program, "GoogleBuilds", lambda: google)
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "cancellation", Event)
     assert program.main(["reap", "--project", "acme-ci"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "gpu-ci: deleting a in us-central1-a: its time is over",
