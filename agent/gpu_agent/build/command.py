@@ -17,8 +17,6 @@ from .request import BuildRequest
 
 CONTAINER_FOLDER = "/workspace"
 """The workspace in a container, as in a step of Cloud Build."""
-# The default folders of specifications (github.com/cncf-tags/container-device-interface, "How to configure CDI").
-_CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _CDI_SEC = 60.0
 # Registries that accept an access token of Google as the password of this user
 # (cloud.google.com/artifact-registry/docs/docker/authentication#token).
@@ -68,10 +66,10 @@ def pull(
     A private image of Google needs a password. It is in a file for this one command, which runs before the build's
     command. Afterwards the file is deleted.
     """
-    if not any(folder.glob("*") for folder in _CDI_FOLDERS if folder.is_dir()):
+    if not any(folder.glob("*") for folder in system.cdi_folders if folder.is_dir()):
         if not system.have("nvidia-ctk"):
             raise AgentExit("no-tool", "--image needs nvidia-container-toolkit, which the machine's image lacks")
-        target = _CDI_FOLDERS[0] / "nvidia.yaml"
+        target = system.cdi_folders[0] / "nvidia.yaml"
         target.parent.mkdir(parents=True, exist_ok=True)
         system.must("no-tool", ["nvidia-ctk", "cdi", "generate", f"--output={target}"], timeout_sec=_CDI_SEC)
     settings = system.run_folder / "docker-settings"

@@ -69,6 +69,9 @@ class System:
         self.run_folder, self.state_folder, self.baked_folder = run_folder, state_folder, baked_folder
         self.python = python
         """A Python that the runner's user can start too."""
+        # github.com/cncf-tags/container-device-interface, "How to configure CDI".
+        self.cdi_folders = (Path("/etc/cdi"), Path("/var/run/cdi"))
+        """The folders with descriptions of the GPUs for container engines. The first one is for written ones."""
 
     def has_systemd(self) -> bool:
         """Return True if systemd units can be created and changed."""

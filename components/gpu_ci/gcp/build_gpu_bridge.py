@@ -461,7 +461,13 @@ class BuildGpuBridge(Component):
         roles = ("settings", "program", "lock")
         return [
             gcp.storage.BucketObject(
-                f"{self._name}-{role}", bucket=bucket.name, name=path, **content, opts=self.child()
+                f"{self._name}-{role}",
+                bucket=bucket.name,
+                name=path,
+                **content,
+                # A cloudbuild.yaml names the folder of its version, so an upgrade keeps the older programs. The bucket
+                # deletes them with itself.
+                opts=self.child(retain_on_delete=role != "settings"),
             )
             for role, (path, content) in zip(roles, contents.items(), strict=True)
         ]

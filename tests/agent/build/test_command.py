@@ -32,6 +32,7 @@ class Docker(System):
     def __init__(self, folder: Path, *programs: str) -> None:
         super().__init__(folder / "run", folder / "state", folder / "baked")
         self.programs = programs
+        self.cdi_folders = (folder / "cdi",)
         self.ran: list[list[str]] = []
         self.environments: list[Mapping[str, str]] = []
         self.logins: list[dict[str, Any]] = []
@@ -68,11 +69,9 @@ def isolation(tmp_path: Path) -> NetworkIsolation:
     return NetworkIsolation(user, "rootless", {"DOCKER_HOST": "unix:///run/gpu-agent/docker/docker.sock"})
 
 
-@pytest.fixture(autouse=True)
-def cdi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "cdi"
-    monkeypatch.setattr(command, "_CDI_FOLDERS", (folder,))
-    return folder
+@pytest.fixture
+def cdi(tmp_path: Path) -> Path:
+    return tmp_path / "cdi"
 
 
 def pull(image: str, system: System, isolation: NetworkIsolation) -> None:

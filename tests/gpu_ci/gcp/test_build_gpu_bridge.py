@@ -263,6 +263,13 @@ def test_the_bucket_has_the_objects_that_the_steps_name() -> None:
     assert names == {"bridge.json", f"{folder}/gpu_bridge.zip", f"{folder}/requirements.lock"}
 
 
+def test_an_upgrade_keeps_the_older_program_until_the_bucket_is_deleted() -> None:
+    deployment = build()
+    kept = {row.name: row.request.retainOnDelete for row in deployment.of(":BucketObject")}
+    assert kept == {"gpu-tests-settings": False, "gpu-tests-program": True, "gpu-tests-lock": True}
+    assert deployment.one(":Bucket").inputs["forceDestroy"] is True
+
+
 def test_the_reaper_runs_each_hour_with_the_account_of_builds() -> None:
     deployment = build()
     trigger = named(deployment, "gpu-tests-reaper-trigger")

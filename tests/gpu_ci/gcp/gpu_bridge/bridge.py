@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -24,7 +26,7 @@ from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.gpu_bridge.settings import Settings
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack
-from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer, StoredObject
 
 from tests.agent.fakes.boot import ROOT, SCRIPT, config, packed, says
 from tests.sandbox.providers.gcp.api import Api
@@ -33,6 +35,7 @@ from tests.sandbox.providers.gcp.conftest import Google
 ACCOUNT = "builds@ci-project.iam.gserviceaccount.com"
 BUCKET = "acme-gpu-bridge"
 BUILD = "7f2c1d3e-0000-4000-8000-000000000001"
+SYSTEM = ROOT / "agent" / "gpu_agent_sandbox" / "system.py"
 SETTINGS = """
 guest:
   path: [{root}/.venv-torch/bin]
@@ -43,7 +46,7 @@ guest:
     GPU_AGENT_STORAGE_URL: {storage}
     GPU_AGENT_LOGGING_URL: ${{logging}}
     GPU_AGENT_CONSOLE: ${{serialPort}}
-    GPU_AGENT_SYSTEM: {root}/agent/gpu_agent_sandbox/system.py
+    GPU_AGENT_SYSTEM: {system}
 """
 
 
@@ -116,6 +119,29 @@ class Bridge:
     def names(self, start: str) -> list[str]:
         """Return the names of the objects that begin with this text."""
         return sorted(name for name in self.objects.buckets[BUCKET] if name.startswith(start))
+
+
+@contextlib.contextmanager
+def serving(
+    storage: StorageServer,
+    setenv: Callable[[str, str], object],
+    system: Path = SYSTEM,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Bridge]:
+    """Serve the APIs of a bridge. `system` emulates root's tasks on its machines, with this environment."""
+    # A short path: the sockets of a machine are below it.
+    with tempfile.TemporaryDirectory(prefix="vm") as folder:
+        setenv("TMPDIR", folder)
+        settings = SETTINGS.format(root=ROOT, storage=storage.address, system=system)
+        settings += "".join(f"    {name}: {json.dumps(value)}\n" for name, value in (environment or {}).items())
+        google = Google(Path(folder), settings=settings)
+        made = Bridge(google, storage.storage)
+        port = google.workspace.compute_port
+        setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", f"http://127.0.0.1:{port}/compute/v1/")
+        yield made
+        made.close()
+        google.cloud.stop()
+        google.world.close()
 
 
 class Running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,7 @@ from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
-from tests.agent.fakes.boot import ROOT
-from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, SETTINGS, Bridge
-from tests.sandbox.providers.gcp.conftest import Google
+from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge, serving
 
 
 @pytest.fixture
@@ -40,17 +37,8 @@ def bridge(storage: StorageServer, clients: None, monkeypatch: pytest.MonkeyPatc
     """Return a bridge in an emulated Google Cloud."""
     monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
     monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
-    # A short path: the sockets of a machine are below it.
-    with tempfile.TemporaryDirectory(prefix="vm") as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        google = Google(Path(folder), settings=SETTINGS.format(root=ROOT, storage=storage.address))
-        made = Bridge(google, storage.storage)
-        port = google.workspace.compute_port
-        monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", f"http://127.0.0.1:{port}/compute/v1/")
+    with serving(storage, monkeypatch.setenv) as made:
         yield made
-        made.close()
-        google.cloud.stop()
-        google.world.close()
 
 
 @pytest.fixture

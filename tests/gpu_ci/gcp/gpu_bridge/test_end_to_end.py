@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,12 +16,15 @@ import pytest
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
 from gpu_ci.gcp.gpu_bridge.reaper import reap
 from gpu_ci.gcp.gpu_bridge.workspace import pack
-from pulumi_sandbox.providers.gcp.object_storage import StoredObject
+from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
+from pulumi_sandbox.providers.gcp.object_storage import StorageServer, StoredObject
 from pulumi_sandbox.world.faults import Fault
 
+from tests.agent import fakes
 from tests.agent.fakes.boot import packed, says
-from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, BUILD, Bridge, Running
+from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, BUILD, Bridge, Running, serving
 
+FAKES = Path(fakes.__file__).parent
 PROGRAM = ("--settings", f"gs://{BUCKET}/bridge.json", "--build", BUILD)
 
 SPOT = {
@@ -183,3 +188,46 @@ def test_the_program_needs_only_its_own_files_and_prints_the_output_of_the_comma
     assert (process.returncode, printed) == (9, "out\nerr\n"), logged
     assert all(line.startswith("gpu-ci: ") for line in logged.splitlines())
     assert bridge.machines() == []
+
+
+IMAGE = f"us-docker.pkg.dev/acme/images/cuda@sha256:{'a' * 64}"
+WHERE = "#!/bin/sh\npwd; ls; echo $SEED; test -e /home || echo no home; mkdir out; pwd >out/a; exit 5\n"
+
+
+@pytest.fixture
+def with_docker(
+    storage: StorageServer, clients: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bridge]:
+    """Return a bridge whose machines have a stand-in for rootless Docker, and one image with the program `where`."""
+    if shutil.which("bwrap") is None and "CI" not in os.environ:
+        pytest.skip("needs bubblewrap")
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
+    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
+    image = tmp_path / "images" / IMAGE.replace("/", "_")
+    image.mkdir(parents=True)
+    (image / "where").write_text(WHERE)
+    (image / "where").chmod(0o755)
+    variables = {"GPU_AGENT_TEST_IMAGES": str(image.parent)}
+    with serving(storage, monkeypatch.setenv, FAKES / "docker_system.py", variables) as made:
+        yield made
+
+
+@pytest.mark.slow
+def test_a_step_with_an_image_runs_its_command_in_a_container_with_the_workspace(
+    with_docker: Bridge, folder: Path
+) -> None:
+    step = with_docker.build(folder, "where", image=IMAGE, environment={"SEED": "7"}, artifacts=["out/*"])
+    assert step.run() == 5
+    assert with_docker.printed.getvalue() == b"/workspace\ntest.py\n7\nno home\n"
+    assert (folder / "out" / "a").read_text() == "/workspace\n"
+    assert with_docker.machines() == []
+
+
+@pytest.mark.slow
+def test_an_image_that_does_not_exist_starts_no_command_and_names_the_image(with_docker: Bridge, folder: Path) -> None:
+    missing = IMAGE.replace("cuda", "other")
+    with pytest.raises(BridgeError) as caught:
+        with_docker.build(folder, "where", image=missing).run()
+    assert caught.value.name == "not-started"
+    assert caught.value.detail.startswith(f"{missing}: Error response from daemon: manifest for {missing} not found")
+    assert (with_docker.printed.getvalue(), with_docker.machines()) == (b"", [])
