@@ -12,7 +12,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with other managers
     make bench ARGS="--only standby"  cost and effect of stopped machines of the runner manager
     make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
-    make bench ARGS="--only bridge"   workspace and output of a build step on a GPU machine
+    make bench ARGS="--only bridge"   start, workspace and output of a build step on a GPU machine
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
 be compared with each other.
