@@ -25,6 +25,9 @@ class Component(pulumi.ComponentResource):
     KIND: ClassVar[str] = ""
     """The `kind` of the pool in a stack file; empty if the component is not a pool."""
 
+    ON_CLUSTER: ClassVar[str] = ""
+    """The kind of the cluster that the field `clusterName` names; empty if the component is not for a cluster."""
+
     EXAMPLE: ClassVar[dict[str, Any]] = {}
     """Valid arguments, for the documentation and for the tests of all components."""
 

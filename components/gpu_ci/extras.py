@@ -32,10 +32,6 @@ EXTRA_OF = {
 """The extra that installs each module."""
 
 
-OF_CLOUD = {"aws": ("aws", "kubernetes"), "gcp": ("gcp",)}
-"""The extras that the pools of each cloud need. A pool on EKS creates Kubernetes objects."""
-
-
 def hint(module: str, needed: Collection[str] = ()) -> str:
     """Return the hint that installs a missing module. Return an empty text if no extra installs the module.
 

@@ -2,13 +2,15 @@
 
 The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
 value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
-The kinds of image pipelines are the values of `IMAGE_KIND`.
+The kinds of image pipelines are the values of `IMAGE_KIND`. The kinds of clusters are the values of `CLUSTER_KIND` in
+classes that are no components.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .args import Args
     from .component import Component
+    from .kubernetes.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,18 @@ class ComponentInfo:
     module: str
     name: str
     image_kind: str = ""
+    on_cluster: str = ""
+    """The kind of cluster that its pools or image pipelines need; empty if they need none."""
 
     @property
     def cloud(self) -> str:
         """The cloud in the type token."""
         return self.token.split(":")[1]
+
+    @property
+    def extras(self) -> set[str]:
+        """The extras of this package that the component needs. A pool on a cluster creates Kubernetes objects."""
+        return {self.cloud, "kubernetes"} if self.on_cluster else {self.cloud}
 
     def load(self) -> type[Component]:
         """Import the class, and with it the Pulumi package of its cloud."""
@@ -65,6 +75,23 @@ def args_for(kind: str) -> type[Args]:
     return component_for(kind).ARGS
 
 
+def cluster_kind_names() -> tuple[str, ...]:
+    """Return every `kind` that a cluster of a stack file can have."""
+    return tuple(sorted(_clusters()))
+
+
+def cluster_for(kind: str) -> type[Cluster]:
+    """Return the model of a kind of cluster. Raise KeyError for an unknown kind."""
+    module, name = _clusters()[kind]
+    loaded: type[Cluster] = getattr(importlib.import_module(module), name)
+    return loaded
+
+
+@cache
+def _clusters() -> dict[str, tuple[str, str]]:
+    return clusters_below(Path(__file__).parent, __package__)
+
+
 def kinds() -> dict[str, type[Component]]:
     """Return every kind with its component. This imports the Pulumi packages of all clouds."""
     return {kind: component_for(kind) for kind in kind_names()}
@@ -85,13 +112,28 @@ def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
             _module(file.relative_to(folder), package),
             node.name,
             constants.get("IMAGE_KIND", ""),
+            constants.get("ON_CLUSTER", ""),
         )
-        for file in folder.rglob("*.py")
-        if "gpu-ci:" in (text := file.read_text(encoding="utf-8"))
-        for node in ast.parse(text).body
-        if isinstance(node, ast.ClassDef) and "TYPE" in (constants := _constants(node))
+        for file, node in _classes_below(folder, "gpu-ci:")
+        if "TYPE" in (constants := _constants(node))
     ]
     return tuple(sorted(components, key=lambda component: component.token))
+
+
+def clusters_below(folder: Path, package: str) -> dict[str, tuple[str, str]]:
+    """Return module and name of the class of each kind of cluster in a folder and its subfolders."""
+    return {
+        constants["CLUSTER_KIND"]: (_module(file.relative_to(folder), package), node.name)
+        for file, node in _classes_below(folder, "CLUSTER_KIND")
+        if "CLUSTER_KIND" in (constants := _constants(node))
+    }
+
+
+def _classes_below(folder: Path, needed: str) -> Iterator[tuple[Path, ast.ClassDef]]:
+    """Yield the classes of every file with this text. Other files are not parsed, because that takes long."""
+    for file in folder.rglob("*.py"):
+        if needed in (text := file.read_text(encoding="utf-8")):
+            yield from ((file, node) for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
 
 
 def _module(file: Path, package: str) -> str:

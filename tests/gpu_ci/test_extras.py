@@ -83,8 +83,14 @@ def test_the_hint_installs_every_missing_extra_from_where_the_package_came(
     )
 
 
-def test_each_cloud_with_a_kind_of_pool_has_its_extras() -> None:
-    assert {each.cloud for each in catalog() if each.kind} == set(extras.OF_CLOUD)
+def test_each_kind_of_pool_has_its_extras() -> None:
+    assert {each.kind: sorted(each.extras) for each in catalog() if each.kind} == {
+        "cloud-build": ["gcp"],
+        "cloud-build-gpu": ["gcp"],
+        "eks-runners": ["aws", "kubernetes"],
+        "gce-runners": ["gcp"],
+    }
+    assert {extra for each in catalog() for extra in each.extras} <= set(extras.EXTRA_OF.values())
 
 
 @pytest.mark.parametrize("module", ["", "torch", "pulumi_gcpx", "google"])

@@ -53,6 +53,13 @@ def test_components_for_kubernetes_load_no_other_cloud() -> None:
     assert loaded(statement, *clouds) == ["pulumi_kubernetes"]
 
 
+def test_a_stack_on_clusters_loads_no_cloud_before_a_cluster_is_described() -> None:
+    statement = (
+        "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.stack.clusters, gpu_ci.kubernetes.cluster"
+    )
+    assert loaded(statement, "gpu_ci.aws", "pulumi_aws", "pulumi_gcp", "pulumi_kubernetes") == ["pulumi_kubernetes"]
+
+
 def test_a_name_the_package_has_not_is_refused() -> None:
     import gpu_ci
 

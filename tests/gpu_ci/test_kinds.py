@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_ci.kinds import components_below
+from gpu_ci.kinds import clusters_below, components_below
 
 SOURCE = """
 class RunnerPool(Component):
@@ -22,3 +22,11 @@ def test_components_are_found_at_any_depth(tmp_path: Path) -> None:
     assert {(each.token, each.kind, each.name) for each in found} == {
         ("gpu-ci:gcp:RunnerPool", "gce-runners", "RunnerPool")
     }
+
+
+def test_clusters_are_found_by_their_kind_and_pools_by_the_kind_of_cluster_that_they_need(tmp_path: Path) -> None:
+    (tmp_path / "eks_cluster.py").write_text('class EksCluster(Cluster):\n    CLUSTER_KIND: ClassVar[str] = "eks"\n')
+    (tmp_path / "pool.py").write_text(SOURCE + '    ON_CLUSTER: ClassVar[str] = "eks"\n')
+    assert clusters_below(tmp_path, "gpu_ci") == {"eks": ("gpu_ci.eks_cluster", "EksCluster")}
+    [component] = components_below(tmp_path, "gpu_ci")
+    assert (component.on_cluster, component.extras) == ("eks", {"gcp", "kubernetes"})

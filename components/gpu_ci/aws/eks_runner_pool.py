@@ -185,6 +185,7 @@ class EksRunnerPool(Component):
     TYPE: ClassVar[str] = "gpu-ci:aws:EksRunnerPool"
     ARGS: ClassVar[type[Args]] = EksRunnerPoolArgs
     KIND: ClassVar[str] = "eks-runners"
+    ON_CLUSTER: ClassVar[str] = "eks"
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "clusterName": "ci",
         "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],

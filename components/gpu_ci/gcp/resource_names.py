@@ -1,14 +1,10 @@
-"""The formats of Google's names for networks, templates, secrets, service accounts and other inputs of resources."""
+"""The formats of Google's names for networks, templates, service accounts and other inputs of resources."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
-
-from ..args import Redacted
-from ..errors import invalid
+from pydantic import Field
 
 # Any host and API version is accepted, because the provider uses the beta API for some resources and returns its links.
 _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
@@ -32,35 +28,4 @@ Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceT
 NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
 # Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
-
-# cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255. A user may
-# by mistake give the secret itself instead of its name, so errors redact the value.
-_SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: S105 - a form, no secret
-
-
-# A regional secret is only at the endpoint of its region, https://secretmanager.REGION.rep.googleapis.com
-# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret). gpu-ci uses the global
-# endpoint.
-_REGIONAL = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/secrets/"
-
-
-def _secret_name(value: str) -> str:
-    if re.match(_REGIONAL, value):
-        raise invalid(
-            "is a regional secret, which machines and the stack do not support",
-            safe_hint="create a global secret whose only replica is in the region: gcloud secrets create NAME "
-            "--replication-policy user-managed --locations REGION",
-        )
-    if not re.match(_SECRET_NAME, value):
-        raise invalid(
-            "is not the name of a secret in Secret Manager",
-            safe_hint="store the value in Secret Manager, and give the name of the secret here: "
-            "projects/<project>/secrets/<name>",
-        )
-    return value
-
-
-SecretName = Annotated[
-    str, Redacted(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
-]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]

@@ -16,10 +16,11 @@ from ..args import Args, Input, Integer, PlainInput, StrictBool
 from ..component import Component
 from ..errors import invalid
 from ..labels import Labels, merge
+from ..secret_manager import SecretName
 from . import identities, manager_permissions
 from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
 from .network_choices import network_region
-from .resource_names import REGION, Project, SecretName, ServiceAccountEmail, Template
+from .resource_names import REGION, Project, ServiceAccountEmail, Template
 from .stopped_machines import StoppedMachines, StoppedMachinesArgs
 
 _DIGEST = r"@sha256:[0-9a-f]{64}$"

@@ -15,6 +15,7 @@ from ..args import Args, Input, Integer
 from ..component import Component
 from ..errors import validate_whole_and_entries, whole_value
 from ..labels import merge
+from ..secret_manager import SecretName
 from . import identities
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -23,7 +24,7 @@ from .pool.checked_template import checked_template
 from .pool.ladder import LadderRung
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
 from .regions import COMPUTE
-from .resource_names import SecretName, Subnetwork
+from .resource_names import Subnetwork
 from .smoke_gate import SmokeGate
 
 

@@ -1,4 +1,4 @@
-"""The keys of a stack file that the program reads, except pools, image pipelines and quotas.
+"""The keys of a stack file that the program reads, except clusters, pools, image pipelines and quotas.
 
 The schema for editors uses them.
 """
@@ -11,21 +11,18 @@ from pydantic import Field
 
 from gpu_ci.gcp.runner_manager import ManagerChoices
 from gpu_ci.stack.checks import PROJECT
-from gpu_ci.stack.cluster import Cluster
-from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.github import Github
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
 
 
 class Keys(Provider):
-    """The settings of a stack file, except pools, image pipelines and quotas."""
+    """The settings of a stack file, except clusters, pools, image pipelines and quotas."""
 
     KEYS: ClassVar[dict[str, str]] = {
         "project": PROJECT,
         "site": SITE,
         "github": GITHUB,
         "manager": MANAGER,
-        "clusters": CLUSTERS,
     }
     """The key of each field in a stack file."""
 
@@ -37,7 +34,4 @@ class Keys(Provider):
     )
     manager: ManagerChoices | None = Field(
         default=None, description="the runner manager on Google Cloud; by default the stack creates none"
-    )
-    clusters: dict[str, Cluster] = Field(
-        default={}, description="EKS clusters by name; a pool refers to one by clusterName"
     )

@@ -27,7 +27,7 @@ from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
     from gpu_ci.gcp.runner_manager import ManagerChoices
-    from gpu_ci.stack.cluster import Cluster
+    from gpu_ci.kubernetes.cluster import Cluster
     from gpu_ci.stack.github import Github
 
 
@@ -91,7 +91,7 @@ def load_or_exit() -> Settings:
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
     model = spec.component.ARGS
     # Pools on clusters get placeholders here. `clusters.with_cluster` replaces them with the outputs of the cluster.
-    placeholders = spec.wiring() if "namespace" in model.WIRING else {}
+    placeholders = spec.wiring() if spec.component.ON_CLUSTER else {}
     args = model(**spec.choices, **{**placeholders, **site.wiring(shared_wiring, spec.region, model.WIRING)})
     return Pool(spec.name, spec.kind, spec.component, args)
 
@@ -100,7 +100,7 @@ def _pipeline(spec: PipelineSpec, pools: Sequence[PoolSpec], shared_wiring: Mapp
     component: Any = spec.component
     model = component.ARGS
     # Pipelines on clusters get placeholders here. `clusters.pipelines_with_cluster` replaces them.
-    placeholders = model.placeholder_wiring(spec.region, spec.choices) if "kubernetes_version" in model.WIRING else {}
+    placeholders = model.placeholder_wiring(spec.region, spec.choices) if component.ON_CLUSTER else {}
     wiring = {**placeholders, **spec.known_wiring, **site.wiring(shared_wiring, spec.region, model.WIRING)}
     if "pools" in model.WIRING:
         wiring["pools"] = [

@@ -20,6 +20,7 @@ from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
 from ..kinds import ComponentInfo, catalog
 from ..validation_errors import join, without_misspelt
 from . import clusters
+from .clusters import KnownCluster
 from .hints import examples_of, shape, with_hint
 
 
@@ -60,6 +61,11 @@ class Spec:
         return self.component.TYPE.split(":")[1]
 
     @property
+    def on_cluster(self) -> str:
+        """The kind of cluster that the entry needs; empty if it needs none."""
+        return self.component.ON_CLUSTER
+
+    @property
     def region(self) -> str:
         """The field region, or the region of the cluster or of the zones. Empty if none is valid."""
         known = self.choices.get("region") or self.known_wiring.get("region")
@@ -76,7 +82,7 @@ def check_entry(
     value: Any,
     problems: list[Problem],
     needed: Collection[str],
-    known: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, KnownCluster],
     readable: bool,
     registration: Mapping[str, Any] | None = None,
 ) -> _Spec | None:
@@ -89,7 +95,7 @@ def check_entry(
         value: The value of the entry.
         problems: The list to which problems are added.
         needed: The extras that the stack needs.
-        known: The wiring of each cluster.
+        known: The clusters of the stack file.
         readable: False if gpu-ci:clusters cannot be read, because it is secret.
         registration: The wiring of pools whose runners the runner manager registers.
     """
@@ -100,13 +106,14 @@ def check_entry(
         return None
     component = found.component
     given = {key: each for key, each in value.items() if key != found.key}
+    kind = next(family.kind(each) for each in catalog() if each.token == component.TYPE)
     cluster = given.get("clusterName")
-    of_cluster = known.get(cluster, {}) if isinstance(cluster, str) else {}
+    of_cluster = known[cluster].wiring if isinstance(cluster, str) and cluster in known else {}
     wiring = {key: each for key, each in {**of_cluster, **(registration or {})}.items() if key in component.ARGS.WIRING}
     problems += clusters.unknown(path, given, known) if readable else []
+    problems += clusters.of_other_kind(path, given, known, kind, component.ON_CLUSTER) if found.sure else []
     wrong = choice_problems(component, given, wiring)
     problems += [problem.under(path) for problem in wrong if found.sure or problem.got != "nothing"]
-    kind = next(family.kind(each) for each in catalog() if each.token == component.TYPE)
     return made(name, kind, given, component, wiring)
 
 
@@ -122,8 +129,8 @@ def needed_extras(family: Family, value: Any) -> set[str]:
     """Return the extras of this package that the kinds of these entries need. The value may be invalid."""
     given = value.values() if isinstance(value, Mapping) else ()
     kinds = [each.get("kind") for each in given if isinstance(each, Mapping)]
-    clouds = {each.cloud for each in catalog() if (kind := family.kind(each)) and kind in kinds}
-    return {extra for cloud in clouds for extra in extras.OF_CLOUD.get(cloud, ())}
+    infos = [each for each in catalog() if (kind := family.kind(each)) and kind in kinds]
+    return {extra for info in infos for extra in info.extras}
 
 
 def name_problems(family: Family, name: str) -> list[Problem]:

@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, field_validator
 from .. import naming
 from ..args import Args, Redacted
 from ..errors import at_path, invalid, raise_problems
-from ..gcp.resource_names import SecretName
 from ..github.actions_secrets import ActionsSecretsArgs
 from ..github.names import KeysOnce, SettingName
 from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from ..github.runner_group import RunnerGroup, RunnerGroupArgs
+from ..secret_manager import SecretName
 
 # The fields of a scope that identify where a secret is stored. The list of repositories is not one of them, because the
 # name of a secret is unique in an organization.

@@ -60,7 +60,7 @@ def check(
     specs: list[PipelineSpec] = []
     problems: list[Problem] = []
     needed = needed_extras(FAMILY, value).union(more_extras)
-    known = clusters.known_wiring(described)
+    known = clusters.known(described)
     for name, entry in sorted(value.items()):
         spec = check_entry(FAMILY, PipelineSpec, name, entry, problems, needed, known, readable)
         if spec is not None:

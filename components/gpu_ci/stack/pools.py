@@ -86,7 +86,7 @@ def check(
         registration: The wiring of pools whose runners the runner manager registers.
         more_extras: The extras that other keys of the stack need, for the hint of a missing package.
     """
-    known = clusters.known_wiring(described)
+    known = clusters.known(described)
     example = f"l4: {{kind: {FAMILY.example_kind}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"

@@ -13,8 +13,16 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
 from ..args import Args
-from ..kinds import component_for, image_component_for, image_kind_names, kind_names
+from ..kinds import (
+    cluster_for,
+    cluster_kind_names,
+    component_for,
+    image_component_for,
+    image_kind_names,
+    kind_names,
+)
 from ..naming import PATTERN
+from .clusters import CLUSTERS, DEFAULT_KIND
 from .images import IMAGES
 from .pools import POOLS
 from .quotas import QUOTAS
@@ -31,14 +39,19 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
     """Return the schema of Pulumi.<stack>.yaml.
 
     Args:
-        site: The model of the program's keys, except pools and quotas. With this model, the schema rejects other keys
-        that begin with gpu-ci:.
+        site: The model of the program's keys, except clusters, pools and quotas. With this model, the schema rejects
+        other keys that begin with gpu-ci:.
         keys: The key of each field of `site` in a stack file.
     """
     kinds = {kind: component_for(kind) for kind in kind_names()}
     pipelines = {kind: image_component_for(kind) for kind in image_kind_names()}
+    clusters = {kind: cluster_for(kind) for kind in cluster_kind_names()}
     components = [*kinds.items(), *pipelines.items()]
-    models: list[type[Args]] = [*(each.ARGS for _, each in components), *([site] if site else [])]
+    models: list[type[Args]] = [
+        *(each.ARGS for _, each in components),
+        *clusters.values(),
+        *([site] if site else []),
+    ]
     found, document = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     defs = {name: _tidy(each) for name, each in document["$defs"].items()}
     names = {model: found[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
@@ -48,6 +61,7 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
     config = {
         POOLS: _entries("pool", {kind: names[each.ARGS] for kind, each in kinds.items()}) | {"minProperties": 1},
         IMAGES: _entries("image pipeline", {kind: names[each.ARGS] for kind, each in pipelines.items()}),
+        CLUSTERS: _clusters({kind: names[each] for kind, each in clusters.items()}),
         QUOTAS: _quotas(),
     }
     extra: Json = {}
@@ -101,6 +115,26 @@ def _entries(noun: str, names: Mapping[str, str]) -> Json:
             "allOf": [
                 {
                     "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+                    "then": {"$ref": f"#/$defs/{name}"},
+                }
+                for kind, name in names.items()
+            ],
+        },
+    }
+
+
+def _clusters(names: Mapping[str, str]) -> Json:
+    """Return the schema of clusters. A cluster without a kind is of the default kind."""
+    return {
+        "type": "object",
+        "description": "clusters by name; a pool refers to one by clusterName",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"kind": {"enum": list(names), "description": "the kind of the cluster"}},
+            "allOf": [
+                {
+                    "if": {"properties": {"kind": {"const": kind}}}
+                    | ({} if kind == DEFAULT_KIND else {"required": ["kind"]}),
                     "then": {"$ref": f"#/$defs/{name}"},
                 }
                 for kind, name in names.items()

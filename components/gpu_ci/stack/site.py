@@ -22,9 +22,10 @@ from ..args import Args, Redacted, StrictBool
 from ..errors import at_path, invalid, nearest, raise_problems
 from ..gcp.network_choices import NetworkChoices, network_region
 from ..gcp.regions import COMPUTE
-from ..gcp.resource_names import REGION, ZONE, Project, SecretName, Subnetwork
+from ..gcp.resource_names import REGION, ZONE, Project, Subnetwork
 from ..github.plans import Plan
 from ..labels import Labels
+from ..secret_manager import SecretName
 
 SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
 """The keys of a stack file for the site, for settings on GitHub, and for the runner manager."""

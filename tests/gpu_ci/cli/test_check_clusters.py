@@ -26,8 +26,8 @@ def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, 
         1,
         [
             f"{tmp_path}/Pulumi.dev.yaml:22: gpu-ci:pools.a10g.max: must be at least 1",
-            f"{tmp_path}/Pulumi.dev.yaml:9: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
             f"{tmp_path}/Pulumi.dev.yaml:6: gpu-ci:clusters.ci.namespace: is a namespace of Kubernetes itself",
+            f"{tmp_path}/Pulumi.dev.yaml:9: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
             f"3 problems in {tmp_path}/Pulumi.dev.yaml",
         ],
     )

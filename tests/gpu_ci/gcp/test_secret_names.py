@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_ci.gcp.resource_names import SecretName
+from gpu_ci.secret_manager import SecretName
 from pydantic import TypeAdapter, ValidationError
 
 NAMES: TypeAdapter[str] = TypeAdapter(SecretName)

@@ -20,7 +20,7 @@ from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import Answer, Step, ask_all, shortened
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
-from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.clusters import CLUSTERS, of_kind
 from gpu_ci.stack.site import MANAGER
 
 # The steps of `gpu-ci verify google` that concern a stack without machines.
@@ -77,7 +77,7 @@ def _every_step(deployment: Deployment, contexts: Sequence[str]) -> Iterator[Ste
     """Yield the steps that concern what the file uses. Their names begin with their group."""
     file = deployment.file
     yield from _of_group("google", *_google(deployment))
-    described = file.value(CLUSTERS) or {}
+    described = of_kind(file.value(CLUSTERS), "eks")
     by_cluster = dict(each.split("=", 1) for each in contexts if "=" in each)
     default = next((each for each in contexts if "=" not in each), "")
     if unknown := [name for name in by_cluster if name not in described]:

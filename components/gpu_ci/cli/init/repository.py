@@ -15,6 +15,7 @@ from gpu_catalog import Machine
 
 from gpu_ci import extras
 from gpu_ci.errors import in_yaml
+from gpu_ci.kinds import catalog
 
 # File in the repository -> its template.
 TEMPLATES = {
@@ -90,6 +91,9 @@ MANAGER_APP = App(
     "managerApp reads the queue of jobs, and registers the runners of machines.",
     {"organization_self_hosted_runners": "write", "actions": "write"},
 )
+
+_KINDS = {"aws": "eks-runners", "gcp": "gce-runners"}
+"""The kind of the pools that the templates write for each cloud."""
 
 
 def needed_apps(has_machines: bool, has_nodes: bool) -> list[App]:
@@ -211,8 +215,8 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
         organization: The GitHub organization, or an empty text.
         source: Where pip finds the package, such as git+https://…; by default the source of the running gpu-ci.
     """
-    clouds = {pool.machine.cloud for pool in pools}
-    needed = {"cli", "sandbox", *(extra for cloud in clouds for extra in extras.OF_CLOUD[cloud])}
+    kinds = {_KINDS[pool.machine.cloud] for pool in pools}
+    needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
     needed |= {"gcp", "github"} if organization else set()  # the keys of Apps are in Secret Manager
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"

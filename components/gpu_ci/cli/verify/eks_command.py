@@ -9,7 +9,7 @@ import click
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.verify import eks
 from gpu_ci.cli.verify.command import as_json, one_stack, output_option, verify
-from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.clusters import CLUSTERS, of_kind
 
 
 @click.command("eks")
@@ -30,9 +30,11 @@ def command(files: tuple[str, ...], name: str | None, context: str, output: Path
       gpu-ci verify eks Pulumi.prod.yaml --cluster ci --context ci-admin
     """
     file = one_stack(files)
-    described = file.value(CLUSTERS) or {}
-    if file.clusters or not described:
-        raise InputError(f"{file.name}: describes no cluster", expected=f"{CLUSTERS}", hint=f"gpu-ci check {file.name}")
+    described = {} if file.clusters else of_kind(file.value(CLUSTERS), "eks")
+    if not described:
+        raise InputError(
+            f"{file.name}: describes no EKS cluster", expected=f"{CLUSTERS}", hint=f"gpu-ci check {file.name}"
+        )
     if name is None and len(described) > 1:
         raise InputError(
             "gpu-ci verify eks: the file has several clusters", got=", ".join(described), hint="add --cluster NAME"

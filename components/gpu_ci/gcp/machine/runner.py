@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from ... import versions
 from ...args import Args, Integer, PlainInput
 from ...errors import at_path, invalid, raise_problems
-from ..resource_names import SecretName
+from ...secret_manager import SecretName
 
 _SHA256 = r"^[0-9a-f]{64}$"
 Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]

@@ -1,0 +1,339 @@
+"""The kind of cluster `eks`: its fields in a stack file, their checks, and the arguments that pools get from a cluster.
+
+The wiring of a pool is the arguments that the program adds to the fields of the stack file. Pulumi's AWS package is
+loaded when a cluster is looked up, so the check of a stack file does not need it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pulumi
+from gpu_catalog import region_of
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+
+from .. import naming, versions
+from ..errors import ArgsError, Problem, at_path, invalid, raise_problems, validate_whole_and_entries
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry
+from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
+from ..kubernetes.gpu_nodes import RESOURCE
+from ..kubernetes.gpu_sharing import resource_of
+from .nodes import rules
+from .resource_names import SUBNET, ZONE, Profile, Region, RoleArn, SubnetId
+
+if TYPE_CHECKING:
+    import pulumi_aws as aws
+
+    from .eks_runner_pool import EksRunnerPoolArgs
+
+# The API of credential plugins (docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html).
+_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
+# awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
+_CDI_SINCE = (1, 32)
+_DEVICE_LISTS = "deviceListStrategy"
+_STRATEGY_HINT = "remove it: the default, volume-mounts, works on nodes of every pool"
+"""A hint for settings of the device plugin that nodes of pools do not use."""
+
+
+class EksCluster(Cluster):
+    """An existing EKS cluster, and the settings that its pools share."""
+
+    CLUSTER_KIND: ClassVar[str] = "eks"
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "region": "us-east-1",
+        "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
+    }
+    NAMESPACES: ClassVar[Mapping[str, str]] = {**Cluster.NAMESPACES, "device_plugin": "device plugin"}
+
+    kind: Literal["eks"] = Field(default="eks", description="a cluster of Amazon EKS; a cluster without kind is one")
+    region: Region = Field(description="the region of the cluster, such as us-east-1")
+    subnets: dict[str, SubnetId] = Field(
+        min_length=1, description="a private subnet of the cluster's network for each zone that nodes may use"
+    )
+    profile: Profile | None = Field(
+        default=None,
+        description="the profile of the AWS CLI for the account of the cluster and its pools; by default the stack's "
+        "aws: settings, and the environment's credentials for the cluster itself",
+    )
+    role_arn: RoleArn | None = Field(
+        default=None,
+        description="the IAM role to assume for the cluster and its pools, with the credentials of the profile or the "
+        "environment",
+    )
+    device_plugin: DevicePluginArgs = Field(
+        default=DevicePluginArgs(), description="NVIDIA's device plugin, which makes GPUs available to pods"
+    )
+
+    @field_validator("subnets", mode="wrap")
+    @classmethod
+    def _subnets(cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, entries, partial(rules.subnets, others=info.data))
+
+    @field_validator("device_plugin", mode="wrap")
+    @classmethod
+    def _device_plugin(cls, value: Any, choices: ValidatorFunctionWrapHandler) -> Any:
+        return validate_whole_and_entries(value, choices, _supported_strategy)
+
+    @classmethod
+    def known_wiring(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the region, and the subnets by zone."""
+        region, subnets = described.get("region"), described.get("subnets")
+        zones = _known_subnets(subnets, region) if isinstance(subnets, Mapping) else {}
+        return {
+            **({"region": region} if isinstance(region, str) else {}),
+            **({"subnets": zones} if zones else {}),
+        }
+
+    @classmethod
+    def problems_with_pools(cls, path: str, described: Mapping[str, Any], pools: Sequence[PoolEntry]) -> list[Problem]:
+        plugin = described.get("devicePlugin")
+        given = plugin if isinstance(plugin, Mapping) else {}
+        return _pools_without_plugin(path, given, pools) + _wrong_gpu_resources(path, given, pools)
+
+    def connect(self, name: str, path: str, file: str) -> EksConnection:
+        return EksConnection(self, name, path, file)
+
+
+class EksConnection(Connection):
+    """An EKS cluster that was looked up."""
+
+    def __init__(self, described: EksCluster, name: str, path: str, file: str) -> None:
+        import pulumi_aws as aws
+
+        self._described, self._path, self._file = described, path, file
+        account = _account(naming.fit(name, 30), described)
+        self.providers = [account] if account else []
+        self._lookups = pulumi.InvokeOptions(provider=account)
+        self._found = aws.eks.get_cluster_output(name=name, region=described.region, opts=self._lookups)
+        self.kubeconfig = _kubeconfig(name, described, self._found)
+
+    def create_shared(
+        self, short_name: str, pools: Sequence[tuple[str, Any]], options: pulumi.ResourceOptions
+    ) -> list[pulumi.Resource]:
+        """Create the device plugin. Nodes of some AMI types have their own plugin."""
+        settings = self._described.device_plugin
+        own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
+        built_in_pools = sorted({*settings.built_in_pools, *own_plugin})
+        with_pools = settings.model_copy(update={"built_in_pools": built_in_pools})
+        return [DevicePlugin(f"{short_name}-plugin", with_pools, options)]
+
+    def wiring(self, pools: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        described, found = self._described, self._found
+        return {
+            "kubernetes_version": self._checked_version(pools),
+            "vpc_id": found.vpc_config.vpc_id,
+            "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
+            **(_joining(found) if any(args.ami_id for _, args in pools) else {}),
+            # A change of this text repeats the check of every pool. So it does not include the list of pools on which
+            # the plugin does not run.
+            "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
+            "profile": described.profile,
+            "role_arn": described.role_arn,
+        }
+
+    def pool_wiring(self, args: EksRunnerPoolArgs) -> dict[str, Any]:
+        """Return the zones that offer each instance type of the pool, looked up at AWS."""
+        return {"offerings": _offerings(args.instance_types, args.region, self._lookups)}
+
+    def pipeline_wiring(self) -> dict[str, Any]:
+        return {
+            "kubernetes_version": self._found.version,
+            "vpc_id": self._found.vpc_config.vpc_id,
+            "subnet_id": next(iter(self._described.subnets.values())),
+        }
+
+    def _checked_version(self, pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> pulumi.Output[str]:
+        """Return the Kubernetes version of the cluster.
+
+        Fail if AL2023 nodes of this version do not support cdi-cri.
+        """
+        strategy = self._described.device_plugin.device_list_strategy
+        on = [pool for pool, args in pools if args.chosen_ami_type.startswith("AL2023")]
+
+        def check(found: str) -> str:
+            if strategy == "cdi-cri" and on and tuple(map(int, found.split("."))) < _CDI_SINCE:
+                problem = Problem(
+                    f"{self._path}.devicePlugin.{_DEVICE_LISTS}",
+                    f"gives jobs of {', '.join(on)} no GPU: containerd has CDI off on AL2023 with Kubernetes {found}",
+                    "'cdi-cri'",
+                    "volume-mounts, or Kubernetes 1.32 or newer",
+                    _STRATEGY_HINT,
+                )
+                raise pulumi.RunError(problem.render(self._file))
+            return found
+
+        return self._found.version.apply(check)
+
+
+def _supported_strategy(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
+    """Return the settings of the device plugin. Raise an error for the strategy envvar.
+
+    With envvar, the plugin assigns GPUs by the variable NVIDIA_VISIBLE_DEVICES. Nodes of pools ignore this variable,
+    because otherwise any image could get GPUs with it (nodes/user_data.py).
+    """
+    strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(_DEVICE_LISTS)
+    if strategy == "envvar":
+        error = invalid(
+            "gives jobs no GPU: nodes of pools ignore NVIDIA_VISIBLE_DEVICES",
+            expected="volume-mounts or cdi-cri",
+            hint=_STRATEGY_HINT,
+        )
+        raise_problems([at_path(error, strategy, _DEVICE_LISTS)])
+    return plugin
+
+
+def _known_subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
+    """Return the subnets of the region by zone.
+
+    A placeholder replaces an invalid subnet, so that no zone is missing.
+    """
+    found: dict[str, str] = {}
+    for at, (zone, subnet) in enumerate(given.items()):
+        in_order = isinstance(subnet, str) and re.fullmatch(SUBNET, subnet) and subnet not in found.values()
+        if re.fullmatch(ZONE, zone) and (not isinstance(region, str) or region_of(zone) == region):
+            found[zone] = subnet if in_order else f"subnet-{at:017x}"
+    return found
+
+
+def _pools_without_plugin(path: str, plugin: Mapping[str, Any], pools: Sequence[PoolEntry]) -> list[Problem]:
+    """Report pools in `builtInPools` whose nodes have no device plugin of their own.
+
+    The stack's plugin does not run on the nodes of these pools, so they would have no plugin at all.
+    """
+    built_in_pools = plugin.get("builtInPools")
+    without = {pool.name for pool in pools if not _has_built_in_plugin(pool)}
+    return [
+        Problem(
+            f"{path}.devicePlugin.builtInPools[{at}]",
+            "has nodes without a built-in device plugin: the check of the pool would wait for GPUs until its deadline",
+            repr(pool),
+            "pools with Bottlerocket in other stacks; such pools of this stack are added automatically",
+            "remove it",
+        )
+        for at, pool in enumerate(built_in_pools if isinstance(built_in_pools, list) else ())
+        if isinstance(pool, str) and pool in without
+    ]
+
+
+def _wrong_gpu_resources(path: str, plugin: Mapping[str, Any], pools: Sequence[PoolEntry]) -> list[Problem]:
+    """Report resource names of GPUs that the nodes do not offer. Pods would stay pending, without an error."""
+    try:
+        given = resource_of(DevicePluginArgs(sharing=plugin.get("sharing", {"kind": "none"})).sharing)
+    except ArgsError:
+        return []  # the check of the cluster's fields already reports this
+    placed = [pool for pool in pools if not _has_built_in_plugin(pool)]
+    if given != RESOURCE and placed:
+        return [
+            Problem(
+                f"{path}.devicePlugin.sharing",
+                f"gives GPUs another name, and the check of {', '.join(pool.name for pool in placed)} would wait for "
+                f"{RESOURCE} until its deadline",
+                f"{given}…" if given.endswith("-") else given,
+                f"{RESOURCE}, which the check of a pool requests",
+                "renameByDefault: false, or strategy: single for MIG",
+            )
+        ]
+    return [
+        Problem(
+            f"{pool.path}.runner.gpuResource",
+            "is on no node of the pool, so no runner would ever start: "
+            f"{pool.choices['clusterName']} offers {RESOURCE}",
+            repr(requested),
+            RESOURCE,
+            "remove it",
+        )
+        for pool in pools
+        if (requested := _resource(pool)) not in ("", RESOURCE)
+    ]
+
+
+def _has_built_in_plugin(pool: PoolEntry) -> bool:
+    """Return True if the nodes have their own device plugin, as Bottlerocket does."""
+    return str(pool.choices.get("amiType", "")).startswith("BOTTLEROCKET")
+
+
+def _resource(pool: PoolEntry) -> str:
+    """Return the resource name that the runners request, or an empty text if it is missing or invalid."""
+    runner = pool.choices.get("runner")
+    requested = runner.get("gpuResource") if isinstance(runner, Mapping) else None
+    return requested if isinstance(requested, str) and requested.startswith("nvidia.com/") else ""
+
+
+def _account(short_name: str, described: EksCluster) -> aws.Provider | None:
+    """Return the AWS provider for a cluster with its own profile or role.
+
+    Return None for other clusters, which use the stack's `aws:` settings.
+    """
+    if not described.profile and not described.role_arn:
+        return None
+    import pulumi_aws as aws
+
+    roles = [aws.ProviderAssumeRoleArgs(role_arn=described.role_arn)] if described.role_arn else None
+    return aws.Provider(f"{short_name}-account", region=described.region, profile=described.profile, assume_roles=roles)
+
+
+def _kubeconfig(name: str, described: EksCluster, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
+    """Return the kubeconfig of a cluster. The command `aws eks get-token` returns the credentials."""
+    role = ["--role-arn", described.role_arn] if described.role_arn else []
+    arguments = ["--region", described.region, "eks", "get-token", "--cluster-name", name, "--output", "json", *role]
+    command: dict[str, Any] = {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}
+    if described.profile:
+        command["env"] = [{"name": "AWS_PROFILE", "value": described.profile}]
+
+    def render(cluster: aws.eks.GetClusterResult) -> str:
+        authority = cluster.certificate_authorities[0].data
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {
+                        "name": name,
+                        "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
+                    }
+                ],
+                "users": [{"name": name, "user": {"exec": command}}],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+                "current-context": name,
+            }
+        )
+
+    return found.apply(render)
+
+
+def _joining(found: pulumi.Output[aws.eks.GetClusterResult]) -> dict[str, Any]:
+    """Return the arguments with which a node of an image of the user's own joins the cluster."""
+    network = found.kubernetes_network_configs[0]
+    return {
+        "cluster_endpoint": found.endpoint,
+        "cluster_certificate": found.certificate_authorities[0].data,
+        # A cluster has either IPv4 or IPv6 services.
+        "service_cidr": network.apply(lambda each: str(each.service_ipv4_cidr or each.service_ipv6_cidr)),
+    }
+
+
+def _offerings(
+    instance_types: Sequence[str], region: str, lookups: pulumi.InvokeOptions
+) -> dict[str, pulumi.Output[list[str]]]:
+    """Return the zones that offer each instance type, looked up at AWS."""
+    import pulumi_aws as aws
+
+    found = aws.ec2.get_instance_type_offerings_output(
+        location_type="availability-zone",
+        filters=[{"name": "instance-type", "values": list(instance_types)}],
+        region=region,
+        opts=lookups,
+    )
+
+    def zones_of(name: str) -> pulumi.Output[list[str]]:
+        return found.apply(
+            lambda offers: sorted(
+                zone for zone, each in zip(offers.locations, offers.instance_types, strict=True) if each == name
+            )
+        )
+
+    return {name: zones_of(name) for name in instance_types}
