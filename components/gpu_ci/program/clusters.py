@@ -101,7 +101,7 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     awaited = connection.create_shared(short_name, pools, in_cluster) if described.managed else []
     controller = _controller(f"{short_name}-arc", described, in_cluster)
-    gpus = _most_gpus(pools)
+    gpus = sum(args.max_gpus for _, args in pools)
     namespace = GpuNamespace(
         f"{short_name}-runners",
         GpuNamespaceArgs(
@@ -166,11 +166,6 @@ def _controller(name: str, described: Cluster, options: pulumi.ResourceOptions) 
         "namespace": controller.namespace,
         "version": controller.version,
     }
-
-
-def _most_gpus(pools: Sequence[tuple[str, Any]]) -> int:
-    """Return the maximum number of GPUs in use: of all nodes of the pools, and of the nodes of each smoke check."""
-    return sum((args.max + args.smoke.nodes) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
 
 
 def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "baseline", "privileged"]:

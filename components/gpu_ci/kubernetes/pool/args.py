@@ -1,0 +1,186 @@
+"""The fields of a runner pool that do not depend on the cloud of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+
+from ... import versions
+from ...args import Args, Input, Integer, StrictBool
+from ...errors import validate_whole_and_entries
+from ..name_types import EachOnce, Image, NamespaceName
+from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
+from ..scale_set.rules import ConfigUrl
+from . import rules
+from .node import Node
+
+
+class JobSmokeSettings(Args):
+    """Settings of the smoke check that must pass before runners start on the pool's nodes."""
+
+    deadline_sec: Integer = Field(
+        default=1800,
+        ge=600,
+        le=7200,
+        description="seconds from the check's start to its end, 600 to 7200, including the start of a node and the "
+        "pull of the image; with several nodes, the first node waits for the last one at most half of that time",
+    )
+    nodes: Integer = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="the number of nodes to check, all at the same time; all of them cost; max checks the whole pool",
+    )
+    image: Image | None = Field(
+        default=None,
+        description="the container image with Python and torch for the check, by its digest, which runs as user "
+        "1000; by default the runner's image as its user 1001, which must then contain both",
+    )
+
+
+class PrePull(Args):
+    """Images that every node of the pool pulls before a job needs them. The runner's image is always one of them."""
+
+    images: Annotated[list[Image], EachOnce] = Field(
+        default=[],
+        max_length=19,
+        description="more images by their digests, at most 19, such as the images of container: in workflows; a node "
+        "pulls them after the runner's image, in this order. Each image must contain the command true",
+    )
+    pause_image: Image = Field(
+        default=versions.PAUSE_IMAGE,
+        description="the image of the container that keeps the pod running, for clusters that cannot reach "
+        "registry.k8s.io",
+    )
+
+
+class RunnerPoolArgs(Args):
+    """The software on the nodes of a pool: the runners, their smoke check, and images that nodes pull early.
+
+    The arguments of a kind of pool derive from this class first, and then from the arguments of its nodes. Pydantic
+    then reads the fields of the nodes before these fields, whose rules depend on them.
+    """
+
+    # The cluster of a pool is a field of the stack file, so it is not wiring.
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {
+            "namespace",
+            "namespace_gpus",
+            "closed_to_cluster",
+            "controller",
+            "app",
+            "github_config_url",
+            "runner_group",
+            "kubeconfig",
+        }
+    )
+
+    if TYPE_CHECKING:
+        max: Integer
+        """The maximum number of nodes. The arguments of the nodes define it."""
+
+    runner: RunnerChoices = Field(description="the runner's image, its resources, and how jobs run")
+    min_idle: Integer = Field(
+        default=0,
+        ge=0,
+        description="the number of runners that wait for a job in addition to busy ones; each holds its GPUs, and "
+        "its node costs",
+    )
+    smoke: JobSmokeSettings = Field(
+        default=JobSmokeSettings(), description="the check that must pass before runners start on the pool's nodes"
+    )
+
+    pre_pull: PrePull | None = Field(
+        default=None,
+        examples=[{}],
+        description="pulls images on every node when it starts and when an image changes, for the next jobs on the "
+        "node; {} for the runner's image only. By default a node pulls an image for the first job that needs it",
+    )
+
+    namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
+    namespace_gpus: Integer | None = Field(default=None, ge=1, description="the GPU quota of the namespace, if known")
+    closed_to_cluster: StrictBool = Field(
+        default=False,
+        description="whether the namespace's network policies block the cluster's API server; the check then fails "
+        "if the cluster does not enforce them",
+    )
+    controller: ControllerReference = Field(description="the controller of the scale set")
+    app: GithubApp = Field(description="the GitHub App that registers the runners")
+    github_config_url: ConfigUrl = Field(
+        description="the GitHub URL whose jobs the runners take, such as https://github.com/acme"
+    )
+    runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, description="the runner group, for an organization or an enterprise"
+    )
+
+    kubeconfig: Input[str] | None = Field(
+        default=None,
+        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails",
+    )
+
+    @field_validator("runner", mode="wrap")
+    @classmethod
+    def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, choices, partial(rules.runner, node=cls.node_of(info.data)))
+
+    @field_validator("min_idle")
+    @classmethod
+    def _min_idle(cls, value: int, info: ValidationInfo) -> int:
+        return rules.min_idle(value, cls.node_of(info.data), info.data)
+
+    @field_validator("smoke", mode="wrap")
+    @classmethod
+    def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, choices, partial(rules.smoke, others=info.data))
+
+    @field_validator("pre_pull", mode="wrap")
+    @classmethod
+    def _pre_pull(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, choices, partial(rules.pre_pull, others=info.data))
+
+    @classmethod
+    def node_of(cls, fields: Mapping[str, Any]) -> Node | None:
+        """Return the smallest node of a pool with these fields. Return None if its machine is invalid.
+
+        Invalid fields are missing.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+        wiring = super().placeholder_wiring(region, choices)
+        return {
+            **{name: value for name, value in wiring.items() if name in cls.WIRING},
+            "namespace": "gpu-ci",
+            "controller": {
+                "service_account_name": "arc",
+                "namespace": "arc-systems",
+                "version": versions.ARC_CHARTS,
+            },
+            # Not validated: secrets must be Outputs, which exist only in a running program.
+            "app": GithubApp.model_construct(id="", installation_id="", private_key=""),
+            "github_config_url": "https://github.com/acme",
+            "runner_group": "gpu",
+        }
+
+    @property
+    def node(self) -> Node:
+        """The smallest node of the pool."""
+        return cast("Node", self.node_of(dict(self)))  # the machine of valid arguments is valid
+
+    @property
+    def max_runners(self) -> int:
+        """The maximum number of runners on all nodes."""
+        return self.max * self.node.runners(self.runner)
+
+    @property
+    def max_gpus(self) -> int:
+        """The maximum number of GPUs in use: of all nodes of the pool, and of the nodes of its smoke check."""
+        return (self.max + self.smoke.nodes) * self.node.devices
+
+    def fields_of(self, model: type[Args]) -> dict[str, Any]:
+        """Return the values of the fields of `model`, all of which these arguments have."""
+        return {name: getattr(self, name) for name in model.model_fields}

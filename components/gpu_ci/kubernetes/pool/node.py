@@ -1,0 +1,42 @@
+"""The room that a node of a pool has for pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_catalog import Machine
+
+from ..scale_set.args import RunnerChoices
+
+
+@dataclass(frozen=True)
+class Node:
+    """The smallest node of a pool, on which every runner must fit."""
+
+    machine: Machine
+    cpus: int
+    """The CPUs that all pods of the node can use."""
+    memory_gib: int
+    """The memory that all pods of the node can use."""
+    disk_gib: int | None
+    """The size of the disk. None if the field of the pool is invalid."""
+    free_disk_gib: int | None
+    """The part of the disk that all pods of the node can use."""
+    type_noun: str
+    """The cloud's term for a machine type, for hints."""
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that the device plugin advertises. A fraction of a GPU counts as one device."""
+        return int(max(self.machine.gpu_count, 1))
+
+    def runners(self, runner: RunnerChoices) -> int:
+        """Return the number of runners that fit on the node, at least one."""
+        runners_by_resource = [
+            self.devices // runner.gpus,
+            self.cpus // runner.cpus,
+            self.memory_gib // runner.memory_gib,
+        ]
+        if self.free_disk_gib is not None:
+            runners_by_resource.append(self.free_disk_gib // runner.ephemeral_storage_gib)
+        return max(1, min(runners_by_resource))

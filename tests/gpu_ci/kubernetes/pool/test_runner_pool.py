@@ -1,0 +1,186 @@
+"""A runner pool on nodes of any cloud: its rules follow the nodes, and its runners wait for the check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import gpu_catalog
+import pulumi
+import pulumi_kubernetes as kubernetes
+import pytest
+from gpu_ci.args import Args, Integer
+from gpu_ci.component import Component
+from gpu_ci.errors import ArgsError
+from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
+from gpu_ci.kubernetes.pool.node import Node
+from gpu_ci.kubernetes.pool.runners import checked_runners
+from pydantic import Field
+
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED, scale_set_wiring
+from tests.gpu_ci.test_imports import loaded
+
+RUNNER, OTHER = (f"ghcr.io/acme/{name}@sha256:{digest * 64}" for name, digest in (("runner", "a"), ("other", "b")))
+TWO_L4 = gpu_catalog.machine("g2-standard-24", "gcp")  # 24 vCPUs, 96 GiB
+
+
+class Nodes(Args):
+    """The nodes of a cloud that only this test has: all of one machine type, with 20 CPUs and 80 GiB for pods."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset({"account"})
+
+    max: Integer = Field(ge=1, description="the maximum number of nodes")
+    disk_gib: Integer = Field(default=100, ge=10, description="the size of the disk")
+    account: str = Field(default="", description="a field that the program sets")
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+        return {"account": region, "cluster_name": "ci"}  # a field of a pool, and so no wiring
+
+
+class PoolArgs(RunnerPoolArgs, Nodes):
+    """A pool on these nodes."""
+
+    WIRING: ClassVar[frozenset[str]] = RunnerPoolArgs.WIRING | Nodes.WIRING
+
+    @classmethod
+    def node_of(cls, fields: Mapping[str, Any]) -> Node | None:
+        disk = fields.get("disk_gib")
+        return Node(TWO_L4, 20, 80, disk, None if disk is None else disk - 20, "machine type")
+
+
+class Pool(Component):
+    """A pool on these nodes."""
+
+    TYPE: ClassVar[str] = "gpu-ci:kubernetes:TestPool"
+    ARGS: ClassVar[type[Args]] = PoolArgs
+
+    proven_nodes: pulumi.Output[int]
+
+    def __init__(self, name: str, args: PoolArgs) -> None:
+        super().__init__(name, args)
+        nodes = kubernetes.core.v1.ConfigMap(f"{name}-nodes", opts=self.child())
+        self.proven_nodes = checked_runners(self, name, args, nodes, rerun_on=["one"]).proven_nodes
+        self.register()
+
+
+def args(**changes: Any) -> PoolArgs:
+    """The arguments of a pool of two nodes, with these changes."""
+    choices = {"max": 2, "runner": {"image": RUNNER}, **changes}
+    return PoolArgs(**{**PoolArgs.placeholder_wiring("here", choices), **choices})
+
+
+def pool(**changes: Any) -> Deployment:
+    return deploy(lambda: Pool("l4", args(**scale_set_wiring(), **changes)), computed=COMPUTED)
+
+
+def test_a_runner_pool_loads_no_cloud() -> None:
+    clouds = ("gpu_ci.aws", "gpu_ci.gcp", "pulumi_aws", "pulumi_gcp", "pulumi_kubernetes")
+    assert loaded("import gpu_ci.kubernetes.pool.runners", *clouds) == ["pulumi_kubernetes"]
+
+
+def test_the_runners_wait_for_the_check_and_the_check_for_the_nodes() -> None:
+    rows = {row.name: row for row in pool(pre_pull={"images": [OTHER]}).rows if row.type != "pulumi:pulumi:Stack"}
+    assert rows["l4-nodes"].urn in rows["l4-smoke-job"].request.dependencies
+    assert rows["l4-smoke-job"].urn in rows["l4-runners-release"].request.dependencies
+    assert rows["l4-smoke-job"].urn not in rows["l4-pre-pull-daemonset"].request.dependencies
+    pulled = rows["l4-pre-pull-daemonset"].inputs["spec"]["template"]["spec"]["initContainers"]
+    assert [each["image"] for each in pulled] == [RUNNER, OTHER]
+
+
+def test_the_check_expects_the_gpus_of_a_node_and_the_set_has_the_runners_that_fit() -> None:
+    found = pool(max=3, runner={"image": RUNNER, "cpus": 6, "memoryGib": 20})
+    command = found.one(":Job").inputs["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[command.index("--expect-gpus") + 1] == "2"
+    assert command[command.index("--expect-gpu") + 1] == "NVIDIA L4"
+    assert found.one(":Release").inputs["values"]["maxRunners"] == 6
+
+
+def test_without_a_list_of_images_nothing_is_pulled_early() -> None:
+    assert pool().of(":DaemonSet") == []
+
+
+def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> None:
+    assert args(max=3, smoke={"nodes": 2}).max_gpus == 10
+
+
+@pytest.mark.parametrize(
+    ("runner", "disk", "most"),
+    [
+        ({}, 100, 2),  # by GPUs
+        ({"gpus": 2}, 100, 1),
+        ({"cpus": 11}, 100, 1),
+        ({"memoryGib": 41}, 100, 1),
+        ({"ephemeralStorageGib": 41}, 100, 1),
+        ({"ephemeralStorageGib": 41}, 102, 2),
+    ],
+)
+def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], disk: int, most: int) -> None:
+    assert args(max=1, disk_gib=disk, runner={"image": RUNNER, **runner}).max_runners == most
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text", "hint"),
+    [
+        (
+            {"runner": {"image": RUNNER, "cpus": 21}},
+            "runner.cpus",
+            "is more than the 20 CPUs that g2-standard-24 has for pods, so no runner would start",
+            "cpus: 20, or a larger machine type",
+        ),
+        (
+            {"runner": {"image": RUNNER, "memoryGib": 81}},
+            "runner.memoryGib",
+            "is more than the 80 GiB that g2-standard-24 has for pods, so no runner would start",
+            "memoryGib: 80, or a larger machine type",
+        ),
+        (
+            {"runner": {"image": RUNNER, "ephemeralStorageGib": 81}},
+            "runner.ephemeralStorageGib",
+            "is more than the 80 GiB that a disk of 100 GiB has for pods, so no runner would start",
+            "ephemeralStorageGib: 80, or a larger diskGib",
+        ),
+        (
+            {"runner": {"image": RUNNER, "gpus": 3}},
+            "runner.gpus",
+            "is more than the 2 of g2-standard-24, so no runner would start",
+            "gpus: 2, or another machine type with more GPUs",
+        ),
+        (
+            {"min_idle": 5},
+            "minIdle",
+            "is more than the 4 runners that fit on 2 nodes",
+            "lower minIdle, or raise max",
+        ),
+        (
+            {"smoke": {"nodes": 3}},
+            "smoke.nodes",
+            "is more than the pool's maximum of 2 nodes, so the check could never pass",
+            "nodes: 2, which is the whole pool, or raise max",
+        ),
+        (
+            {"pre_pull": {"images": [RUNNER]}},
+            "prePull.images[0]",
+            "is the runner's image, which nodes pull anyway",
+            "remove it",
+        ),
+    ],
+)
+def test_a_pool_that_could_not_run_its_jobs_is_refused(changes: Any, path: str, text: str, hint: str) -> None:
+    with pytest.raises(ArgsError) as refusal:
+        pool(**changes)
+    [problem] = refusal.value.problems
+    assert (problem.path, problem.text, problem.hint) == (path, text, hint)
+
+
+def test_an_invalid_disk_hides_no_other_problem() -> None:
+    with pytest.raises(ArgsError) as refusal:
+        pool(disk_gib=1, min_idle=5, runner={"image": RUNNER, "cpus": 21})
+    assert [problem.path for problem in refusal.value.problems] == ["diskGib", "runner.cpus", "minIdle"]
+
+
+def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
+    found = PoolArgs.placeholder_wiring("here", {})
+    assert (found["account"], found["namespace"], "cluster_name" in found) == ("here", "gpu-ci", False)
+    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "smoke", "prePull")
