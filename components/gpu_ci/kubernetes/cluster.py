@@ -59,6 +59,9 @@ class Cluster(Args):
     NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller"}
     """The components that have a namespace, by their field of the cluster. The empty name is the cluster itself."""
 
+    DNS_ADDRESSES: ClassVar[Sequence[str]] = ()
+    """The addresses of DNS servers of these clusters, besides kube-system and NodeLocal DNSCache."""
+
     managed: StrictBool = Field(
         default=True,
         description="true if this stack creates the resources that all stacks on the cluster share, such as the "

@@ -15,7 +15,7 @@ from ..args import Args, Integer, SecretInput
 from ..component import Component
 from . import gpu_nodes, network_rules
 from .name_types import EachOnce, GpuResource, NamespaceName, Registry, SecretName
-from .network_rules import PrivateRange
+from .network_rules import DnsAddress, PrivateRange
 
 Port = Annotated[Integer, Field(ge=1, le=65535)]
 
@@ -75,6 +75,12 @@ class GpuNamespaceArgs(Args):
         description="private address ranges that pods may reach on the same ports, such as a registry's endpoint or, "
         "for runners of kind kubernetes or kubernetes-novolume, the cluster's API server",
     )
+    dns_addresses: Annotated[list[DnsAddress], EachOnce] = Field(
+        default=[],
+        examples=[["169.254.169.254"]],
+        description="addresses to which pods may send DNS queries, in addition to kube-system and 169.254.20.10, such "
+        "as 169.254.169.254 of Cloud DNS on GKE; only port 53 is open",
+    )
     image_pull_secrets: list[ImagePullSecret] = Field(
         default=[], description="logins of registries with private images; each becomes a Secret that runners can use"
     )
@@ -92,7 +98,7 @@ class GpuNamespace(Component):
     enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
     names. All public addresses are therefore open on egressPorts. Private ranges are closed. 169.254.0.0/16 and
     fd00:ec2::/32 are closed, too, because machines and pods get their cloud credentials there. Port 53 of 169.254.20.10
-    (NodeLocal DNSCache) is open. A DNS cache with another address is not reachable.
+    (NodeLocal DNSCache) and of dnsAddresses is open.
     Replaces on change of: everything, including every pod in the namespace, for namespace. Everything else is updated
     in place.
     """
@@ -132,7 +138,7 @@ class GpuNamespace(Component):
         ]
         policies: dict[str, Any] = {
             "deny": network_rules.closed(),
-            "dns": network_rules.to_dns(),
+            "dns": network_rules.to_dns(args.dns_addresses),
             "egress": network_rules.to_public_addresses(args.egress_ports, args.private_ranges),
         }
         for role, spec in policies.items():

@@ -22,6 +22,7 @@ from .name_types import (
     PullSecrets,
     pull_secrets,
 )
+from .pod_settings import TOLERATIONS, Tolerations, tolerations
 
 CPU_MILLI, MEMORY_MIB = 10, 32
 """The CPU request of the pod in thousandths of a CPU, and its memory, as request and limit.
@@ -42,7 +43,6 @@ class ImagePrePullArgs(Args):
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace"})
     DECIDED: ClassVar[dict[str, str]] = {
         "nodeSelector": "pods select nodes by pool",
-        "tolerations": "pods tolerate the taint of GPU nodes",
     }
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
@@ -60,6 +60,9 @@ class ImagePrePullArgs(Args):
         default=[],
         examples=[["ghcr"]],
         description="the Secrets of the namespace with which nodes pull private images",
+    )
+    tolerations: Tolerations = Field(
+        default=[], examples=[[{"key": "kubernetes.io/arch", "value": "arm64"}]], description=TOLERATIONS
     )
     pause_image: Image = Field(
         default=versions.PAUSE_IMAGE,
@@ -119,7 +122,7 @@ def _spec(args: ImagePrePullArgs) -> dict[str, Any]:
             "metadata": {"labels": labels},
             "spec": {
                 "nodeSelector": gpu_nodes.labels(args.pool),
-                "tolerations": [gpu_nodes.toleration()],
+                "tolerations": tolerations(args.tolerations),
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
                 "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},

@@ -6,7 +6,8 @@ Pods may reach public addresses, but no private networks and no credentials.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -52,6 +53,24 @@ def _within(inner: _Network, outer: _Network) -> bool:
 
 PrivateRange = Annotated[str, AfterValidator(_private_range)]
 
+
+def _dns_address(value: str) -> str:
+    try:
+        address = ip_address(value)
+    except ValueError:
+        raise invalid("is not an IP address", hint="169.254.20.10") from None
+    if not re.fullmatch(r"[0-9A-Fa-f:.]+", value):
+        raise invalid("has a zone, which a NetworkPolicy does not support", hint="169.254.20.10")
+    if not any(address in other for other in (*_PRIVATE, *_CREDENTIALS)):
+        raise invalid(
+            "is a public address: queries to a public server could carry data out of the cluster",
+            safe_hint="use the address of a DNS server of the cluster or of its network",
+        )
+    return value
+
+
+DnsAddress = Annotated[str, AfterValidator(_dns_address)]
+
 # The default address of NodeLocal DNSCache. It is on an interface of the node, so no pod selector can match it
 # (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). This address gives no
 # credentials. Without the cache, no interface has the address.
@@ -63,13 +82,14 @@ def closed() -> dict[str, Any]:
     return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-def to_dns() -> dict[str, Any]:
-    """Return a policy that allows DNS queries to kube-system and to NodeLocal DNSCache, but not to other servers.
+def to_dns(addresses: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a policy that allows DNS queries to kube-system, to NodeLocal DNSCache and to these addresses.
 
     Queries to other servers could carry data out of the cluster.
     """
     servers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    return _egress([servers, {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], [("UDP", 53), ("TCP", 53)])
+    ranges = dict.fromkeys([_NODE_LOCAL_DNS, *(str(ip_network(each)) for each in addresses)])
+    return _egress([servers, *({"ipBlock": {"cidr": each}} for each in ranges)], [("UDP", 53), ("TCP", 53)])
 
 
 def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
             gpus=gpus,
             pod_security=_pod_security([args.runner for _, args in pools]),
             private_ranges=described.private_ranges,
+            dns_addresses=list(described.DNS_ADDRESSES),
             image_pull_secrets=_logins(name, described),
         ),
         in_cluster,

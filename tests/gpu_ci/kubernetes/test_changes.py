@@ -32,6 +32,7 @@ UPDATE, REPLACE = "update", "replace"
 # The components with a namespace, apart from RunnerScaleSet.
 NAMESPACED = (ImagePrePull, SmokeJob)
 VOLUME = {"kind": "kubernetes-novolume"}
+TOLERATION = {"key": "kubernetes.io/arch", "value": "arm64"}
 RELEASED = {"release": UPDATE}
 WITHIN = ("namespace", "quota", "default-account", "deny", "dns", "egress")
 
@@ -46,6 +47,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (GpuNamespace, {"memory_gib": 256}, {"quota": UPDATE}),
     (GpuNamespace, {"egress_ports": [443, 22]}, {"egress": UPDATE}),
     (GpuNamespace, {"private_ranges": ["10.1.0.0/16"]}, {"egress": UPDATE}),
+    (GpuNamespace, {"dns_addresses": ["10.0.0.10"]}, {"dns": UPDATE}),
     (GpuNamespace, {"image_pull_secrets": []}, {}),
     (DevicePlugin, {"device_list_strategy": "envvar"}, RELEASED),
     (DevicePlugin, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
@@ -66,6 +68,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (ImagePrePull, {"pool": "other"}, {"daemonset": REPLACE}),
     (ImagePrePull, {"images": [IMAGE]}, {"daemonset": UPDATE}),
     (ImagePrePull, {"image_pull_secrets": ["ghcr"]}, {"daemonset": UPDATE}),
+    (ImagePrePull, {"tolerations": [TOLERATION]}, {"daemonset": UPDATE}),
     (ImagePrePull, {"pause_image": IMAGE}, {"daemonset": UPDATE}),
     (RunnerScaleSet, {"image": IMAGE}, RELEASED),
     (RunnerScaleSet, {"image_pull_secrets": ["ghcr"]}, RELEASED),
@@ -88,6 +91,8 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"max": 5}, RELEASED),
     (RunnerScaleSet, {"min_idle": 1}, RELEASED),
     (RunnerScaleSet, {"pool": "other"}, RELEASED),
+    (RunnerScaleSet, {"environment": {"A": "1"}}, RELEASED),
+    (RunnerScaleSet, {"tolerations": [TOLERATION]}, RELEASED),
     (RunnerScaleSet, {"namespace": "other"}, dict.fromkeys(("release", "registered", "app", "files"), REPLACE)),
     (RunnerScaleSet, {"controller": {**CONTROLLER, "serviceAccountName": "other"}}, RELEASED),
     (SmokeJob, {"namespace": "other"}, {"job": REPLACE, "check": REPLACE}),
@@ -103,6 +108,8 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (SmokeJob, {"gpu": "Tesla T4"}, {"job": REPLACE}),
     (SmokeJob, {"min_compute_capability": "7.5"}, {"job": REPLACE}),
     (SmokeJob, {"deadline_sec": 1801}, {"job": UPDATE}),
+    (SmokeJob, {"environment": {"A": "1"}}, {"job": REPLACE}),
+    (SmokeJob, {"tolerations": [TOLERATION]}, {"job": REPLACE}),
     (SmokeJob, {"rerun_on": ["8"]}, {"job": REPLACE}),
 ]
 # The key goes to the cluster as a new Secret's content, and its name is what the release is given.

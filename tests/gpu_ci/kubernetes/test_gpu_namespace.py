@@ -75,6 +75,15 @@ def test_nothing_comes_in_and_only_names_and_the_public_world_are_reached() -> N
     }
 
 
+def test_other_dns_servers_answer_on_the_port_of_dns_alone() -> None:
+    [plain] = policies()["dns"]["egress"]
+    more = ["169.254.169.254", "fd00:ec2::253", "169.254.20.10"]
+    [rule] = policies(dnsAddresses=more)["dns"]["egress"]
+    blocks = [{"ipBlock": {"cidr": each}} for each in ("169.254.169.254/32", "fd00:ec2::253/128")]
+    assert rule == {"to": [*plain["to"], *blocks], "ports": plain["ports"]}
+    assert policies(dnsAddresses=more)["egress"] == policies()["egress"]
+
+
 def test_registries_have_their_ports_and_their_private_addresses() -> None:
     [rule] = policies(egressPorts=[443, 5000], privateRanges=["10.20.0.0/28"])["egress"]["egress"]
     assert rule == {

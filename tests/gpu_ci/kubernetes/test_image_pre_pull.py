@@ -115,7 +115,6 @@ def test_its_pods_do_not_keep_the_pods_of_a_check_of_several_nodes_away() -> Non
         ),
         ({"imagePullSecrets": ["GHCR"]}, "imagePullSecrets[0]", FORM, ""),
         ({"pauseImage": "registry.k8s.io/pause:3.10.1"}, "pauseImage", NO_DIGEST, INSPECT),
-        ({"tolerations": []}, "tolerations", "cannot be set", "remove it: pods tolerate the taint of GPU nodes"),
         ({"namespace": "gpu-ci"}, "namespace", "is set by gpu-ci, not in a stack file", "remove it"),
     ],
 )

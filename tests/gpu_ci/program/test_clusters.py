@@ -9,6 +9,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from gpu_ci.aws.eks_cluster import EksCluster
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import Deployment
@@ -262,6 +263,12 @@ def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
     clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "privateRanges": ["10.1.0.0/16"]}}
     [row] = [row for row in run(stack(clusters=clusters)).rows if row.name == "ci-runners-egress"]
     assert "10.1.0.0/16" in json.dumps(row.inputs["spec"])
+
+
+def test_dns_servers_of_a_kind_of_cluster_are_open_to_its_runners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EksCluster, "DNS_ADDRESSES", ("169.254.169.253",))
+    [row] = [row for row in run(stack(), preview=True).rows if row.name == "ci-runners-dns"]
+    assert row.inputs["spec"]["egress"][0]["to"][-1] == {"ipBlock": {"cidr": "169.254.169.253/32"}}
 
 
 def test_private_images_of_a_cluster_are_pulled_with_its_logins() -> None:

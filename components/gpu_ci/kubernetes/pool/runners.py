@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pulumi
 
 from ...component import Component
 from ..image_pre_pull import ImagePrePull, ImagePrePullArgs
+from ..pod_settings import Toleration
 from ..runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from ..scale_set import pod as runner_pod
 from ..smoke_job import SmokeJob, SmokeJobArgs
@@ -34,6 +36,8 @@ def checked_runners(
     nodes: pulumi.Resource,
     *,
     rerun_on: Sequence[pulumi.Input[str]],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    tolerations: Sequence[Toleration] = (),
     transformations: Sequence[pulumi.ResourceTransformation] = (),
 ) -> CheckedRunners:
     """Create the check of the nodes, and the runners, which are created or changed only after the check has passed.
@@ -44,6 +48,8 @@ def checked_runners(
         args: The arguments of the pool.
         nodes: The resource of the nodes, which the check waits for.
         rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
+        environment: The environment variables of containers with GPUs that these nodes need.
+        tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
         transformations: Transformations of the check, such as a hook that explains its failure.
     """
     machine, runner = args.node.machine, args.runner
@@ -65,6 +71,8 @@ def checked_runners(
             min_compute_capability=machine.gpu.compute_capability,
             deadline_sec=args.smoke.deadline_sec,
             kubeconfig=args.kubeconfig,
+            environment=dict(environment),
+            tolerations=list(tolerations),
             rerun_on=list(rerun_on),
         ),
         pool.child(depends_on=[nodes], transformations=list(transformations)),
@@ -78,6 +86,7 @@ def checked_runners(
                 pool=name,
                 images=rules.pre_pulled_images(runner, args.pre_pull.images),
                 image_pull_secrets=runner.image_pull_secrets,
+                tolerations=list(tolerations),
                 pause_image=args.pre_pull.pause_image,
             ),
             pool.child(),
@@ -91,6 +100,8 @@ def checked_runners(
             max=args.max_runners,
             min_idle=args.min_idle,
             pool=name,
+            environment=dict(environment),
+            tolerations=list(tolerations),
             namespace=args.namespace,
             controller=args.controller,
             app=args.app,

@@ -10,6 +10,7 @@ from ...args import Args, Input, Integer, SecretInput, StrictBool
 from ...errors import invalid
 from .. import gpu_nodes
 from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool, PullSecrets
+from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
 from .rules import (
     AppId,
     ConfigUrl,
@@ -206,7 +207,6 @@ class RunnerScaleSetArgs(RunnerChoices):
         "githubConfigSecret": "the component creates the secret from app",
         "version": "the package sets the version, because the controller must have the same minor version",
         "nodeSelector": "pods select nodes by pool",
-        "tolerations": "pods with GPUs tolerate the taint of GPU nodes, and other pods do not",
         "serviceAccountName": "the chart creates a service account, with permissions only if container hooks need them",
     }
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
@@ -231,6 +231,12 @@ class RunnerScaleSetArgs(RunnerChoices):
     )
     pool: Pool = Field(
         examples=["l4"], description="the pool of nodes for jobs, by the value of the node label gpu-ci-pool"
+    )
+    environment: Environment = Field(
+        default={}, examples=[{"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}], description=ENVIRONMENT
+    )
+    tolerations: Tolerations = Field(
+        default=[], examples=[[{"key": "kubernetes.io/arch", "value": "arm64"}]], description=TOLERATIONS
     )
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
     controller: ControllerReference = Field(description="the controller of the set")

@@ -14,6 +14,7 @@ import pulumi
 
 from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
+from ..pod_settings import environment, tolerations
 from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 
 # The image actions/runner creates the user `runner` with this id (images/Dockerfile); a custom runner image must do the
@@ -78,7 +79,13 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
     Source: actions/runner-container-hooks: docs/adrs/0134-hook-extensions.md.
     """
-    job = {"name": "$job", "resources": _resources(args, gpus=True), "volumeMounts": [_SHM]}
+    job = {
+        "name": "$job",
+        # The hooks append these variables to those of the workflow (the same page).
+        **({"env": environment(args.environment, [])} if args.environment else {}),
+        "resources": _resources(args, gpus=True),
+        "volumeMounts": [_SHM],
+    }
     spec = {
         **_on_gpu_nodes(args),
         # This list replaces the Secret that the hooks create from the workflow's container.credentials
@@ -134,7 +141,7 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
         "image": args.image,
         "command": ["/home/runner/run.sh"],
         **_wait_for_job(args.termination_grace_sec),
-        "env": [{"name": name, "value": value} for name, value in _environment(args).items()],
+        "env": environment({} if jobs_in_pods else args.environment, _environment(args)),
         "resources": _runner_resources() if jobs_in_pods else _resources(args, gpus=True),
         "volumeMounts": [*([] if jobs_in_pods else [_SHM]), *([_FILES] if has_files else [])],
         "securityContext": security,
@@ -155,7 +162,7 @@ def _wait_for_job(grace_sec: int) -> dict[str, Any]:
     return {"lifecycle": {"preStop": {"exec": {"command": ["bash", "-c", script]}}}}
 
 
-def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
+def _environment(args: RunnerScaleSetArgs) -> list[dict[str, str]]:
     # GitHub's image sets this variable, but a custom image may not. Without it, bash ignores SIGTERM as the first
     # process of the container, so an idle runner would end only after the grace period.
     values = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
@@ -171,7 +178,7 @@ def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
         # Without this variable, the hooks choose the node of a job themselves. They do not check that its GPUs are
         # free, so the job may fail.
         values["ACTIONS_RUNNER_USE_KUBE_SCHEDULER"] = "true"
-    return values
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
@@ -199,7 +206,7 @@ def _runner_resources() -> dict[str, Any]:
 
 
 def _on_gpu_nodes(args: RunnerScaleSetArgs) -> dict[str, Any]:
-    return {"nodeSelector": gpu_nodes.labels(args.pool), "tolerations": [gpu_nodes.toleration()]}
+    return {"nodeSelector": gpu_nodes.labels(args.pool), "tolerations": tolerations(args.tolerations)}
 
 
 def _shm_volume(args: RunnerScaleSetArgs) -> dict[str, Any]:

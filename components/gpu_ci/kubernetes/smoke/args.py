@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import invalid
 from ..name_types import Image, NamespaceName, Pool, PullSecrets
+from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
 
 
 class SmokeJobArgs(Args):
@@ -62,6 +63,12 @@ class SmokeJobArgs(Args):
         le=7200,
         description="seconds from the Job's creation to its end, 600 to 7200, including the start of a node and the "
         "pull of the image; with several nodes, the first node waits for the last one at most half of that time",
+    )
+    environment: Environment = Field(
+        default={}, examples=[{"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}], description=ENVIRONMENT
+    )
+    tolerations: Tolerations = Field(
+        default=[], examples=[[{"key": "kubernetes.io/arch", "value": "arm64"}]], description=TOLERATIONS
     )
     kubeconfig: Input[str] | None = Field(
         default=None,

@@ -23,6 +23,8 @@ import yaml
 _TIMEOUT_SEC = 20
 # The number of events on a page, as in kubectl. The server sorts events by name, so all pages are read.
 _PAGE_SIZE = 500
+# The fields of a cluster that credential plugins can get. Files of the kubeconfig are not among them.
+_OF_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 
 
 class UnreadableEventsError(Exception):
@@ -37,7 +39,7 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
         url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events"
-        credentials = _credentials(user)
+        credentials = _credentials(user, cluster)
     except OSError as error:
         raise UnreadableEventsError(f"{error.filename}: {error.strerror}") from None
     except (AttributeError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
@@ -73,11 +75,13 @@ def _named(entries: list[Any], name: str) -> Any:
     return next(each for each in entries if each["name"] == name)
 
 
-def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
+def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, str]:
     """Return a token, or a certificate and its key in PEM form."""
     if plugin := user.get("exec"):
-        return _from_plugin(plugin)
+        return _from_plugin(plugin, cluster)
     credentials = {"token": user["token"]} if "token" in user else {}
+    if "tokenFile" in user:
+        credentials = {"token": Path(user["tokenFile"]).read_text(encoding="utf-8").strip()}
     for key, field in (("clientCertificateData", "client-certificate"), ("clientKeyData", "client-key")):
         if f"{field}-data" in user:
             credentials[key] = base64.b64decode(user[f"{field}-data"]).decode()
@@ -86,9 +90,12 @@ def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
     return credentials
 
 
-def _from_plugin(plugin: Mapping[str, Any]) -> dict[str, str]:
-    """Run a credential plugin, such as `aws eks get-token`, and return its credentials."""
-    request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
+def _from_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, str]:
+    """Run a credential plugin, such as `aws eks get-token` or `gke-gcloud-auth-plugin`, and return its credentials."""
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = {key: value for key, value in cluster.items() if key in _OF_CLUSTER}
+    request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": spec}
     variables = {each["name"]: each["value"] for each in plugin.get("env") or ()}
     environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(request)}
     try:
@@ -101,6 +108,8 @@ def _from_plugin(plugin: Mapping[str, Any]) -> dict[str, str]:
             timeout=_TIMEOUT_SEC,
         )
         return dict(json.loads(completed.stdout)["status"])
+    except FileNotFoundError:
+        raise UnreadableEventsError(f"{plugin['command']} is not installed") from None
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         raise UnreadableEventsError(f"{plugin['command']} returned no credentials for the cluster") from None
 

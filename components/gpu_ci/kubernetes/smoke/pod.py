@@ -12,6 +12,7 @@ import pulumi
 
 from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
+from ..pod_settings import environment, tolerations
 from . import peers as smoke_peers
 from .args import SmokeJobArgs
 
@@ -85,7 +86,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "restartPolicy": "Never",
         "nodeSelector": gpu_nodes.labels(args.pool),
         **({"affinity": smoke_peers.anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
-        "tolerations": [gpu_nodes.toleration()],
+        "tolerations": tolerations(args.tolerations),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {"runAsUser": uid, "runAsGroup": uid, **POD_SECURITY},
@@ -94,7 +95,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "containers": [
             {
                 **_container("gpu-smoke", args.image, {**expected, **peer_arguments}),
-                "env": [*([] if args.run_as_user else _HOME), *_CACHES, *peer_environment],
+                "env": environment(
+                    args.environment, [*([] if args.run_as_user else _HOME), *_CACHES, *peer_environment]
+                ),
                 "resources": {
                     "requests": {**resources["requests"], **memory, **disk, "cpu": "1"},
                     "limits": {**resources["limits"], **memory},

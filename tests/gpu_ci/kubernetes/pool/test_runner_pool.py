@@ -12,6 +12,7 @@ import pytest
 from gpu_ci.args import Args, Integer
 from gpu_ci.component import Component
 from gpu_ci.errors import ArgsError
+from gpu_ci.kubernetes.pod_settings import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
 from gpu_ci.kubernetes.pool.node import Node
 from gpu_ci.kubernetes.pool.runners import checked_runners
@@ -61,7 +62,16 @@ class Pool(Component):
     def __init__(self, name: str, args: PoolArgs) -> None:
         super().__init__(name, args)
         nodes = kubernetes.core.v1.ConfigMap(f"{name}-nodes", opts=self.child())
-        self.proven_nodes = checked_runners(self, name, args, nodes, rerun_on=["one"]).proven_nodes
+        runners = checked_runners(
+            self,
+            name,
+            args,
+            nodes,
+            environment={"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
+            tolerations=[Toleration(key="kubernetes.io/arch", value="arm64")],
+            rerun_on=["one"],
+        )
+        self.proven_nodes = runners.proven_nodes
         self.register()
 
 
@@ -95,6 +105,16 @@ def test_the_check_expects_the_gpus_of_a_node_and_the_set_has_the_runners_that_f
     assert command[command.index("--expect-gpus") + 1] == "2"
     assert command[command.index("--expect-gpu") + 1] == "NVIDIA L4"
     assert found.one(":Release").inputs["values"]["maxRunners"] == 6
+
+
+def test_every_pod_on_the_nodes_gets_what_the_nodes_need() -> None:
+    found = pool(pre_pull={})
+    smoke, pull = (found.one(kind).inputs["spec"]["template"]["spec"] for kind in (":Job", ":DaemonSet"))
+    runner = found.one(":Release").inputs["values"]["template"]["spec"]
+    arm = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64"}
+    assert [spec["tolerations"][1:] for spec in (smoke, pull, runner)] == [[arm]] * 3
+    libraries = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
+    assert [spec["containers"][0]["env"][0] for spec in (smoke, runner)] == [libraries] * 2
 
 
 def test_without_a_list_of_images_nothing_is_pulled_early() -> None:

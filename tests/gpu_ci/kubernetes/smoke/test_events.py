@@ -119,7 +119,7 @@ def server() -> Iterator[Server]:
 
 
 def kubeconfig(server: Server, folder: Path, printed: str) -> str:
-    """One as gpu_ci/program/clusters.py writes it, with a credential plugin that prints a text."""
+    """One as a kind of cluster writes it, with a credential plugin that prints a text."""
     (folder / "credential").write_text(printed)
     program = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "cat", "args": [f"{folder}/credential"]}
     return json.dumps(
@@ -192,6 +192,42 @@ def test_an_unreadable_certificate_is_reported(
     lines = explained(json.dumps(given))
     assert lines[1].startswith(f"  the events of its pods could not be read: {why}; ")
     assert server.asked == []
+
+
+def with_user(server: Server, folder: Path, user: dict[str, Any]) -> str:
+    """The kubeconfig with this user."""
+    given = json.loads(kubeconfig(server, folder, ""))
+    given["users"][0]["user"] = user
+    return json.dumps(given)
+
+
+def test_a_credential_plugin_that_needs_the_cluster_gets_it(server: Server, tmp_path: Path) -> None:
+    script = 'printf %s "$KUBERNETES_EXEC_INFO" >"$0"; printf \'{"status": {"token": "k8s-aws-v1.abc"}}\''
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "sh",
+        "args": ["-c", script, f"{tmp_path}/info"],
+    }
+    assert explained(with_user(server, tmp_path, {"exec": plugin}))[1] == f"  FailedScheduling: {NOWHERE}"
+    assert json.loads((tmp_path / "info").read_text())["spec"] == {"interactive": False}
+    explained(with_user(server, tmp_path, {"exec": {**plugin, "provideClusterInfo": True}}))
+    assert json.loads((tmp_path / "info").read_text())["spec"] == {
+        "interactive": False,
+        "cluster": {"server": f"http://127.0.0.1:{server.server_port}"},
+    }
+
+
+def test_a_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    explained(with_user(server, tmp_path, {"token": "old", "tokenFile": f"{tmp_path}/token"}))
+    assert server.asked == [("/api/v1/namespaces/gpu-ci/events?limit=500", "Bearer from-file")]
+
+
+def test_a_credential_plugin_that_is_not_installed_is_named(server: Server, tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "gke-gcloud-auth-plugin-of-nobody"}
+    assert explained(with_user(server, tmp_path, {"exec": plugin}))[1].startswith(
+        "  the events of its pods could not be read: gke-gcloud-auth-plugin-of-nobody is not installed; "
+    )
 
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
