@@ -94,6 +94,10 @@ class EksCluster(Cluster):
         given = plugin if isinstance(plugin, Mapping) else {}
         return _pools_without_plugin(path, given, pools) + _wrong_gpu_resources(path, given, pools)
 
+    @property
+    def uses_session_of_environment(self) -> bool:
+        return not self.profile
+
     def connect(self, name: str, path: str, file: str) -> EksConnection:
         return EksConnection(self, name, path, file)
 

@@ -109,6 +109,11 @@ class Cluster(Args):
         """
         return []
 
+    @property
+    def uses_session_of_environment(self) -> bool:
+        """True if calls use a session of environment variables, which nothing renews during `up`."""
+        return False
+
     def connect(self, name: str, path: str, file: str) -> Connection:
         """Look up the cluster.
 

@@ -11,10 +11,6 @@ from .clusters import CLUSTERS, unused
 from .pools import POOLS
 from .requirements import WHICH_APP
 
-# "two minutes before Amazon EC2 stops or terminates it" (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
-# spot-instance-termination-notices.html).
-_SPOT_NOTICE_SEC = 120
-
 # The default duration of an AWS role session (docs.aws.amazon.com/STS/latest/APIReference/
 # API_AssumeRole.html, DurationSeconds).
 _SESSION_SEC = 3600
@@ -64,7 +60,7 @@ def short_session(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any],
         name: args.smoke.deadline_sec + args.runner.drain_timeout_sec + _REST_OF_UP_SEC
         for name, args in pools
         if hasattr(getattr(args, "runner", None), "drain_timeout_sec")
-        and not getattr(clusters.get(args.cluster_name), "profile", None)
+        and getattr(clusters.get(args.cluster_name), "uses_session_of_environment", False)
     }
     longest = max(needed_sec, key=lambda name: needed_sec[name], default="")
     if not longest or needed_sec[longest] <= _SESSION_SEC or "AWS_SESSION_TOKEN" not in environ:
@@ -176,19 +172,20 @@ def _needs_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> 
     return found
 
 
-def _grace_beyond_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
+def _grace_beyond_notice(pools: Iterable[tuple[str, Any]]) -> list[str]:
     """Warn about a grace period longer than the notice of a spot node.
 
     A long grace period is no error: if a node is drained for another image, a pod gets the whole period.
     """
     over_notice = {
-        name: seconds
+        name: (args.runner.termination_grace_sec, notice)
         for name, args in pools
         if getattr(args, "market", "") == "spot"
-        and (seconds := getattr(getattr(args, "runner", None), "termination_grace_sec", 0)) > _SPOT_NOTICE_SEC
+        and (notice := getattr(args, "SPOT_NOTICE_SEC", None)) is not None
+        and args.runner.termination_grace_sec > notice
     }
     return [
-        f"{join(POOLS, name)}.runner.terminationGraceSec: a spot node is gone {_SPOT_NOTICE_SEC} seconds after AWS "
-        f"gives notice, and its job with it: got {seconds}; hint: {_SPOT_NOTICE_SEC} or less, or market: standard"
-        for name, seconds in over_notice.items()
+        f"{join(POOLS, name)}.runner.terminationGraceSec: a spot node ends {notice} seconds after its interruption "
+        f"notice, and its job with it: got {seconds}; hint: {notice} or less, or market: standard"
+        for name, (seconds, notice) in over_notice.items()
     ]

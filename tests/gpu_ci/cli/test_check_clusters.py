@@ -50,9 +50,8 @@ def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: 
         True,
         [
             (
-                "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node is gone 120 seconds after "
-                "AWS gives notice, and "
-                "its job with it: got 600"
+                "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node ends 120 seconds after its interruption "
+                "notice, and its job with it: got 600"
             ),
             "gpu-ci:clusters.idle: no pool uses this cluster, so the stack creates nothing on it",
         ],

@@ -260,9 +260,8 @@ def test_a_grace_longer_than_a_spot_nodes_notice_is_worth_a_word() -> None:
 
     assert words(121) == [
         (
-            "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node is gone 120 seconds after AWS "
-            "gives notice, and its "
-            "job with it: got 121; hint: 120 or less, or market: standard"
+            "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node ends 120 seconds after its interruption notice, "
+            "and its job with it: got 121; hint: 120 or less, or market: standard"
         )
     ]
     assert (words(120), words(121, "standard")) == ([], [])

@@ -78,6 +78,9 @@ class RunnerPoolArgs(Args):
         }
     )
 
+    SPOT_NOTICE_SEC: ClassVar[int | None] = None
+    """The seconds between the interruption notice of a spot node and its end. None if no source documents it."""
+
     if TYPE_CHECKING:
         max: Integer
         """The maximum number of nodes. The arguments of the nodes define it."""
