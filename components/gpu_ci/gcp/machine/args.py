@@ -79,11 +79,13 @@ Driver: TypeAlias = Annotated[ImageDriver | InstallerDriver | CosDriver, Field(d
 
 
 # The validators of fields that depend on earlier fields.
-_RULES: dict[str, Any] = {
+_CHOICE_RULES: dict[str, Any] = {
     "guest_accelerator": rules.accelerator,
     "zones": rules.zones,
     "market": rules.market,
     "reservation": rules.reservation,
+}
+_RULES: dict[str, Any] = {
     "max_run_duration_sec": rules.run_limit,
     "driver": software.driver,
     "image": software.image,
@@ -99,10 +101,61 @@ _FROM_IMAGE = ImageDriver(source="image")
 _DRIVER_SOURCE: ContextVar[str] = ContextVar("_DRIVER_SOURCE")
 
 
-class GpuMachineArgs(Args):
-    """A GPU machine of the catalog: its type, market, driver, boot image, disks and network."""
+class GpuMachineChoices(Args):
+    """A machine type with GPUs, its zones, and how it is bought: the fields of VMs and of GKE nodes."""
 
     model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
+
+    machine_type: str = Field(description="a Compute Engine machine type with a GPU, such as g2-standard-8")
+    guest_accelerator: GuestAccelerator | None = Field(
+        default=None,
+        validate_default=True,
+        examples=[{"type": "nvidia-tesla-t4"}],
+        description="the GPUs to attach; required for N1 machine types, and not allowed for others",
+    )
+    zones: list[str] = Field(
+        min_length=1, description="zones of one region that have the GPU, such as [us-central1-a, us-central1-b]"
+    )
+    market: Literal["spot", "standard", "flex-start", "reservation"] = Field(
+        default="spot",
+        validate_default=True,
+        description="how machines are bought: spot (cheaper, can be preempted), standard, flex-start (waits for "
+        "capacity; a machine then runs for a limited time) or reservation (runs in a reservation)",
+    )
+    reservation: Reservation | None = Field(
+        default=None,
+        validate_default=True,
+        description="the reservation from which machines are taken, by name, or as "
+        "projects/<project>/reservations/<name> if another project shares it; required for market reservation, "
+        "optional for standard",
+    )
+
+    @field_validator("machine_type")
+    @classmethod
+    def _machine_type(cls, value: str) -> str:
+        return rules.machine_type(value)
+
+    @field_validator(*_CHOICE_RULES)
+    @classmethod
+    def _check_choice(cls, value: Any, info: ValidationInfo) -> Any:
+        return _CHOICE_RULES[str(info.field_name)](value, info.data)
+
+    @property
+    def region(self) -> str:
+        """The region of all zones."""
+        return region_of(self.zones[0])
+
+    @property
+    def machine(self) -> Machine:
+        """The machine type with its GPUs."""
+        found = rules.machine_of(dict(self))
+        assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
+        return found
+
+
+class GpuMachineArgs(GpuMachineChoices):
+    """A GPU machine of the catalog: its type, market, driver, boot image, disks and network."""
+
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
     WIRING_HINTS: ClassVar[Mapping[str, str]] = {
         "labels": "labels for runs-on are runnerLabels; labels of the resources are gpu-ci:site.labels"
@@ -128,29 +181,6 @@ class GpuMachineArgs(Args):
         "enableSecureBoot": "secure boot is on if the publisher of the image signs the kernel modules of the driver",
     }
 
-    machine_type: str = Field(description="a Compute Engine machine type with a GPU, such as g2-standard-8")
-    guest_accelerator: GuestAccelerator | None = Field(
-        default=None,
-        validate_default=True,
-        examples=[{"type": "nvidia-tesla-t4"}],
-        description="the GPUs to attach; required for N1 machine types, and not allowed for others",
-    )
-    zones: list[str] = Field(
-        min_length=1, description="zones of one region that have the GPU, such as [us-central1-a, us-central1-b]"
-    )
-    market: Literal["spot", "standard", "flex-start", "reservation"] = Field(
-        default="spot",
-        validate_default=True,
-        description="how machines are bought: spot (cheaper, can be preempted), standard, flex-start (waits for "
-        "capacity; a machine then runs for a limited time) or reservation (runs in a reservation)",
-    )
-    reservation: Reservation | None = Field(
-        default=None,
-        validate_default=True,
-        description="the reservation from which machines are taken, by name, or as "
-        "projects/<project>/reservations/<name> if another project shares it; required for market reservation, "
-        "optional for standard",
-    )
     max_run_duration_sec: Integer | None = Field(
         default=None,
         validate_default=True,
@@ -216,27 +246,10 @@ class GpuMachineArgs(Args):
         finally:
             _DRIVER_SOURCE.reset(token)
 
-    @field_validator("machine_type")
-    @classmethod
-    def _machine_type(cls, value: str) -> str:
-        return rules.machine_type(value)
-
     @field_validator(*_RULES)
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER_SOURCE.get()})
-
-    @property
-    def region(self) -> str:
-        """The region of all zones."""
-        return region_of(self.zones[0])
-
-    @property
-    def machine(self) -> Machine:
-        """The machine type with its GPUs."""
-        found = rules.machine_of(dict(self))
-        assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
-        return found
 
     @property
     def run_limit_sec(self) -> int:

@@ -49,7 +49,7 @@ def add_machines(schema: Json) -> None:
             "then": {"required": ["guestAccelerator"], "properties": {"guestAccelerator": {"type": "object", **model}}},
             "else": {"properties": {"guestAccelerator": {"type": "null"}}},
         },
-        *_rules(own, attached),
+        *_rules(own, attached, fields),
     ]
 
 
@@ -75,12 +75,14 @@ def _attached(accelerator: str) -> Machine:
     return catalog.attached(host.machine_type, accelerator)
 
 
-def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json]:
-    """Yield rules with the possible values of each field that depends on the machine.
+def _rules(own: list[Machine], attached: Mapping[str, Machine], fields: Json) -> Iterator[Json]:
+    """Yield rules with the possible values of each of the fields that depends on the machine.
 
     Machines with the same values share a rule.
     """
     for field, values in _FIELDS.items():
+        if field not in fields:
+            continue
         by_schema: dict[str, tuple[Json, list[str], list[str]]] = {}
         for machine in own:
             schema = values(machine)
