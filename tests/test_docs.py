@@ -262,6 +262,20 @@ def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offe
     assert [each["image"] for each in spec["initContainers"]] == [f"ghcr.io/acme/tests@sha256:{'2' * 64}"]
 
 
+def test_the_python_program_of_the_gke_page_follows_the_cluster_that_it_looks_up() -> None:
+    [program] = [text for language, text in fences(ROOT / "docs/guides/gke-node-pools.md") if language == "python"]
+    cluster = {"masterVersion": "1.33.5-gke.1080000", "enableAutopilot": False, "workloadIdentityConfigs": []}
+    made = deploy(
+        lambda: exec(program, {}),  # noqa: S102 - our own page
+        computed=COMPUTED,
+        calls={"gcp:container/getCluster:getCluster": lambda _: cluster},
+    )
+    nodes = made.one(":NodePool").inputs
+    assert (nodes["cluster"], nodes["upgradeSettings"]["strategy"]) == ("ci", "SURGE")
+    assert nodes["nodeConfig"]["workloadMetadataConfig"] == {"mode": "GCE_METADATA"}
+    assert made.one(":RepositoryIamMember").inputs["member"] == "serviceAccount:gpu-l4@p.iam.gserviceaccount.com"
+
+
 def test_the_generated_pages_are_fresh() -> None:
     stale = [name for name, text in pages().items() if (ROOT / "docs" / name).read_text() != text]
     assert stale == [], "run: make docs"

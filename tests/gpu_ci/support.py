@@ -51,6 +51,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
     "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
     "gcp:cloudbuild/trigger:Trigger": {"triggerId": "8d1ab0d2-0000-4000-8000-000000000000"},
+    "gcp:container/nodePool:NodePool": {"name": "pool-nodes-1", "version": "1.34.1-gke.3720000"},
     "gcp:compute/router:Router": {"name": "pool-router-1"},
     "gcp:iam/workloadIdentityPool:WorkloadIdentityPool": {
         "name": "projects/123456789012/locations/global/workloadIdentityPools/gh-pool-stack"
@@ -96,6 +97,15 @@ WIRING = {
     "labels": {"team": "ml"},
 }
 
+# What a node pool takes of its cluster.
+GKE_WIRING = {
+    "project": "example-ci",
+    "cluster_name": "ci",
+    "location": "us-central1",
+    "control_plane_version": "1.34.1-gke.3720000",
+    "labels": {"team": "ml"},
+}
+
 # What some components take besides.
 MORE_WIRING = {"service_account_email": "gpu@example-ci.iam.gserviceaccount.com"}
 
@@ -133,7 +143,11 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
     """One component from its own example."""
     model = component.ARGS
     given = (
-        AWS_WIRING | AMI_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING | MANAGER_WIRING
+        AWS_WIRING | AMI_WIRING
+        if component.TYPE.startswith("gpu-ci:aws:")
+        else GKE_WIRING
+        if "control_plane_version" in model.model_fields
+        else WIRING | MORE_WIRING | MANAGER_WIRING
     )
     wiring: dict[str, Any] = {key: value for key, value in given.items() if key in model.model_fields}
     if "secrets" in model.WIRING:

@@ -61,6 +61,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:iam/workloadIdentityPool:WorkloadIdentityPool": None,
     "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider": None,
     "gcp:cloudscheduler/job:Job": None,
+    # The labels of the nodes' VMs and disks. A node pool has none of its own.
+    "gcp:container/nodePool:NodePool": ("nodeConfig", "resourceLabels"),
     "gcp:projects/iAMCustomRole:IAMCustomRole": None,
     "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": None,
     "gcp:pubsub/topic:Topic": ("labels",),
@@ -108,6 +110,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:gcp:BuildPool",
         "gpu-ci:gcp:ContainerImagePipeline",
         "gpu-ci:gcp:GithubIdentity",
+        "gpu-ci:gcp:GkeGpuNodePool",
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:HostImagePipeline",
         "gpu-ci:gcp:RunnerManager",

@@ -1,0 +1,173 @@
+"""Validates the fields of GkeGpuNodePoolArgs by the rules of GKE and the facts of gpu_catalog.
+
+Each function validates the field of its name: it returns a valid value and raises an error for an invalid value.
+`others` has the fields validated before. machine/rules.py validates the machine, its zones and its disks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import gpu_catalog as catalog
+from gpu_catalog import Machine, solver
+
+from ...errors import invalid
+from ..machine.rules import machine_of
+from ..regions import COMPUTE
+from ..resource_names import REGION, ZONE
+from . import version
+
+_COS = "COS_CONTAINERD"
+
+
+def location(value: str) -> str:
+    """Return the location of a cluster: a region of Google Cloud, or one of its zones."""
+    region = catalog.region_of(value) if re.fullmatch(ZONE, value) else value
+    if not re.fullmatch(REGION, region) or region not in COMPUTE:
+        raise invalid("is not a region or a zone of Google Cloud", hint="such as us-central1")
+    return value
+
+
+def standard_cluster(value: bool) -> bool:
+    """Return False. Raise an error for an Autopilot cluster, which has no node pools."""
+    if value:
+        raise invalid(
+            "the cluster is an Autopilot cluster, which has no node pools", hint="use a Standard cluster of GKE"
+        )
+    return value
+
+
+def control_plane_version(value: str) -> str:
+    """Return the version. GKE must install the NVIDIA driver itself."""
+    if version.older(value, version.AUTOMATIC_DRIVER):
+        raise invalid(
+            "does not install the NVIDIA driver on nodes",
+            expected=f"{version.AUTOMATIC_DRIVER} or newer",
+            hint="upgrade the control plane",
+        )
+    return value
+
+
+def machine_type(value: str, _others: Mapping[str, Any]) -> str:
+    """Return the machine type. Its GPUs must be whole."""
+    if not catalog.takes_accelerator(value) and (machine := catalog.machine(value)).gpu_count < 1:
+        whole = [each for each in catalog.machines(cloud="gcp", gpu=machine.gpu) if each.gpu_count == 1]
+        raise invalid(
+            "has a fraction of a GPU, which needs NVIDIA's vGPU driver; no source says that GKE installs it",
+            hint=f"use {whole[0].machine_type}, the smallest type with a whole GPU",
+        )
+    return value
+
+
+def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
+    """Return the zones. They must be in the region of the cluster."""
+    place = others.get("location")
+    if not isinstance(place, str):
+        return values  # a late value is checked when it is known
+    cluster_region = catalog.region_of(place) if re.fullmatch(ZONE, place) else place
+    # All zones are in one region (machine/rules.py).
+    if (region := catalog.region_of(values[0])) != cluster_region:
+        raise invalid(f"are in {region}, but the cluster is in {cluster_region}", hint=f"use zones of {cluster_region}")
+    return values
+
+
+def market(value: str, others: Mapping[str, Any]) -> str:
+    """Return the market. The version of the cluster must support flex-start with GPUs."""
+    if value == "flex-start":
+        _needs_version(version.FLEX_START, others, "flex-start with GPUs", "upgrade the control plane, or use spot")
+    return value
+
+
+def _needs_version(least: str, others: Mapping[str, Any], feature: str, hint: str) -> None:
+    if version.older(found := others.get("control_plane_version"), least):
+        raise invalid(f"the control plane has {found}, but {feature} requires {least} or newer", hint=hint)
+
+
+def driver(value: str, others: Mapping[str, Any]) -> str:
+    """Return the driver. It must be available for the node image, and support the GPU."""
+    image = others.get("image_type")
+    if value == "LATEST" and image not in (_COS, None):
+        raise invalid(f"is available on {_COS} only", hint="driver: DEFAULT, or remove imageType")
+    branch, machine = branch_of({**others, "driver": value}), machine_of(others)
+    if branch and machine:
+        _check_driver(machine, branch, others)
+    return value
+
+
+def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Return the torch version. It must have kernels for the GPU, and the driver must support its CUDA version."""
+    machine = machine_of(others)
+    if value is None or machine is None:
+        return value
+    branch = branch_of(others) if "driver" in others else None
+    answer = solver.check(machine, driver_source="cos", driver_branch=branch, torch=value)
+    for problem in getattr(answer, "problems", ()):
+        fix = (problem.fix or {}).get("torch")
+        if problem.choice == "torch":
+            raise invalid(problem.text, hint=f"torch: {fix}" if fix else "use another machineType")
+        if problem.choice == "driver_branch" and branch:
+            raise invalid(f"{problem.text}, {_default_driver(others)}", hint=newer_driver(others))
+    return value
+
+
+def branch_of(choices: Mapping[str, Any]) -> int | None:
+    """Return the branch of the driver, or None if it is not known."""
+    if choices.get("driver") != "DEFAULT":
+        return None
+    return version.default_driver(choices.get("control_plane_version"), choices.get("image_type"))
+
+
+def _check_driver(machine: Machine, branch: int, others: Mapping[str, Any]) -> None:
+    answer = solver.check(machine, driver_source="cos", driver_branch=branch)
+    problems = [each for each in getattr(answer, "problems", ()) if each.choice == "driver_branch"]
+    if problems:
+        raise invalid(f"{problems[0].text}; {branch} is {_default_driver(others)}", hint=newer_driver(others))
+
+
+def _default_driver(others: Mapping[str, Any]) -> str:
+    on = "Ubuntu" if others.get("image_type") == "UBUNTU_CONTAINERD" else f"GKE {others.get('control_plane_version')}"
+    return f"the driver DEFAULT of {on}"
+
+
+def newer_driver(others: Mapping[str, Any]) -> str:
+    """Return a hint with the settings for a newer driver."""
+    other_image = others.get("image_type") == "UBUNTU_CONTAINERD"
+    return f"driver: LATEST and imageType: {_COS}" if other_image else "driver: LATEST"
+
+
+def image_streaming(value: bool, others: Mapping[str, Any]) -> bool:
+    """Return the value. Image streaming requires Container-Optimized OS.
+
+    Source: docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, "Requirements".
+    """
+    if value and others.get("image_type") not in (_COS, None):
+        raise invalid(f"requires {_COS}", hint="remove imageType, or imageStreaming")
+    return value
+
+
+def secondary_boot_disk(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Return the disk image. A secondary boot disk requires image streaming.
+
+    Source: docs.cloud.google.com/kubernetes-engine/docs/how-to/data-container-image-preloading.
+    """
+    if value is not None and others.get("image_streaming") is False:
+        raise invalid("requires image streaming, which reads images from the disk", hint="imageStreaming: true")
+    return value
+
+
+def upgrade_strategy(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Return the strategy. GKE decides it for flex-start, and older versions do not have autoscaled blue-green."""
+    if value is None:
+        return value
+    if others.get("market") == "flex-start":
+        raise invalid("is set by GKE for flex-start nodes, which live a limited time", hint="remove it")
+    if value == "BLUE_GREEN":
+        _needs_version(
+            version.AUTOSCALED_BLUE_GREEN,
+            others,
+            "an autoscaled blue-green upgrade",
+            "SURGE, or remove upgradeStrategy",
+        )
+    return value
