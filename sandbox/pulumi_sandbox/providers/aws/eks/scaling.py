@@ -15,6 +15,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws.eks import errors
 from pulumi_sandbox.providers.inputs import table
+from pulumi_sandbox.providers.node_pods import POD, end_pods, node_number
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.store import Record, World
 
@@ -22,7 +23,6 @@ Sizes = dict[str, int]
 SIZES = ("minSize", "desiredSize", "maxSize")
 # The inputs whose change replaces the nodes of a group: resourceNodeGroupUpdate, UpdateNodegroupVersion.
 VERSION = ("launchTemplate", "releaseVersion", "version")
-POD, RUNNER = "kubernetes:core/v1:Pod", "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
 
 
 def name_of(group: Record) -> str:
@@ -92,10 +92,8 @@ def updated(world: World, res: Resource) -> None:
 
 def terminate_nodes(world: World, group: str, numbers: Collection[int]) -> None:
     """Terminate nodes. Their pods are deleted, and the jobs of runners among them are lost."""
-    for row in world.find(POD):
-        if _number(group, row) in numbers:
-            for kind in (POD, RUNNER):
-                world.delete(kind, row.id, f"{group}: the node ended", cluster=row.cluster)
+    pods = [row for row in world.find(POD) if node_number(row, group) in numbers]
+    end_pods(world, pods, f"{group}: the node ended")
 
 
 def _numbers_with_pods(world: World, group: str) -> set[int]:
@@ -104,14 +102,8 @@ def _numbers_with_pods(world: World, group: str) -> set[int]:
         number
         for row in world.find(POD)
         if table(row.outputs.get("status")).get("phase") not in ("Succeeded", "Failed")
-        and (number := _number(group, row)) is not None
+        and (number := node_number(row, group)) is not None
     }
-
-
-def _number(group: str, pod: Record) -> int | None:
-    """Return the number of the pod's node, or None if the node is not in this group. Nodes have the group's name."""
-    name, _, number = str(table(pod.inputs.get("spec")).get("nodeName") or "").rpartition("-")
-    return int(number) if name == group and number.isdigit() else None
 
 
 def _sizes(given: Any) -> Sizes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pulumi_sandbox.providers import node_pods
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.eks import scaling
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.world.store import Record
@@ -19,7 +19,7 @@ UPDATING = (
 )
 
 
-KINDS = (scaling.POD, scaling.RUNNER)
+KINDS = (node_pods.POD, node_pods.RUNNER)
 
 
 def sizes(least: int, wanted: int, most: int) -> dict[str, int]:
@@ -31,10 +31,10 @@ def busy(account: Amazon, *nodes: str) -> None:
     for node in nodes:
         name = f"gpu-ci/runner-on-{node}"
         inputs: dict[str, Any] = {"metadata": {"name": f"runner-on-{node}"}, "spec": {"nodeName": node}}
-        pod = Record(scaling.POD, name, name, "", inputs, {**inputs, "status": {"phase": "Running"}}, "controller")
+        pod = Record(node_pods.POD, name, name, "", inputs, {**inputs, "status": {"phase": "Running"}}, "controller")
         account.world.insert(pod)
         status = {"phase": "Running", "jobId": "1"}
-        account.world.insert(Record(scaling.RUNNER, name, name, "", {}, {"status": status}, "controller"))
+        account.world.insert(Record(node_pods.RUNNER, name, name, "", {}, {"status": status}, "controller"))
 
 
 def left(account: Amazon) -> list[str]:
