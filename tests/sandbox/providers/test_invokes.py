@@ -17,6 +17,7 @@ from pulumi_sandbox.providers.sdk.types import Type
 ZONES = "gcp:compute/getZones:getZones"
 # Arguments for the fixtures that cannot be asked without any.
 ARGUMENTS = {
+    "gcp:container/getCluster:getCluster": {"name": "ci"},
     "gcp:projects/getProject:getProject": {"filter": "id:example-project"},
     "gcp:compute/getNetwork:getNetwork": {"name": "default"},
     "gcp:compute/getSubnetwork:getSubnetwork": {"name": "default"},

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_common import google_permissions
@@ -48,6 +48,27 @@ _CALLS = tuple(
         ("GET", r"regions/[^/]+/instanceTemplates/[^/]+", "regionInstanceTemplates.get"),
     )
 )
+
+
+_ACT_AS, _CLUSTER = "iam.serviceAccounts.actAs", "container.clusters"
+_OPERATION = "container.operations.get"
+# The permissions of resources that no stack of this repository creates, in the form of google_permissions.RESOURCES and
+# from its sources. A node pool has no permissions of its own: each change of it is an update of the cluster.
+_OTHER_RESOURCES: Mapping[str, google_permissions.Operations] = {
+    types.CLUSTER: {
+        "create": (f"{_CLUSTER}.create", f"{_CLUSTER}.get", _ACT_AS, _OPERATION),
+        "read": (f"{_CLUSTER}.get",),
+        "update": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
+        "delete": (f"{_CLUSTER}.delete", f"{_CLUSTER}.get", _OPERATION),
+    },
+    types.NODE_POOL: {
+        "create": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _ACT_AS, _OPERATION),
+        "read": (f"{_CLUSTER}.get",),
+        "update": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
+        "delete": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
+    },
+}
+_OTHER_LOOKUPS: Mapping[str, tuple[str, ...]] = {"gcp:container/getCluster:getCluster": (f"{_CLUSTER}.get",)}
 
 
 class PermissionDeniedError(GoogleError):
@@ -86,7 +107,7 @@ class Caller:
 
         `key` is the key of Cloud KMS whose policy the operation reads or changes.
         """
-        needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
+        needed = {**_OTHER_RESOURCES, **google_permissions.RESOURCES}.get(token, {}).get(operation, ())
         on_key = {
             str(one)
             for role in self._roles_on_key(key)
@@ -98,11 +119,12 @@ class Caller:
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no permissions are known, so that every operation is permitted."""
-        return not self.email or token in google_permissions.RESOURCES
+        return not self.email or token in google_permissions.RESOURCES or token in _OTHER_RESOURCES
 
     def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
-        yield from self._denied(google_permissions.LOOKUPS.get(token, ()), project, path)
+        needed = {**_OTHER_LOOKUPS, **google_permissions.LOOKUPS}.get(token, ())
+        yield from self._denied(needed, project, path)
 
     def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a call of the Compute Engine API by the account of the run; others are not checked."""

@@ -14,6 +14,7 @@ from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
+    gke_errors,
     kms,
     machine_services,
     permissions,
@@ -27,9 +28,13 @@ from pulumi_sandbox.providers.gcp.compute.operations import Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
-from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
+from pulumi_sandbox.providers.gcp.gke import refusals as gke_refusals
+from pulumi_sandbox.providers.gcp.gke import updates as gke_updates
+from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER, Clusters
+from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
+from pulumi_sandbox.providers.gcp.outputs import container
 from pulumi_sandbox.providers.gcp.outputs import table as outputs
-from pulumi_sandbox.providers.gcp.outputs.machine import labels
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
@@ -132,6 +137,11 @@ class Gcp(Cloud):
         return ExistingResources(self.context.world, patterns)
 
     @cached_property
+    def clusters(self) -> Clusters:
+        """The clusters of GKE. A cluster that no stack created has the values of its lookup."""
+        return Clusters(self.existing, lambda arguments: self._cluster_answer(arguments)[0])
+
+    @cached_property
     def restrictions(self) -> Restrictions:
         number = str(self.lookups.values.get("projectNumber", "0"))
         return Restrictions.read(self.context.workspace.settings_file, number)
@@ -182,6 +192,10 @@ class Gcp(Cloud):
         if res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
+        is_placed = res.inputs.get("location") is UNKNOWN or container.location(res.inputs, site)
+        if res.token in types.IN_REGION_OR_ZONE and not is_placed:
+            text = "Unable to determine location: region/zone not configured in resource/provider config"
+            yield Problem("location", text, "set gcp:region, or location on the resource")
         needed = ["project"] * (res.token != types.PROJECT_MEMBER)
         needed += ["region"] * (res.token in types.IN_REGION)
         needed += ["zone"] * (res.token == types.GROUP)
@@ -220,6 +234,10 @@ class Gcp(Cloud):
             path = outputs.identity(res.token, res.inputs, site)
             yield from self.existing.name_in_use(res.token, path, site, str(res.inputs.get("name") or ""))
         yield from self.existing.missing_references(res.token, res.inputs, site)
+        if res.token == types.CLUSTER:
+            yield from gke_refusals.cluster(self.clusters, res, site)
+        elif res.token == types.NODE_POOL:
+            yield from gke_refusals.node_pool(self.clusters, res, site, self._container(res, site))
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
@@ -233,6 +251,13 @@ class Gcp(Cloud):
                 "`terraform apply`"
             )
 
+        if res.token == types.CLUSTER and res.outputs.get("deletionProtection") is True:
+            yield gke_errors.PROTECTED
+
+    def updated(self, res: Resource) -> None:
+        if res.token == types.NODE_POOL:
+            gke_updates.updated(self.context.world, res)
+
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED
 
@@ -241,6 +266,8 @@ class Gcp(Cloud):
             self.context.world.set_setting(soft_deleted(res.id), "deleted")
         elif res.token in kms.NEVER_DELETED:
             kms.deleted(self.context.world, res)
+        elif res.token == types.NODE_POOL:
+            gke_updates.deleted(self.context.world, res)
 
     def already_exists(self, res: Resource) -> str:
         return kms.already_exists(res) if res.token in kms.NEVER_DELETED else super().already_exists(res)
@@ -273,6 +300,8 @@ class Gcp(Cloud):
         for name, tokens in (("region", types.IN_REGION), ("location", types.IN_LOCATION)):
             if res.token in tokens:
                 known[name] = res.inputs.get(name) or region
+        if res.token in types.IN_REGION_OR_ZONE:
+            known["location"] = res.inputs.get("location") or container.location(res.inputs, site)
         if res.token == types.GROUP:
             known["zone"] = res.inputs.get("zone") or zone
         if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
@@ -302,10 +331,23 @@ class Gcp(Cloud):
             plain_outputs, shape = {**outputs.plain(res, site), **kms.outputs(res)}, self.shapes.shape(res.token)
             plain_outputs |= self._default_place(res, site)
             return {name: value for name, value in plain_outputs.items() if name in shape.outputs}
+        if res.token in types.IN_REGION_OR_ZONE:
+            return self._container(res, site)
         outputs_of_type = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):
             outputs_of_type["name"] = last(res.id)
         return outputs_of_type
+
+    def _container(self, res: Resource, site: Site) -> dict[str, Any]:
+        """Return the outputs of a cluster, or of a node pool in its cluster."""
+        path = res.id or outputs.identity(res.token, res.inputs, site)
+        at = Located(res.inputs, res.outputs, site, path, site.region)
+        place = part(path, "locations")
+        if res.token == types.CLUSTER:
+            region = place if place in dict(site.zones) else region_of(place)
+            return container.cluster(at, list(dict(site.zones).get(region, ())), str(self.lookups.values["gkeVersion"]))
+        facts = self.clusters.facts(container.cluster_path(res.inputs, site))
+        return container.node_pool(at, facts) if facts else {}
 
     def _default_place(self, res: Resource, site: Site) -> dict[str, str]:
         """Return the region and the zone of the provider's configuration, for a type that is always in one."""
@@ -346,16 +388,38 @@ class Gcp(Cloud):
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         project = str(arguments.get("project") or self.context.config.get("project") or "")
-        for error in self.caller.lookup(token, project, str(arguments.get("secret") or "")):
+        for error in self.caller.lookup(token, project, str(arguments.get("secret") or arguments.get("name") or "")):
             raise Refused(f"Error calling {token.rpartition(':')[2]}: {error.with_hint()}")
-        result, secret = super().invoke(token, arguments)
         config = self.context.config
-        if token in secret_lookups.MESSAGE_STARTS and not self.lookups.answered_by_user(token, arguments, config):
-            site = Site.of(config, str(self.lookups.values.get("projectNumber", "0")))
-            if refusal := secret_lookups.refusal(self.existing, token, arguments, site):
+        if token == GET_CLUSTER:
+            return self._get_cluster(arguments)
+        result, secret = super().invoke(token, arguments)
+        is_example = not self.lookups.answered_by_user(token, arguments, config)
+        if token in secret_lookups.MESSAGE_STARTS and is_example:
+            refusal = secret_lookups.refusal(self.existing, token, arguments, self._site())
+            if refusal:
                 raise Refused(refusal)
         for key in ("id", "selfLink", "name"):
             value = result.get(key)
             if isinstance(value, str) and part(value, "projects"):
                 self.existing.looked_up.add(relative(value))
         return result, secret
+
+    def _get_cluster(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        answered = self.lookups.answered_by_user(GET_CLUSTER, arguments, self.context.config)
+        if not answered and (refusal := self.clusters.refusal(arguments, self._site())):
+            raise Refused(refusal)
+        result, secret = self._cluster_answer(arguments)
+        self.existing.looked_up.add(str(result["id"]))
+        return result, secret
+
+    def _cluster_answer(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        result, secret = super().invoke(GET_CLUSTER, arguments)
+        if not self.lookups.answered_by_user(GET_CLUSTER, arguments, self.context.config):
+            result |= self.clusters.from_world(arguments, self._site())
+        return result, secret
+
+    def _site(self) -> Site:
+        """Return the place of the provider's configuration."""
+        values = self.lookups.values
+        return Site.of(self.context.config, str(values.get("projectNumber", "0")), values.get("zones"))

@@ -10,6 +10,7 @@ google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go,
 google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_alert_policy}.go,
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
+google/services/container/{node_config,resource_container_{cluster,node_pool}}.go,
 google/tpgiamresource/resource_iam_member.go). Instance templates need no table, because their API has no update method
 (discovery.has_no_update_method).
 """
@@ -41,6 +42,33 @@ _SECRET = {
     "project", "replication.auto", "replication.userManaged", "secretId", "tags",
 }  # fmt: skip
 _MEMBER = {"condition", "member", "role"}
+
+# All of a GPU's block, with the driver: the API can change the driver in place, but the provider replaces the pool
+# (hashicorp/terraform-provider-google#23248).
+_NODE_CONFIG = {
+    "advancedMachineFeatures", "bootDiskKmsKey", "confidentialNodes.confidentialInstanceType",
+    "enableConfidentialStorage", "ephemeralStorageLocalSsdConfig", "flexStart", "guestAccelerators",
+    "hostMaintenancePolicy", "localNvmeSsdBlockConfig", "localSsdCount", "localSsdEncryptionMode", "maxRunDuration",
+    "metadata", "minCpuPlatform", "nodeGroup", "oauthScopes", "preemptible", "reservationAffinity", "sandboxConfig",
+    "secondaryBootDisks", "serviceAccount", "shieldedInstanceConfig", "soleTenantConfig", "spot",
+}  # fmt: skip
+_POOL = {
+    "initialNodeCount", "maxPodsPerNode", "name", "namePrefix", "networkConfig.acceleratorNetworkProfile",
+    "networkConfig.additionalNodeNetworkConfigs", "networkConfig.additionalPodNetworkConfigs",
+    "networkConfig.createPodRange", "networkConfig.podCidrOverprovisionConfig", "networkConfig.podIpv4CidrBlock",
+    "networkConfig.podRange", "networkConfig.subnetwork", "placementPolicy", "queuedProvisioning",
+} | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
+_CLUSTER = {
+    "clusterAutoscaling.autoProvisioningDefaults.bootDiskKmsKey", "clusterIpv4Cidr", "confidentialNodes",
+    "datapathProvider", "dataplaneOptimizationMode", "defaultMaxPodsPerNode", "description", "enableAutopilot",
+    "enableKubernetesAlpha", "enableTpu", "initialNodeCount", "ipAllocationPolicy.clusterIpv4CidrBlock",
+    "ipAllocationPolicy.clusterSecondaryRangeName", "ipAllocationPolicy.podCidrOverprovisionConfig",
+    "ipAllocationPolicy.servicesIpv4CidrBlock", "ipAllocationPolicy.servicesSecondaryRangeName", "location",
+    "masterAuth.clientCertificateConfig", "name", "network", "networkingMode",
+    "privateClusterConfig.masterIpv4CidrBlock", "privateClusterConfig.privateEndpointSubnetwork", "project",
+    "subnetwork", "userManagedKeysConfig.aggregationCa", "userManagedKeysConfig.clusterCa",
+    "userManagedKeysConfig.etcdApiCa", "userManagedKeysConfig.etcdPeerCa",
+} | {f"nodePools.{name}" for name in _POOL} | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
 
 FORCE_NEW: dict[str, set[str]] = {
     types.GROUP: _GROUP | {"zone"},
@@ -74,6 +102,8 @@ FORCE_NEW: dict[str, set[str]] = {
     types.POOL_PROVIDER: {"project", "workloadIdentityPoolId", "workloadIdentityPoolProviderId"},
     types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
     types.ALERT_POLICY: {"project"},
+    types.NODE_POOL: _POOL | {"cluster", "location", "project"},
+    types.CLUSTER: _CLUSTER,
 }  # fmt: skip
 # Fields without ForceNew inside blocks that force a replacement.
 IN_PLACE: dict[str, set[str]] = {
@@ -98,8 +128,8 @@ LINKS = {
 # Fields of type TypeSet upstream: the order of their elements does not matter.
 SETS = {
     "advertisedIpRanges", "cleanupPolicies", "destinationRanges", "distributionPolicyZones", "drainNatIps",
-    "initialNatIps", "machineTypes", "natIps", "reservedPeeringRanges", "scopes", "sourceRanges",
-    "sourceServiceAccounts", "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
+    "initialNatIps", "machineTypes", "natIps", "nodeLocations", "oauthScopes", "reservedPeeringRanges", "scopes",
+    "sourceRanges", "sourceServiceAccounts", "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
 }  # fmt: skip
 
 # Types for which upstream does not compare the resource's project with the provider's. Their sources do not call
@@ -136,6 +166,7 @@ def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     """Yield the changes that force a replacement because of their values.
 
     - A subnetwork's IP range that does not grow. A range that grows is an update.
+    - A feature of a cluster that is switched off. Switching it on is an update.
     - A project, region or zone that differs from the provider's configuration.
 
     Sources:
@@ -145,6 +176,10 @@ def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     old_range, new_range = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
     if res.token == types.SUBNETWORK and old_range != new_range and not _does_not_shrink(old_range, new_range):
         yield Change(("ipCidrRange",), UPDATE, old_range, new_range, replacing=True)
+    # resource_container_cluster.go: customdiff.ForceNewIfChange(…, isBeenEnabled).
+    for name in ("enableFqdnNetworkPolicy", "enableL4IlbSubsetting") if res.token == types.CLUSTER else ():
+        if (res.old_inputs or {}).get(name) is True and not res.inputs.get(name):
+            yield Change((name,), UPDATE, True, res.inputs.get(name), replacing=True)
     project, region, zone = site.place(res.inputs)
     if not _PROJECT_NOT_COMPARED.search(res.token):
         yield from location_changes(res, "project", project)
@@ -170,6 +205,8 @@ def same_value(path: str, old: Any, new: Any) -> bool:
         return sorted(map(_name, old)) == sorted(map(_name, new))
     if isinstance(old, str) and isinstance(new, str) and field == "peeredNetwork":
         return last(old) == last(new)  # CompareResourceNames: a project's id equals its number
+    if isinstance(old, str) and isinstance(new, str) and field == "imageType":
+        return old.lower() == new.lower()  # CaseDiffSuppress
     if isinstance(old, str) and isinstance(new, str) and field in LINKS | {"distributionPolicyZones"}:
         return _same_link(old, new)
     return False

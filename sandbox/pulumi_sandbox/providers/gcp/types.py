@@ -14,7 +14,7 @@ secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping import build, federation, network, observe, run
+from pulumi_sandbox.providers.gcp.mapping import build, container, federation, network, observe, run
 from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, PROVIDER_ONLY, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
@@ -29,6 +29,7 @@ WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
 REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
 POOL, POOL_PROVIDER = federation.POOL, federation.POOL_PROVIDER
 RUN_POOL, CUSTOM_ROLE = run.RUN_POOL, run.CUSTOM_ROLE
+CLUSTER, NODE_POOL = container.CLUSTER, container.NODE_POOL
 LOG_METRIC, ALERT_POLICY = observe.LOG_METRIC, observe.ALERT_POLICY
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
@@ -46,6 +47,8 @@ LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY, RUN_POOL)
 # Types whose region defaults to that of the provider's configuration.
 IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
+# Types whose location may be a region or a zone, and defaults to the provider's region, or else to its zone.
+IN_REGION_OR_ZONE = (CLUSTER, NODE_POOL)
 # Types without a `project` input.
 WITHOUT_PROJECT = (ACCOUNT_MEMBER, CONNECTION)
 
@@ -182,4 +185,5 @@ TARGETS: dict[str, Target] = (
     | run.TARGETS
     | observe.TARGETS
     | federation.TARGETS
+    | container.TARGETS
 )

@@ -30,6 +30,7 @@ KINDS = {
     "repositories": types.REPOSITORY,
     "workloadIdentityPools": types.POOL,
     "workerPools": types.WORKER_POOL,
+    "clusters": types.CLUSTER,
 }
 POOL_MEMBER = re.compile(
     r"principal(Set)?://iam\.googleapis\.com/projects/(?P<number>[0-9]+)/"
@@ -87,7 +88,11 @@ class ExistingResources:
             error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
             yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
             return
-        if token in types.MEMBERS or token == types.SECRET_VERSION or self.world.get(token, path) is None:
+        # gke/refusals.py has the errors of clusters and node pools.
+        if (
+            token in (*types.MEMBERS, types.SECRET_VERSION, *types.IN_REGION_OR_ZONE)
+            or self.world.get(token, path) is None
+        ):
             return
         project = part(path, "projects")
         if token == types.ACCOUNT:

@@ -38,6 +38,42 @@ def properties(shapes: Shapes, token: str) -> set[tuple[str, ...]]:
     return {names for name, one in declared.items() for names in below(one.type, (name,))}
 
 
+_HOSTS = "hostMaintenancePolicy"
+OF_NODES = [
+    "effectiveTaints.effect",
+    "effectiveTaints.key",
+    "effectiveTaints.value",
+    "ephemeralStorageConfig.localSsdCount",
+    f"{_HOSTS}.maintenanceInterval",
+    f"{_HOSTS}.opportunisticMaintenanceStrategy.maintenanceAvailabilityWindow",
+    f"{_HOSTS}.opportunisticMaintenanceStrategy.minNodesPerPool",
+    f"{_HOSTS}.opportunisticMaintenanceStrategy.nodeIdleTimeWindow",
+    "sandboxConfig.sandboxType",
+]
+WINDOWS = [
+    "dailyMaintenanceWindow.duration",
+    "dailyMaintenanceWindow.startTime",
+    "disruptionBudget.lastDisruptionTime",
+    "disruptionBudget.lastMinorVersionDisruptionTime",
+    "disruptionBudget.minorVersionDisruptionInterval",
+    "disruptionBudget.patchVersionDisruptionInterval",
+    "maintenanceExclusions.endTime",
+    "maintenanceExclusions.exclusionName",
+    "maintenanceExclusions.exclusionOptions.endTimeBehavior",
+    "maintenanceExclusions.exclusionOptions.scope",
+    "maintenanceExclusions.startTime",
+    "recurringMaintenanceWindow.delayUntil.day",
+    "recurringMaintenanceWindow.delayUntil.month",
+    "recurringMaintenanceWindow.delayUntil.year",
+    "recurringMaintenanceWindow.recurrence",
+    "recurringMaintenanceWindow.windowDuration",
+    "recurringMaintenanceWindow.windowStartTime.hours",
+    "recurringMaintenanceWindow.windowStartTime.minutes",
+    "recurringMaintenanceWindow.windowStartTime.seconds",
+    "recurringWindow.endTime",
+    "recurringWindow.recurrence",
+    "recurringWindow.startTime",
+]
 # What no field of the API's schema checks: the provider's own settings, keys of maps, and beta fields. A new entry here
 # is a property of a newer SDK that nothing looks at.
 UNSEEN = {
@@ -134,6 +170,49 @@ UNSEEN = {
     types.POOL_PROVIDER: ["deletionPolicy", "project", "workloadIdentityPoolId"],
     types.LOG_METRIC: ["deletionPolicy", "project"],
     types.ALERT_POLICY: ["deletionPolicy", "project"],
+    types.NODE_POOL: [
+        "cluster",
+        "deletionPolicy",
+        "ignoreNodeCountChanges",
+        "location",
+        "namePrefix",
+        "networkConfig.additionalNodeNetworkConfigs.stackType",
+        *[f"nodeConfig.{name}" for name in OF_NODES],
+        "project",
+    ],
+    types.CLUSTER: [
+        "addonsConfig.istioConfig.auth",
+        "addonsConfig.istioConfig.disabled",
+        "addonsConfig.kalmConfig.enabled",
+        "clusterTelemetry.type",
+        "deletionPolicy",
+        "deletionProtection",
+        "desiredEmulatedVersion",
+        "fleet.membershipId",
+        "fleet.membershipLocation",
+        "ignoreNodeCountChanges",
+        "location",
+        *[f"maintenancePolicy.{name}" for name in WINDOWS],
+        "networkingMode",
+        *[f"nodeConfig.{name}" for name in OF_NODES],
+        "nodePoolDefaults.nodeConfigDefaults.insecureKubeletReadonlyPortEnabled",
+        "nodePools.ignoreNodeCountChanges",
+        "nodePools.managedInstanceGroupUrls",
+        "nodePools.namePrefix",
+        "nodePools.networkConfig.additionalNodeNetworkConfigs.stackType",
+        *[f"nodePools.nodeConfig.{name}" for name in OF_NODES],
+        "nodeVersion",
+        "podSecurityPolicyConfig.enabled",
+        "project",
+        "protectConfig.workloadConfig.auditMode",
+        "protectConfig.workloadVulnerabilityMode",
+        "removeDefaultNodePool",
+        "skipNodePoolRefresh",
+        "tpuConfig.enabled",
+        "tpuConfig.ipv4CidrBlock",
+        "tpuConfig.useServiceNetworking",
+        "workloadAltsConfig.enableAlts",
+    ],
 }
 
 

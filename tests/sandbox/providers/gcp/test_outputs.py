@@ -42,6 +42,8 @@ ONE: dict[str, dict[str, Any]] = {
         "combiner": "OR",
         "conditions": [{"displayName": "none", "conditionPrometheusQueryLanguage": {"query": "vector(1)"}}],
     },
+    types.CLUSTER: {"location": "us-central1"},
+    types.NODE_POOL: {"location": "us-central1", "cluster": "ci"},
     types.ACCOUNT: {},
     types.ACCOUNT_MEMBER: {
         "serviceAccountId": "projects/ci-project/serviceAccounts/1-compute@developer.gserviceaccount.com",
@@ -71,6 +73,8 @@ def made(google: Google, token: str) -> dict[str, Any]:
         inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
     if token == types.CONNECTION:
         google.make(types.GLOBAL_ADDRESS, "google", {"name": "google"})
+    if token == types.NODE_POOL:
+        google.make(types.CLUSTER, "ci", {**ONE[types.CLUSTER], "name": "ci"})
     if token == types.POOL_PROVIDER:
         google.make(types.POOL, "github", ONE[types.POOL])
     if token == types.REPOSITORY_MEMBER:

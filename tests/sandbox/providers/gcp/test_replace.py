@@ -72,6 +72,55 @@ REPLACES = {
     (types.REPOSITORY, "remoteRepositoryConfig.upstreamCredentials"): False,
     (types.REPOSITORY_MEMBER, "repository"): True,
     (types.REPOSITORY_MEMBER, "role"): True,
+    (types.NODE_POOL, "nodeConfig.machineType"): False,
+    (types.NODE_POOL, "nodeConfig.diskSizeGb"): False,
+    (types.NODE_POOL, "nodeConfig.diskType"): False,
+    (types.NODE_POOL, "nodeConfig.imageType"): False,
+    (types.NODE_POOL, "nodeConfig.labels.team"): False,
+    (types.NODE_POOL, "nodeConfig.taints[0].value"): False,
+    (types.NODE_POOL, "nodeConfig.tags[0]"): False,
+    (types.NODE_POOL, "nodeConfig.resourceLabels.team"): False,
+    (types.NODE_POOL, "nodeConfig.gcfsConfig.enabled"): False,
+    (types.NODE_POOL, "nodeConfig.gvnic.enabled"): False,
+    (types.NODE_POOL, "nodeConfig.workloadMetadataConfig.mode"): False,
+    (types.NODE_POOL, "autoscaling.totalMaxNodeCount"): False,
+    (types.NODE_POOL, "management.autoRepair"): False,
+    (types.NODE_POOL, "upgradeSettings.strategy"): False,
+    (types.NODE_POOL, "version"): False,
+    (types.NODE_POOL, "nodeLocations[1]"): False,
+    (types.NODE_POOL, "nodeCount"): False,
+    (types.NODE_POOL, "networkConfig.enablePrivateNodes"): False,
+    (types.NODE_POOL, "nodeConfig.guestAccelerators[0].count"): True,
+    (types.NODE_POOL, "nodeConfig.guestAccelerators[0].gpuDriverInstallationConfig.gpuDriverVersion"): True,
+    (types.NODE_POOL, "nodeConfig.guestAccelerators[0].gpuSharingConfig.gpuSharingStrategy"): True,
+    (types.NODE_POOL, "nodeConfig.guestAccelerators[0].gpuPartitionSize"): True,
+    (types.NODE_POOL, "nodeConfig.spot"): True,
+    (types.NODE_POOL, "nodeConfig.preemptible"): True,
+    (types.NODE_POOL, "nodeConfig.flexStart"): True,
+    (types.NODE_POOL, "nodeConfig.maxRunDuration"): True,
+    (types.NODE_POOL, "nodeConfig.reservationAffinity.values[0]"): True,
+    (types.NODE_POOL, "nodeConfig.serviceAccount"): True,
+    (types.NODE_POOL, "nodeConfig.oauthScopes[0]"): True,
+    (types.NODE_POOL, "nodeConfig.metadata.x"): True,
+    (types.NODE_POOL, "nodeConfig.minCpuPlatform"): True,
+    (types.NODE_POOL, "nodeConfig.shieldedInstanceConfig.enableSecureBoot"): True,
+    (types.NODE_POOL, "nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"): True,
+    (types.NODE_POOL, "nodeConfig.secondaryBootDisks[0].diskImage"): True,
+    (types.NODE_POOL, "initialNodeCount"): True,
+    (types.NODE_POOL, "maxPodsPerNode"): True,
+    (types.NODE_POOL, "placementPolicy.type"): True,
+    (types.NODE_POOL, "queuedProvisioning.enabled"): True,
+    (types.NODE_POOL, "networkConfig.subnetwork"): True,
+    (types.NODE_POOL, "cluster"): True,
+    (types.NODE_POOL, "location"): True,
+    (types.CLUSTER, "name"): True,
+    (types.CLUSTER, "enableAutopilot"): True,
+    (types.CLUSTER, "datapathProvider"): True,
+    (types.CLUSTER, "nodePools[0].nodeConfig.machineType"): False,
+    (types.CLUSTER, "nodePools[0].nodeConfig.spot"): True,
+    (types.CLUSTER, "minMasterVersion"): False,
+    (types.CLUSTER, "workloadIdentityConfig.workloadPool"): False,
+    (types.CLUSTER, "resourceLabels.team"): False,
     ("gcp:pubsub/topic:Topic", "name"): None,
 }
 
@@ -150,8 +199,6 @@ DOCUMENTED = {
     ("gcp:storage/bucket:Bucket", "versioning.enabled"): None,
     ("gcp:pubsub/topic:Topic", "name"): True,
     ("gcp:pubsub/topic:Topic", "labels.team"): None,
-    ("gcp:container/cluster:Cluster", "name"): True,
-    ("gcp:container/cluster:Cluster", "nodeLocations[0]"): None,
     ("gcp:organizations/project:Project", "name"): None,
     ("gcp:dns/managedZone:ManagedZone", "project"): True,
     ("gcp:toys/toy:Toy", "name"): None,
@@ -247,3 +294,26 @@ def test_another_region_makes_regional_templates_anew_and_leaves_networks(google
         ("region", "us-central1", "us-east1", True)
     ]
     assert moves(google, types.NETWORK, {"autoCreateSubnetworks": False}, {"region": "us-west1"}) == []
+
+
+@pytest.mark.parametrize("name", ["enableFqdnNetworkPolicy", "enableL4IlbSubsetting"])
+def test_a_feature_that_a_cluster_cannot_lose_makes_a_new_cluster_when_it_is_switched_off(
+    google: Google, name: str
+) -> None:
+    off, on = ({"name": "ci", "location": "us-central1", name: value} for value in (False, True))
+    assert differences(google, types.CLUSTER, off, on) == {name: False}
+    assert differences(google, types.CLUSTER, on, off) == {name: True}
+
+
+SAME_POOL = [
+    ("nodeConfig.imageType", "cos_containerd", "COS_CONTAINERD", True),
+    ("nodeConfig.imageType", "COS_CONTAINERD", "UBUNTU_CONTAINERD", False),
+    ("nodeLocations", ["us-central1-a", "us-central1-b"], ["us-central1-b", "us-central1-a"], True),
+    ("nodeConfig.oauthScopes", ["a", "b"], ["b", "a"], True),
+    ("networkConfig.subnetwork", "ci", "projects/p/regions/r/subnetworks/ci", True),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "expected"), SAME_POOL)
+def test_what_a_node_pool_compares_as_equal(path: str, old: Any, new: Any, expected: bool) -> None:
+    assert Gcp().same(types.NODE_POOL, path, old, new) is expected

@@ -11,7 +11,7 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import everywhere, in_region, in_zone, last, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import build, federation, network, observe, run
+from pulumi_sandbox.providers.gcp.outputs import build, container, federation, network, observe, run
 from pulumi_sandbox.providers.gcp.outputs.machine import Located, group, keep_or_make, labels, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
@@ -37,6 +37,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
         return observe.identity(token, inputs, site)
     if token in federation.KINDS:
         return federation.identity(token, inputs, site)
+    if token in types.IN_REGION_OR_ZONE:
+        return container.identity(token, inputs, site)
     match token:
         case types.TEMPLATE:
             return everywhere(project, "instanceTemplates", name)

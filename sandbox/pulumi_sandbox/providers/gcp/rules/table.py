@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.rules import build, federation, group, iam, network, observe, run, template, trigger
+from pulumi_sandbox.providers.gcp.rules import (
+    build,
+    federation,
+    group,
+    iam,
+    network,
+    node_pool,
+    observe,
+    run,
+    template,
+    trigger,
+)
 from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
@@ -38,6 +49,8 @@ _OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
     types.POOL_PROVIDER: federation.provider,
     types.LOG_METRIC: observe.log_metric,
     types.ALERT_POLICY: observe.alert_policy,
+    types.CLUSTER: node_pool.cluster,
+    types.NODE_POOL: node_pool.node_pool,
 }
 
 

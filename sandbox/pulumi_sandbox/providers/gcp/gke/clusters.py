@@ -1,0 +1,118 @@
+"""The clusters of GKE that a program may use: those of the emulated cloud state, and those that it looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.names import last, part, relative
+from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, endpoint, has_gpu, location
+from pulumi_sandbox.providers.gcp.references import hint
+from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.gcp.world import ExistingResources
+from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.world.store import Record
+
+Json = dict[str, Any]
+GET_CLUSTER = "gcp:container/getCluster:getCluster"
+# The results of the function that are lists of at most one object, with the names of these objects in the resource.
+_PLURAL = {
+    "masterAuths": "masterAuth",
+    "releaseChannels": "releaseChannel",
+    "workloadIdentityConfigs": "workloadIdentityConfig",
+    "nodeConfigs": "nodeConfig",
+    "dnsConfigs": "dnsConfig",
+    "privateClusterConfigs": "privateClusterConfig",
+}
+
+
+@dataclass(frozen=True)
+class Clusters:
+    existing: ExistingResources
+    lookup: Callable[[Json], Json]
+    """Returns the result of getCluster for a cluster that no stack of the sandbox created."""
+
+    def facts(self, path: str) -> ClusterFacts | None:
+        """Return what node pools take from a cluster; None if the cluster does not exist."""
+        row = self.existing.world.get(types.CLUSTER, path)
+        if row is not None:
+            return self._facts(path, row.outputs, self._has_cpu_pool(row))
+        if not self.existing.exists(path):
+            return None
+        arguments = {
+            "name": last(path),
+            "location": part(path, "locations"),
+            "project": part(path, "projects"),
+        }
+        result = self.lookup(arguments)
+        singular: Json = {name: next(iter(rows(result.get(plural))), {}) for plural, name in _PLURAL.items()}
+        pools = rows(result.get("nodePools"))
+        without_gpus = any(not has_gpu(_first(table(pool).get("nodeConfigs"))) for pool in pools)
+        return self._facts(path, {**result, **singular}, without_gpus or self._has_own_cpu_pool(path))
+
+    def _facts(self, path: str, outputs: Mapping[str, Any], has_cpu_pool: bool) -> ClusterFacts:
+        place = part(path, "locations")
+        own_zone = [place] if place.count("-") == 2 else []
+        return ClusterFacts(
+            path,
+            str(outputs.get("masterVersion") or ""),
+            tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
+            has_cpu_pool,
+            outputs.get("enableAutopilot") is True,
+            text_of(table(outputs.get("workloadIdentityConfig")), "workloadPool"),
+            text_of(table(outputs.get("releaseChannel")), "channel"),
+        )
+
+    def _has_cpu_pool(self, row: Record) -> bool:
+        inputs = row.inputs
+        own_pools = [table(pool) for pool in rows(inputs.get("nodePools"))]
+        has_default_pool = not own_pools and inputs.get("removeDefaultNodePool") is not True
+        configs = [table(pool.get("nodeConfig")) for pool in own_pools]
+        configs += [table(inputs.get("nodeConfig"))] if has_default_pool else []
+        return any(not has_gpu(config) for config in configs) or self._has_own_cpu_pool(row.id)
+
+    def _has_own_cpu_pool(self, path: str) -> bool:
+        """Return True if the emulated cloud state has a node pool without GPUs in the cluster."""
+        return any(
+            row.id.startswith(f"{path}/nodePools/") and not has_gpu(table(row.inputs.get("nodeConfig")))
+            for row in self.existing.world.find(types.NODE_POOL)
+        )
+
+    # -- the function -------------------------------------------------------------------------------------------------
+
+    def refusal(self, arguments: Mapping[str, Any], site: Site) -> str:
+        """Return the provider's error for a missing cluster, or an empty string.
+
+        If sandbox.yaml lists clusters, all others are missing. Source of the message: terraform-provider-google
+        e03b7622, google/services/container/data_source_google_container_cluster.go.
+        """
+        path = lookup_path(arguments, site)
+        listed = any("/clusters/" in one for one in self.existing.patterns)
+        return f"{path} not found{hint(path)}" if listed and not self.existing.exists(path) else ""
+
+    def from_world(self, arguments: Mapping[str, Any], site: Site) -> Json:
+        """Return the results that override those of the examples: of a cluster in the world, or a cluster's address."""
+        path = lookup_path(arguments, site)
+        row = self.existing.world.get(types.CLUSTER, path)
+        if row is None:
+            place = part(path, "locations")
+            return {"endpoint": endpoint(path), "nodeLocations": site.default_zones(place)}
+        lists = {plural: [table(row.outputs.get(name))] for plural, name in _PLURAL.items() if row.outputs.get(name)}
+        kept = (
+            "endpoint", "enableAutopilot", "masterVersion", "network", "nodeLocations", "nodeVersion", "selfLink",
+            "servicesIpv4Cidr", "subnetwork", "clusterIpv4Cidr", "datapathProvider", "networkingMode",
+            "deletionProtection", "resourceLabels",
+        )  # fmt: skip
+        return {**{name: row.outputs[name] for name in kept if row.outputs.get(name) is not None}, **lists}
+
+
+def lookup_path(arguments: Mapping[str, Any], site: Site) -> str:
+    inputs = dict(arguments)
+    project = site.place(inputs)[0]
+    return f"projects/{project}/locations/{location(inputs, site)}/clusters/{last(relative(text_of(inputs, 'name')))}"
+
+
+def _first(value: Any) -> Json:
+    return table(next(iter(rows(value)), {}))

@@ -1,0 +1,118 @@
+"""Messages of GKE and of its provider that refuse a cluster or a node pool, each with its source.
+
+"upstream" is terraform-provider-google e03b7622, google/services/container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulumi_sandbox.providers.gcp.errors import GoogleError
+from pulumi_sandbox.providers.gcp.names import last, part
+
+# upstream, resource_container_cluster.go
+PROTECTED = (
+    "Cannot destroy cluster because deletion_protection is set to true. Set it to false to proceed with cluster "
+    "deletion."
+)
+# https://github.com/turbot/steampipe-plugin-gcp/pull/591
+AUTOPILOT = "Autopilot node pools cannot be accessed or modified."
+# https://github.com/hashicorp/terraform-provider-google/issues/8387
+DEFAULT_MACHINE = "Cannot use default machine type (e2-medium) with GPUs; choose a different machine type."
+# https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/pull/1554
+NO_MAXIMUM = (
+    "Node_pool_autoscaling.max_node_count and node_pool_autoscaling.total_max_node_count cannot be both set to zero."
+)
+# https://github.com/hashicorp/terraform-provider-google/issues/18341
+QUEUED_RESERVATION = "Queued_provisioning requires reservation affinity to be set to none"
+
+
+def creating(problem: str, status: int = 400, reason: str = "badRequest") -> str:
+    """Return the error of a create in the form of the provider (upstream, resource_container_node_pool.go)."""
+    return f"error creating NodePool: {GoogleError(status, reason, problem)}"
+
+
+def already_exists(path: str) -> str:
+    """Return the provider's own error: it looks for the node pool before it creates it (upstream)."""
+    return f"resource - {path} - already exists"
+
+
+def cluster_exists(path: str) -> str:
+    # In the form of `no_cluster`. No source with the text of a cluster was found.
+    return str(GoogleError(409, "alreadyExists", f"Already exists: {_old_form(path)}."))
+
+
+def no_cluster(path: str) -> str:
+    # https://github.com/hashicorp/terraform-provider-google/issues/7851
+    return creating(f"Not found: {_old_form(path)}.", 404, "notFound")
+
+
+def no_accelerator(accelerator: str, zone: str) -> str:
+    # https://github.com/GoogleCloudPlatform/k8s-config-connector/pull/1902
+    return f'Accelerator type "{accelerator}" does not exist in zone {zone}.'
+
+
+def no_machine(machine_type: str, zone: str) -> str:
+    # https://github.com/keras-team/kinetic/issues/305
+    return f'Invalid machine type "{machine_type}" in zone "{zone}": GCE_NOT_FOUND'
+
+
+def no_version(version: str) -> str:
+    # https://github.com/jetstack/terraform-google-gke-cluster/issues/28
+    return f'Node version "{version}" is unsupported.'
+
+
+def no_account(email: str) -> str:
+    # https://github.com/sassoftware/viya4-iac-gcp/issues/148
+    return f'Service account "{email}" does not exist.'
+
+
+def upgrades_off(channel: str) -> str:
+    # https://github.com/kaiwaehner/hivemq-mqtt-tensorflow-kafka-realtime-iot-machine-learning-training-inference/issues/47
+    return f"Auto_upgrade and auto_repair cannot be false when release_channel {channel} is set."
+
+
+def quota(metric: str, needed: float, limit: float, project: str) -> str:
+    # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/1795
+    text = (
+        f"Insufficient regional quota to satisfy request: resource \"{metric}\": request requires '{needed:.1f}' and "
+        f"is short '{needed - limit:.1f}'. project has a quota of '{limit:.1f}' with '{limit:.1f}' available. View and "
+        f"manage quotas at https://console.cloud.google.com/iam-admin/quotas?usage=USED&project={project}."
+    )
+    return creating(text, 403, "forbidden")
+
+
+def sold_out(instance: str, project: str, zone: str, expected: int) -> str:
+    """Return the error of a create whose first nodes get no machine.
+
+    Source: https://github.com/hashicorp/terraform-provider-google/pull/10121. The duration is an example.
+    """
+    return (
+        f"Error waiting for creating GKE NodePool: Google Compute Engine: Not all instances running in IGM after "
+        f"35m4.033429035s. Expected {expected}, running 0, transitioning {expected}. Current errors: [GCE_STOCKOUT]: "
+        f"Instance '{instance}' creation failed: The zone 'projects/{project}/zones/{zone}' does not have enough "
+        "resources available to fulfill the request.  '(resource type:compute)'."
+    )
+
+
+# The reason and the message id of a failed scale-up, by the kind of a fault. Sources: events of pods, such as those in
+# https://github.com/huggingface/Google-Cloud-Containers/issues/126; docs.cloud.google.com/kubernetes-engine/docs/
+# how-to/cluster-autoscaler-visibility.
+SCALE_UP = {
+    "quota": ("GCE quota exceeded", "scale.up.error.quota.exceeded"),
+    "stockout": ("GCE out of resources", "scale.up.error.out.of.resources"),
+}
+
+
+def scale_up_failed(kind: str, zones: Sequence[str]) -> str:
+    return (
+        f"FailedScaleUp: Node scale up in zones {', '.join(zones)} associated with this pod failed: "
+        f"{SCALE_UP[kind][0]}. Pod is at risk of not being scheduled."
+    )
+
+
+def _old_form(path: str) -> str:
+    """Return the path of a cluster as GKE's messages show it: a zonal cluster is in `zones`, not in `locations`."""
+    location = part(path, "locations")
+    collection = "zones" if location.count("-") == 2 else "locations"
+    return f"projects/{part(path, 'projects')}/{collection}/{location}/clusters/{last(path)}"

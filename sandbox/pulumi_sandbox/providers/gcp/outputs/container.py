@@ -1,0 +1,231 @@
+"""Compute ids and outputs of GKE clusters and node pools, as the provider reads them back.
+
+Sources of the defaults: terraform-provider-google e03b7622, google/services/container/node_config.go (scopes) and
+resource_container_node_pool.go; discovery document container v1 (NodeConfig, NodePool, UpgradeSettings).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.names import COMPUTE_API, last, part, region_of
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, fingerprint, keep_or_make, labels
+from pulumi_sandbox.providers.gcp.site import Site, Values
+from pulumi_sandbox.providers.inputs import rows, table, text_of
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+ARM_TAINT = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NO_SCHEDULE"}
+QUEUED_TAINT = {"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NO_SCHEDULE"}
+DEFAULT_MACHINE, DEFAULT_DISK_GB, DEFAULT_PODS = "e2-medium", 100, 110
+# The first version whose nodes get a driver if a pool names none (docs.cloud.google.com/kubernetes-engine/docs/how-to/
+# gpus, 2026-04-08).
+FIRST_DRIVER = (1, 30, 1, 1156000)
+_AUTH = "https://www.googleapis.com/auth/"
+SCOPES = [
+    f"{_AUTH}{name}"
+    for name in (
+        "devstorage.read_only", "logging.write", "monitoring", "service.management.readonly", "servicecontrol",
+        "trace.append",
+    )
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What a node pool takes from its cluster."""
+
+    path: str
+    version: str
+    zones: tuple[str, ...] = ()
+    has_cpu_pool: bool = True
+    """True if the cluster has a node pool without GPUs."""
+    is_autopilot: bool = False
+    workload_pool: str = ""
+    release_channel: str = ""
+
+
+def location(inputs: Values, site: Site) -> str:
+    """Return the region or zone of a cluster or node pool (google/tpgresource/regional_utils.go, GetLocation)."""
+    return last(text_of(inputs, "location")) or site.region or site.zone
+
+
+def cluster_path(inputs: Values, site: Site) -> str:
+    """Return the path of a node pool's cluster, which the input names or whose path it is (clusterIdRegex upstream)."""
+    given = text_of(inputs, "cluster")
+    if part(given, "clusters"):
+        return f"projects/{part(given, 'projects')}/locations/{part(given, 'locations')}/clusters/{last(given)}"
+    return f"projects/{site.place(inputs)[0]}/locations/{location(inputs, site)}/clusters/{given}"
+
+
+def identity(token: str, inputs: Values, site: Site) -> str:
+    name = text_of(inputs, "name")
+    if token == types.NODE_POOL:
+        return f"{cluster_path(inputs, site)}/nodePools/{name}"
+    return f"projects/{site.place(inputs)[0]}/locations/{location(inputs, site)}/clusters/{name}"
+
+
+def endpoint(path: str) -> str:
+    """Return the address of a cluster's control plane. It depends on the path only, so two clusters differ."""
+    first, second, third = hashlib.sha256(path.encode()).digest()[:3]
+    return f"34.{first}.{second}.{third}"
+
+
+def group_name(path: str, zone: str) -> str:
+    """Return the name of the instance group of a node pool in a zone, without its ending `-grp`."""
+    digest = hashlib.sha256(f"{path} {zone}".encode()).hexdigest()[:8]
+    return f"gke-{part(path, 'clusters')}-{last(path)}-{digest}"
+
+
+def group_links(path: str, zone: str, collection: str) -> str:
+    project = part(path, "projects")
+    return f"{COMPUTE_API}projects/{project}/zones/{zone}/{collection}/{group_name(path, zone)}-grp"
+
+
+def accelerators(config: Values) -> list[Values]:
+    """Return the GPUs of a node configuration; a block with a count of 0 has no effect (upstream, expandNodeConfig)."""
+    return [table(row) for row in rows(config.get("guestAccelerators")) if table(row).get("count")]
+
+
+def has_gpu(config: Values) -> bool:
+    machine = machine_types.machine(machine_types.short(text_of(config, "machineType") or DEFAULT_MACHINE))
+    return bool(accelerators(config) or (machine and machine.accelerator))
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as 1.34.1-gke.3720000."""
+    return tuple(int(one) for one in version.replace("-gke.", ".").split(".") if one.isdigit())
+
+
+def node_pool(at: Located, facts: ClusterFacts) -> Values:
+    """Return the outputs of a node pool. `at.path` is its id."""
+    inputs, old = at.inputs, at.old
+    zones = rows(inputs.get("nodeLocations")) or list(facts.zones)
+    size = inputs.get("nodeCount")
+    initial = keep_or_make(old, "initialNodeCount", lambda: inputs.get("initialNodeCount") or size or 0)
+    network = {"createPodRange": False, "enablePrivateNodes": False, **table(inputs.get("networkConfig"))}
+    return {
+        "project": part(at.path, "projects"),
+        "location": part(at.path, "locations"),
+        "name": last(at.path),
+        "initialNodeCount": initial,
+        "nodeCount": size if size is not None else keep_or_make(old, "nodeCount", lambda: initial),
+        "nodeLocations": zones,
+        "version": text_of(inputs, "version") or old.get("version") or facts.version,
+        "maxPodsPerNode": inputs.get("maxPodsPerNode") or DEFAULT_PODS,
+        "management": {"autoRepair": True, "autoUpgrade": True, **table(inputs.get("management"))},
+        "upgradeSettings": _upgrades(table(inputs.get("upgradeSettings"))),
+        "networkConfig": network,
+        "nodeConfig": node_config(at, facts),
+        "instanceGroupUrls": [group_links(at.path, zone, "instanceGroupManagers") for zone in zones],
+        "managedInstanceGroupUrls": [group_links(at.path, zone, "instanceGroups") for zone in zones],
+        "operation": "",
+    }
+
+
+def _upgrades(given: Values) -> Values:
+    settings = {"strategy": "SURGE", **given}
+    # The default of a pool without settings (docs.cloud.google.com/kubernetes-engine/docs/concepts/
+    # node-pool-upgrade-strategies). Settings without the two numbers are sent as 0 and 0
+    # (hashicorp/terraform-provider-google#17164).
+    number = 0 if given else 1
+    return {"maxSurge": number, "maxUnavailable": 0, **settings} if settings["strategy"] == "SURGE" else settings
+
+
+def node_config(at: Located, facts: ClusterFacts) -> Values:
+    given, old = table(at.inputs.get("nodeConfig")), table(at.old.get("nodeConfig"))
+    config: Values = {
+        "diskSizeGb": DEFAULT_DISK_GB,
+        "diskType": "pd-balanced",
+        "imageType": "COS_CONTAINERD",
+        "localSsdCount": 0,
+        "loggingVariant": "DEFAULT",
+        "machineType": DEFAULT_MACHINE,
+        "metadata": {"disable-legacy-endpoints": "true"},
+        "oauthScopes": SCOPES,
+        "preemptible": False,
+        "serviceAccount": "default",
+        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": False},
+        "spot": False,
+        **({"workloadMetadataConfig": {"mode": "GKE_METADATA"}} if facts.workload_pool else {}),
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    config["guestAccelerators"] = [_with_driver(row, facts.version) for row in accelerators(given)]
+    config["effectiveTaints"] = _taints(at, config, old, facts)
+    return config
+
+
+def _with_driver(row: Values, version: str) -> Values:
+    chosen = table(row.get("gpuDriverInstallationConfig"))
+    if not chosen and version_numbers(version) >= FIRST_DRIVER:
+        chosen = {"gpuDriverVersion": "DEFAULT"}
+    return {**row, **({"gpuDriverInstallationConfig": chosen} if chosen else {})}
+
+
+def _taints(at: Located, config: Values, old: Values, facts: ClusterFacts) -> list[Any]:
+    """Return the declared taints and those that GKE adds.
+
+    GKE adds its GPU taint only when it creates the pool, and only if the cluster then has a pool without GPUs
+    (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus, 2026-04-08). A taint of an ARM pool: the page
+    "Prepare an Arm workload for deployment".
+    """
+    declared = [table(row) for row in rows(config.get("taints"))]
+    if at.old:
+        before = [table(row).get("key") for row in rows(old.get("taints"))]
+        added = [row for row in rows(old.get("effectiveTaints")) if table(row).get("key") not in before]
+    else:
+        added = [GPU_TAINT] if has_gpu(config) and facts.has_cpu_pool else []
+        offer = machine_types.machine(machine_types.short(text_of(config, "machineType")))
+        added += [ARM_TAINT] if offer and offer.offer and offer.offer.architecture == "arm64" else []
+        added += [QUEUED_TAINT] if table(at.inputs.get("queuedProvisioning")).get("enabled") else []
+    keys = {row.get("key") for row in declared}
+    return [*declared, *(row for row in added if table(row).get("key") not in keys)]
+
+
+def cluster(at: Located, zones: list[str], default_version: str) -> Values:
+    """Return the outputs of a cluster. `zones` are those of its region."""
+    inputs, old = at.inputs, at.old
+    place = part(at.path, "locations")
+    version = text_of(inputs, "minMasterVersion") or old.get("masterVersion") or default_version
+    if len(version_numbers(str(version))) < 4:  # a prefix such as 1.34 names the newest patch of GKE
+        version = default_version if default_version.startswith(f"{version}.") else f"{version}.0-gke.1000000"
+    project = part(at.path, "projects")
+    own_labels = labels({"labels": inputs.get("resourceLabels")}, at.site)
+    return {
+        "project": project,
+        "location": place,
+        "endpoint": endpoint(at.path),
+        "selfLink": f"https://container.googleapis.com/v1/{at.path}",
+        "masterVersion": version,
+        "emulatedVersion": "",
+        "nodeVersion": text_of(inputs, "nodeVersion") or version,
+        "labelFingerprint": fingerprint(own_labels["effectiveLabels"]),
+        **own_labels,
+        "operation": "",
+        "clusterIpv4Cidr": text_of(inputs, "clusterIpv4Cidr") or "10.8.0.0/14",
+        "servicesIpv4Cidr": "34.118.224.0/20",
+        "tpuIpv4CidrBlock": "",
+        "nodeLocations": rows(inputs.get("nodeLocations")) or ([] if place in zones else zones[:3]),
+        "network": text_of(inputs, "network") or f"projects/{project}/global/networks/default",
+        "subnetwork": text_of(inputs, "subnetwork")
+        or f"projects/{project}/regions/{region_of(place) if place.count('-') == 2 else place}/subnetworks/default",
+        "deletionProtection": inputs.get("deletionProtection") is not False,
+        "enableAutopilot": inputs.get("enableAutopilot") is True,
+        "enableShieldedNodes": inputs.get("enableShieldedNodes") is not False,
+        "releaseChannel": {"channel": "REGULAR", **table(inputs.get("releaseChannel"))},
+        "networkingMode": text_of(inputs, "networkingMode") or "VPC_NATIVE",
+        "datapathProvider": text_of(inputs, "datapathProvider"),
+        "masterAuth": {
+            "clientCertificate": "",
+            "clientCertificateConfig": {"issueClientCertificate": False},
+            "clientKey": "",
+            "clusterCaCertificate": CERTIFICATE,
+        },
+    }
+
+
+# A text in the form of a certificate, without a key behind it.
+CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCnNhbmRib3gKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="

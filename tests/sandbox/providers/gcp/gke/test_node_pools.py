@@ -1,0 +1,309 @@
+"""Node pools of GKE: what is created, what other resources make GKE refuse, and planted faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.permissions import Caller
+from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.world.faults import Fault
+
+from tests.sandbox.providers.gcp.conftest import PROJECT, Google
+from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, L4, POOL, POOL_PATH, TAINT, cluster, pool, with_config
+from tests.sandbox.providers.gcp.test_permissions import EMAIL, grant
+
+SYSTEM = {"name": "system", "cluster": "ci", "location": "us-central1", "nodeCount": 1}
+UNTAINTED = with_config(taints=None)
+
+
+def refused(google: Google, inputs: dict[str, Any]) -> str:
+    with pytest.raises(Refused) as error:
+        pool(google, inputs)
+    return str(error.value)
+
+
+def changed(google: Google, made: Resource, inputs: dict[str, Any]) -> Resource:
+    """Return the pool after an update."""
+    res = google.resource(made.token, made.name, inputs, old_inputs=made.inputs, id=made.id, outputs=dict(made.outputs))
+    google.lifecycle.update(res, Decoded(made.outputs))
+    return res
+
+
+def test_the_outputs_of_a_pool_are_those_that_the_provider_reads_back(google: Google) -> None:
+    cluster(google)
+    made = pool(google)
+    assert made.id == POOL_PATH
+    outputs = made.outputs
+    zones = "https://www.googleapis.com/compute/v1/projects/ci-project/zones/us-central1"
+    first, second = outputs["instanceGroupUrls"]
+    assert first.startswith(f"{zones}-a/instanceGroupManagers/gke-ci-l4-")
+    assert second.startswith(f"{zones}-b/instanceGroupManagers/gke-ci-l4-")
+    assert outputs["managedInstanceGroupUrls"] == [
+        url.replace("instanceGroupManagers", "instanceGroups") for url in (first, second)
+    ]
+    expected = {
+        "initialNodeCount": 0,
+        "location": "us-central1",
+        "management": {"autoRepair": True, "autoUpgrade": True},
+        "maxPodsPerNode": 110,
+        "nodeCount": 0,
+        "nodeLocations": ["us-central1-a", "us-central1-b"],
+        "operation": "",
+        "upgradeSettings": {"strategy": "SURGE", "maxSurge": 1, "maxUnavailable": 0},
+        "version": "1.34.1-gke.3720000",
+    }
+    assert {name: outputs[name] for name in expected} == expected
+    config = outputs["nodeConfig"]
+    assert (config["diskSizeGb"], config["diskType"], config["serviceAccount"]) == (100, "pd-balanced", "default")
+    assert config["oauthScopes"][0] == "https://www.googleapis.com/auth/devstorage.read_only"
+    assert len(config["oauthScopes"]) == 6
+    assert config["guestAccelerators"] == [L4]
+    assert config["effectiveTaints"] == [TAINT]
+
+
+def test_a_pool_without_zones_is_in_those_of_its_cluster(google: Google) -> None:
+    cluster(google, nodeLocations=["us-central1-b"])
+    made = pool(google, {name: value for name, value in POOL.items() if name != "nodeLocations"})
+    assert made.outputs["nodeLocations"] == ["us-central1-b"]
+
+
+def test_a_path_names_the_cluster_and_its_place(google: Google) -> None:
+    cluster(google)
+    made = pool(google, {**POOL, "cluster": CLUSTER_PATH, "location": None})
+    assert made.id == POOL_PATH
+    assert made.outputs["location"] == "us-central1"
+
+
+def test_gke_installs_a_driver_that_a_pool_does_not_name_since_1_30_1(google: Google) -> None:
+    bare = with_config(guestAccelerators=[{"type": "nvidia-l4", "count": 1}])
+    cluster(google, minMasterVersion="1.30.1-gke.1156000")
+    [row] = pool(google, bare).outputs["nodeConfig"]["guestAccelerators"]
+    assert row["gpuDriverInstallationConfig"] == {"gpuDriverVersion": "DEFAULT"}
+    older = google.make(types.NODE_POOL, "older", {**bare, "name": "older", "version": "1.29"})
+    assert older.outputs["version"] == "1.29"
+
+
+def test_an_older_cluster_installs_no_driver(google: Google) -> None:
+    cluster(google, minMasterVersion="1.30.1-gke.1155999")
+    [row] = pool(google, with_config(guestAccelerators=[{"type": "nvidia-l4", "count": 1}])).outputs["nodeConfig"][
+        "guestAccelerators"
+    ]
+    assert row == {"type": "nvidia-l4", "count": 1}
+
+
+# -- GKE's own GPU taint ----------------------------------------------------------------------------------------------
+
+
+def test_gke_taints_a_gpu_pool_of_a_cluster_that_has_another_pool(google: Google) -> None:
+    cluster(google)
+    made = pool(google, UNTAINTED)
+    assert "taints" not in made.outputs["nodeConfig"]
+    assert made.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
+
+
+def test_gke_does_not_taint_the_first_pool_of_a_cluster_and_never_does_it_later(google: Google) -> None:
+    cluster(google, removeDefaultNodePool=True, initialNodeCount=1)
+    made = pool(google, UNTAINTED)
+    assert made.outputs["nodeConfig"]["effectiveTaints"] == []
+    google.make(types.NODE_POOL, "system", SYSTEM)
+    after = changed(google, made, {**UNTAINTED, "autoscaling": {"totalMaxNodeCount": 3}})
+    assert after.outputs["nodeConfig"]["effectiveTaints"] == []
+    other = google.make(types.NODE_POOL, "other", {**UNTAINTED, "name": "other"})
+    assert other.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
+
+
+def test_an_update_keeps_the_taint_that_gke_added_and_changes_the_declared_ones(google: Google) -> None:
+    cluster(google)
+    mine = {"key": "team", "value": "ci", "effect": "NO_SCHEDULE"}
+    made = pool(google, with_config(taints=[mine]))
+    assert made.outputs["nodeConfig"]["effectiveTaints"] == [mine, TAINT]
+    after = changed(google, made, UNTAINTED)
+    assert after.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
+
+
+def test_gke_taints_arm_pools_and_pools_of_queued_provisioning(google: Google) -> None:
+    cluster(google, location="us-central1", nodeLocations=["us-central1-a"])
+    arm = with_config(
+        machineType="a4x-highgpu-4g",
+        guestAccelerators=None,
+        reservationAffinity={"consumeReservationType": "NO_RESERVATION"},
+    )
+    made = pool(google, {**arm, "nodeLocations": None, "queuedProvisioning": {"enabled": True}})
+    assert [row["key"] for row in made.outputs["nodeConfig"]["effectiveTaints"]] == [
+        "nvidia.com/gpu",
+        "kubernetes.io/arch",
+        "cloud.google.com/gke-queued",
+    ]
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_needs_its_cluster(google: Google) -> None:
+    assert refused(google, POOL) == (
+        "error creating NodePool: googleapi: Error 404: Not found: projects/ci-project/locations/us-central1/clusters/"
+        "ci., notFound\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        f"[{CLUSTER_PATH}]}}"
+    )
+    zonal = {**POOL, "location": "us-central1-a"}
+    assert "Not found: projects/ci-project/zones/us-central1-a/clusters/ci., notFound" in refused(google, zonal)
+
+
+@pytest.mark.parametrize(
+    ("of_cluster", "of_pool", "error"),
+    [
+        (
+            {"enableAutopilot": True},
+            {},
+            "googleapi: Error 400: Autopilot node pools cannot be accessed or modified., badRequest",
+        ),
+        (
+            {"minMasterVersion": "1.33.4-gke.1000000"},
+            {"version": "1.34.1-gke.3720000"},
+            'googleapi: Error 400: Node version "1.34.1-gke.3720000" is unsupported., badRequest',
+        ),
+        (
+            {"minMasterVersion": "1.33.4-gke.1000000"},
+            {"version": "1.30"},
+            'googleapi: Error 400: Node version "1.30" is unsupported., badRequest',
+        ),
+        (
+            {},
+            {"management": {"autoUpgrade": False}},
+            (
+                "googleapi: Error 400: Auto_upgrade and auto_repair cannot be false when release_channel "
+                "REGULAR is set., "
+                "badRequest"
+            ),
+        ),
+        (
+            {"nodeLocations": ["us-central1-f"]},
+            {"nodeLocations": None},
+            'googleapi: Error 400: Accelerator type "nvidia-l4" does not exist in zone us-central1-f., badRequest',
+        ),
+    ],
+)
+def test_gke_refuses_what_does_not_fit_the_cluster(
+    google: Google, of_cluster: dict[str, Any], of_pool: dict[str, Any], error: str
+) -> None:
+    cluster(google, **of_cluster)
+    assert refused(google, {**POOL, **of_pool}) == f"error creating NodePool: {error}"
+    assert google.world.find(types.NODE_POOL) == []
+
+
+def test_nodes_may_be_two_minor_versions_older_than_the_control_plane(google: Google) -> None:
+    cluster(google, minMasterVersion="1.33.4-gke.1000000")
+    assert pool(google, {**POOL, "version": "1.31"}).outputs["version"] == "1.31"
+
+
+def test_an_update_to_a_version_that_the_control_plane_does_not_have_is_refused(google: Google) -> None:
+    cluster(google)
+    made = pool(google)
+    with pytest.raises(Refused, match=r'Node version "1\.35" is unsupported'):
+        changed(google, made, {**POOL, "version": "1.35"})
+
+
+def test_a_pool_needs_its_account(google: Google) -> None:
+    cluster(google)
+    email = "gke-nodes@ci-project.iam.gserviceaccount.com"
+    inputs = with_config(serviceAccount=email)
+    assert refused(google, inputs).startswith(
+        f'error creating NodePool: googleapi: Error 400: Service account "{email}" does not exist., badRequest\n'
+    )
+    google.make(types.ACCOUNT, "nodes", {"accountId": "gke-nodes"})
+    assert pool(google, inputs).outputs["nodeConfig"]["serviceAccount"] == email
+
+
+def test_names_are_taken_once(google: Google) -> None:
+    cluster(google)
+    pool(google)
+    assert refused(google, POOL) == f"resource - {POOL_PATH} - already exists"
+    with pytest.raises(
+        Refused, match=r"Error 409: Already exists: projects/ci-project/locations/us-central1/clusters/ci"
+    ):
+        cluster(google)
+
+
+def test_a_cluster_is_protected_until_a_program_says_otherwise(google: Google) -> None:
+    made = cluster(google, deletionProtection=None)
+    with pytest.raises(Refused, match=r"deletion_protection is set to true\. Set it to false to proceed"):
+        google.delete(made)
+    open_cluster = google.make(
+        types.CLUSTER, "open", {"name": "open", "location": "us-central1", "deletionProtection": False}
+    )
+    google.delete(open_cluster)
+    assert [row.name for row in google.world.find(types.CLUSTER)] == ["ci"]
+
+
+def test_the_service_must_be_enabled(google: Google) -> None:
+    (google.workspace.project / "sandbox.yaml").write_text(
+        "restrictions: {gcp: {disabledServices: [container.googleapis.com]}}\n"
+    )
+    with pytest.raises(
+        Refused, match=r"Kubernetes Engine API has not been used in project .* before or it is disabled"
+    ):
+        cluster(google)
+
+
+def test_a_pool_is_an_update_of_its_cluster_for_the_permissions(google: Google) -> None:
+    cluster(google)
+    needed = ["container.clusters.update", "container.clusters.get", "container.operations.get"]
+    grant(google, [*needed, "iam.serviceAccounts.actAs"])
+    google.cloud.__dict__["caller"] = Caller(google.world, EMAIL)
+    made = pool(google)
+    grant(google, needed[1:])
+    with pytest.raises(Refused, match=r"Permission 'container\.clusters\.update' denied on resource"):
+        google.delete(made)
+    with pytest.raises(Refused, match=r"Permission 'container\.clusters\.create' denied"):
+        google.make(types.CLUSTER, "other", {"name": "other", "location": "us-central1"})
+    grant(google, [])
+    with pytest.raises(Refused, match=r"Permission 'container\.clusters\.get' denied on resource 'ci'"):
+        google.cloud.invoke("gcp:container/getCluster:getCluster", {"name": "ci", "project": PROJECT})
+
+
+# -- planted faults ---------------------------------------------------------------------------------------------------
+
+RUNNING = {**POOL, "initialNodeCount": 1}
+
+
+def test_a_quota_refuses_the_first_nodes(google: Google) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("quota"))
+    assert refused(google, RUNNING) == (
+        "error creating NodePool: googleapi: Error 403: Insufficient regional quota to satisfy request: resource "
+        "\"NVIDIA_L4_GPUS\": request requires '2.0' and is short '2.0'. project has a quota of '0.0' with '0.0' "
+        "available. View and manage quotas at https://console.cloud.google.com/iam-admin/quotas?usage=USED&project="
+        "ci-project., forbidden"
+    )
+    assert pool(google, RUNNING).outputs["nodeCount"] == 1
+
+
+@pytest.mark.parametrize("market", ["spot", "preemptible"])
+def test_spot_machines_have_a_quota_of_their_own(google: Google, market: str) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("quota"))
+    inputs = with_config(**{market: True})
+    assert 'resource "PREEMPTIBLE_NVIDIA_L4_GPUS"' in refused(google, {**inputs, "initialNodeCount": 1})
+
+
+def test_a_stockout_of_a_zone_ends_the_create_with_nodes_in_that_zone(google: Google) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("stockout", zone="us-central1-c"))
+    pool(google, RUNNING)
+    google.world.add_fault(Fault("stockout", zone="us-central1-b"))
+    error = refused(google, {**RUNNING, "name": "other"})
+    assert error.startswith(
+        "Error waiting for creating GKE NodePool: Google Compute Engine: Not all instances running in IGM after "
+    )
+    assert "Current errors: [GCE_STOCKOUT]: Instance 'gke-ci-other-" in error
+    assert "The zone 'projects/ci-project/zones/us-central1-b' does not have enough resources" in error
+
+
+def test_a_pool_without_nodes_needs_neither_quota_nor_stock(google: Google) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("quota", times=0))
+    google.world.add_fault(Fault("stockout", times=0))
+    assert pool(google).outputs["nodeCount"] == 0
