@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 KINDS = {
-    "stockout": "no capacity in the zone: the create of a VM or of a machine of an EKS node group fails",
+    "stockout": "no capacity in the zone: the create of a VM, or of a node of EKS or GKE, fails",
     "quota": "a create fails with the vendor's quota error",
     "slow": "a create or an update takes --seconds longer",
     "crash": "the provider crashes after it created the resource and before it reports it to the engine",

@@ -1,7 +1,8 @@
 """Identify the cluster of a provider by the current context of its kubeconfig.
 
-The identity of an EKS cluster is its region and its name. The identity of any other cluster is the address of its
-server. Objects with the same name in two clusters are different objects.
+The identity of an EKS cluster is its region and its name. The identity of a GKE cluster is the name that gcloud gives
+to its context: `gke_<project>_<location>_<name>`. The identity of any other cluster is the address of its server.
+Objects with the same name in two clusters are different objects.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import World
 
-EKS = "aws:eks/cluster:Cluster"
+EKS, GKE = "aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"
 # `aws eks get-token --cluster-name x` and `aws-iam-authenticator token -i x` (docs.aws.amazon.com/eks/latest/userguide/
 # create-kubeconfig.html).
 NAME, REGION = ("--cluster-name", "--cluster-id", "-i"), ("--region",)
 # The name that `aws eks update-kubeconfig` gives (docs.aws.amazon.com/cli/latest/reference/eks/update-kubeconfig.html).
 ARN = re.compile(r"arn:[\w-]+:eks:([\w-]+):\d+:cluster/(.+)")
+# The name that `gcloud container clusters get-credentials` gives (docs.cloud.google.com/kubernetes-engine/docs/how-to/
+# cluster-access-for-kubectl). Names of projects, locations and clusters have no underscore.
+GCLOUD = re.compile(r"gke_[^_/]+_[^_/]+_[^_/]+")
 ENDPOINT = re.compile(r"https://[^/]+\.([a-z0-9-]+)\.eks\.amazonaws\.com")
 # The settings of the provider that select the cluster.
 SETTINGS = ("kubeconfig", "context", "cluster")
@@ -75,9 +79,17 @@ def _entry(document: Any, kind: str, name: Any) -> Any:
 
 
 def identity(config: Mapping[str, Any], world: World) -> str:
-    """Return the cluster's identity: `us-east-1/ci` on EKS, else the server's address; empty if unknown."""
+    """Return the cluster's identity.
+
+    It is `us-east-1/ci` on EKS, `gke_project_us-central1_ci` on GKE, else the server's address; empty if unknown.
+    """
     current = current_cluster(config)
     server = str(inner(current.entry, "server") or "").rstrip("/")
+    if GCLOUD.fullmatch(current.name):
+        return current.name
+    if row := next(iter(world.find(GKE, endpoint=server.removeprefix("https://"))), None) if server else None:
+        _, project, _, location, _, cluster_name = row.id.split("/")
+        return f"gke_{project}_{location}_{cluster_name}"
     arn, endpoint = ARN.fullmatch(current.name), ENDPOINT.match(server)
     name = current.option(NAME) or (arn[2] if arn else "")
     region = current.option(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")

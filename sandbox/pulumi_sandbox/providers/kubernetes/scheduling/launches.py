@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pulumi_sandbox.providers.aws.eks import faults
+from pulumi_sandbox.providers.aws.eks import faults as eks_faults
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.aws.world import ExistingResources
+from pulumi_sandbox.providers.gcp import gke_errors
+from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
+from pulumi_sandbox.providers.gcp.outputs.container import group_links
 from pulumi_sandbox.providers.invokes import Lookups
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import NODE_GROUP, Group
+from pulumi_sandbox.providers.kubernetes.scheduling.eks_nodes import NODE_GROUP
+from pulumi_sandbox.providers.kubernetes.scheduling.gke_nodes import NODE_POOL
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Record, World
 
 # The messages and the wait come from https://github.com/kubernetes/autoscaler/issues/3042 and pull/5756.
 TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"
 ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {message}"
 NO_NODE = "the cluster autoscaler: Instance group {group} cannot provision any more nodes!"
 NEXT_TRY = "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A fault at a launch, with the name of the group and the lines that a user finds."""
+
+    fault: Fault
+    group: str
+    lines: tuple[str, ...]
+    message: str
 
 
 @dataclass
@@ -36,25 +53,46 @@ class Launches:
         """Return True, and log the reason, if the group cannot get another node."""
         if group.name in self.permanently_refused:
             return True
-        row = self.world.get(NODE_GROUP, f"{group.cluster}:{group.name}")
+        row = self.world.get(*group.resource)
         if row is None or not {"quota", "stockout"} & {fault.kind for fault in self.world.faults()}:
             return False
-        aws_lookups = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
-        existing = ExistingResources(self.world, values=aws_lookups.values)
-        launch_error = faults.launch(existing, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
-        if launch_error is None:
+        failure = FAILURES[row.type](self, group, row)
+        if failure is None:
             return False
-        fault, message = launch_error
-        self.world.event(LAUNCH_FAILED, NODE_GROUP, row.id, message, row.cluster)
-        scaling_group = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
-        self.log(
-            TRIGGERED.format(group=scaling_group, now=group.desired, then=group.desired + 1, most=group.max_nodes),
-            "info",
-        )
-        self.log(ACTIVITY.format(group=scaling_group, message=message), "info")
-        self.log(NO_NODE.format(group=scaling_group), "info")
-        if fault.times == 0:
+        self.world.event(LAUNCH_FAILED, row.type, row.id, failure.message, row.cluster)
+        now = group.desired
+        self.log(TRIGGERED.format(group=failure.group, now=now, then=now + 1, most=group.max_nodes), "info")
+        for line in failure.lines:
+            self.log(line, "info")
+        if failure.fault.times == 0:
             self.permanently_refused.add(group.name)
         else:
             self.log(NEXT_TRY, "info")
         return True
+
+    def on_eks(self, group: Group, row: Record) -> Failure | None:
+        aws_lookups = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
+        existing = ExistingResources(self.world, values=aws_lookups.values)
+        launch_error = eks_faults.launch(existing, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
+        if launch_error is None:
+            return None
+        fault, message = launch_error
+        name = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
+        lines = (ACTIVITY.format(group=name, message=message), NO_NODE.format(group=name))
+        return Failure(fault, name, lines, message)
+
+    def on_gke(self, group: Group, row: Record) -> Failure | None:
+        zone = group.pattern.labels["topology.kubernetes.io/zone"]
+        fault = gke_faults.take(self.world, row.name, row.id, zone)
+        if fault is None:
+            return None
+        event = gke_errors.scale_up_failed(fault.kind, [zone])
+        visibility = f"the autoscaler's visibility log: {gke_errors.SCALE_UP[fault.kind][1]}"
+        lines = (event, f"{visibility}: {fault.message}" if fault.message else visibility)
+        return Failure(fault, group_links(row.id, zone, "instanceGroups"), lines, event)
+
+
+FAILURES: Mapping[str, Callable[[Launches, Group, Record], Failure | None]] = {
+    NODE_GROUP: Launches.on_eks,
+    NODE_POOL: Launches.on_gke,
+}

@@ -17,8 +17,9 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     runs_daemon,
     unschedulable_message,
 )
+from pulumi_sandbox.providers.kubernetes.scheduling.groups import groups
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, groups, listed_nodes, nodes_of
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.workspace import Workspace
@@ -107,6 +108,11 @@ class Scheduler:
             return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
         return 0
 
+    def node(self, name: str) -> Node | None:
+        """Return a node that runs, or that the autoscaler would start; None for any other name."""
+        started = (each.node(0) for each in groups(self.world, self.cluster()) if each.name == name.rpartition("-")[0])
+        return next((each for each in self.nodes() if each.name == name), None) or next(started, None)
+
     def place(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any] | None = None, launches: Launches | None = None
     ) -> Placement:
@@ -159,10 +165,11 @@ class Scheduler:
 
         The autoscaler checks a running node of the group, or predicts the first node from the tags.
         """
-        for group in groups(self.world, self.cluster()):
-            if self._next(group) >= group.max_nodes:
+        all_groups = list(groups(self.world, self.cluster()))
+        for group in all_groups:
+            if self._next(group) >= group.max_nodes or self._reached_total(group, all_groups):
                 continue
-            example = self.with_advertised_gpus(group.node(0)) if group.desired else group.predicted_node()
+            example = self.with_advertised_gpus(group.node(0)) if group.desired else group.predicted
             # The autoscaler adds the pods of DaemonSets to the new node, too (kubernetes/autoscaler,
             # cluster-autoscaler/simulator/node_info_utils.go).
             if misfit_of(spec, example, _sum_of_requests(self._daemons_of(example))) is None:
@@ -173,6 +180,14 @@ class Scheduler:
         used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
         free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
         return next(free, group.max_nodes)
+
+    def _reached_total(self, group: Group, all_groups: Iterable[Group]) -> bool:
+        """Return True if the groups of a resource have as many nodes together as its total allows."""
+        if group.total is None:
+            return False
+        used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
+        siblings = [each for each in all_groups if each.resource == group.resource]
+        return sum(1 for each in siblings for _ in nodes_of(each, used)) >= group.total
 
 
 def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:

@@ -32,6 +32,9 @@ class Toolkit:
 PACKAGED = Toolkit(by_variable=True, by_mounts=False)
 # bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
 BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)
+# GKE has no toolkit: its device plugin adds the devices of the requested GPUs, and no variable of a container counts
+# (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus).
+GKE = Toolkit(by_variable=False, by_mounts=True)
 # The two settings, in config.toml, in a command that changes it, or in Bottlerocket's settings.
 _SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-mounts) *= *(true|false)\b")
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.workloads import dns_names, network
+from pulumi_sandbox.providers.kubernetes.workloads import dns_names, driver_libraries, network
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
@@ -35,6 +35,8 @@ DEVICES, TERMINATION_LOG = "/dev", "/dev/termination-log"
 # The limits of a termination message, and of the log that replaces a missing one (k8s.io/kubernetes v1.36.0,
 # pkg/kubelet/container/runtime.go, MaxContainerTerminationMessageLength).
 MESSAGE_BYTES, LOG_BYTES, LOG_LINES = 4096, 2048, 80
+LOADER_PATH = "LD_LIBRARY_PATH"
+NO_LIBRARIES = "{} finds no libcuda.so.1: GKE mounts the driver at {}, which is not in LD_LIBRARY_PATH"
 PREFIX = "startup-script: "
 FAILED = re.compile(r'Script "startup-script" failed with error: exit status (-?\d+)')
 FINISHED = "Finished running startup scripts."
@@ -62,6 +64,8 @@ class Pod:
     gpus: Callable[[Mapping[str, Any]], int] = lambda _: 0
     """Returns the number of GPUs that a container of the pod sees."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    library_path: str = ""
+    """The folder with the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     names: Path | None = None
     """The file with the names of the pods that this pod can resolve (dns_names.py)."""
 
@@ -125,11 +129,22 @@ class Containers:
             }
             if pod.names and pod.spec.get("subdomain"):
                 local_environment |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), local_environment)
-            devices = _devices(root / "dev", pod.gpus(container))
+            gpus = pod.gpus(container)
+            if gpus and pod.library_path and not self._finds(pod.library_path, container):
+                say(NO_LIBRARIES.format(container.get("name"), pod.library_path))
+                local_environment |= driver_libraries.hidden(local_environment)
+            devices = _devices(root / "dev", gpus)
             arguments = [devices if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, lines, code)
             return ContainerResult(str(container.get("name")), code, message, killed)
+
+    def _finds(self, folder: str, container: Mapping[str, Any]) -> bool:
+        """Return True if LD_LIBRARY_PATH of the container, or else of its image, has the folder."""
+        of_image = self.images.entry_of(str(container.get("image"))).get("ldLibraryPath")
+        own = [one.get("value") for _, one in items(container.get("env")) if one.get("name") == LOADER_PATH]
+        value = own[-1] if own else of_image
+        return folder in [part.rstrip("/") for part in str(value or "").split(":")]
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         """Create folders and files for the mounts, and return their local paths by the paths in the container."""

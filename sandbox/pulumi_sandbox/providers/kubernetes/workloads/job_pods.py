@@ -86,12 +86,15 @@ class JobPods:
             return
         # pkg/controller/job/job_controller.go, manageJob.
         host = {} if attempt.index is None else {"hostname": f"{self.job}-{attempt.index}"}
-        row = pod(self.job, self.namespace, name, {**self.stored_spec, **host}, placed, labels)
+        annotations = inner(self.spec, "template", "metadata", "annotations")
+        row = pod(self.job, self.namespace, name, {**self.stored_spec, **host}, placed, labels, annotations)
         self.world.delete(POD, row.id, self.job)
         self.world.insert(row)
         attempt.name, attempt.node, attempt.last_message = name, placed.node, placed.message
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
+        if problem := self.workloads.dns_problem(self.namespace, labels, placed.node):
+            self.res.log(f"{name}: {problem}", "warning")
         fault = self.world.take_fault("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
         images = self.workloads.images
         if placed.node and (event := images.missing_secrets(self.namespace, self.pod)):
@@ -122,8 +125,17 @@ class JobPods:
         index = {} if attempt.index is None else {"JOB_COMPLETION_INDEX": str(attempt.index)}
         environment = {**index, **settings.environment, **(fault.settings if fault else {})}
         gpus = partial(self.workloads.scheduler.gpus, attempt.node)
+        node = self.workloads.scheduler.node(attempt.node)
         pod_facts = Pod(
-            attempt.name, self.namespace, attempt.node, self.pod, environment, gpus, self.labels(attempt), self.names
+            attempt.name,
+            self.namespace,
+            attempt.node,
+            self.pod,
+            environment,
+            gpus,
+            self.labels(attempt),
+            node.library_path if node else "",
+            self.names,
         )
         results: list[ContainerResult] = []
         for kind in ("initContainers", "containers"):

@@ -5,6 +5,7 @@
 - On EKS, the VPC CNI enforces policies only with enableNetworkPolicy. In its standard mode, a pod is open for its first
   seconds (docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html; aws/aws-network-policy-agent issues 189 and
   345).
+- On GKE, the DNS server of a node has a link-local address, which only an `ipBlock` can allow (tektoncd/operator#4000).
 - `values: {kubernetes: {networkPolicies: false}}` emulates a cluster that does not enforce policies.
 """
 
@@ -24,6 +25,7 @@ from pulumi_sandbox.world.store import World
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 SERVICE_ADDRESS, SERVICE_PORT = "10.100.0.1", 443
 OPEN_SEC = 1.0
+DNS_PORT = 53
 _QUEUE = 1024
 
 

@@ -11,6 +11,7 @@ from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, R
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
+from pulumi_sandbox.providers.kubernetes.workloads import network
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
 from pulumi_sandbox.providers.resource import Log
@@ -21,6 +22,12 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 NO_KNOWN_NODES = (
     "the sandbox knows no node of this cluster, so it does not schedule pods; it uses the node groups of EKS and the "
     "nodes in sandbox.yaml: values: {kubernetes: {nodes: [...]}}"
+)
+
+
+NO_DNS = (
+    "the pod cannot resolve names: the DNS server of its node has the address {}, and no network policy of the pod "
+    "allows it on port 53"
 )
 
 
@@ -35,11 +42,14 @@ def pod(
     spec: Mapping[str, Any],
     placement: Placement,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> Record:
     """Return the record of a pod; `owner` is the name of the object that created the pod."""
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "ownerReferences": [{"name": owner}]}
     if labels:
         meta["labels"] = dict(labels)
+    if annotations:
+        meta["annotations"] = dict(annotations)
     fields = {"metadata": meta, "spec": {**spec, **({"nodeName": placement.node} if placement.node else {})}}
     condition = {"type": "PodScheduled", "status": "True" if placement.node else "False"}
     if not placement.node:
@@ -76,6 +86,15 @@ class Workloads:
         elif row.type == DAEMON_SET and not no_known_nodes:  # without known nodes, a DaemonSet has no pods
             self._daemons(row, log)
 
+    def dns_problem(self, namespace: str, labels: Mapping[str, str], node_name: str) -> str:
+        """Return the reason why a pod on the node cannot resolve names, or an empty string."""
+        node = self.scheduler.node(node_name) if node_name else None
+        if node is None or not node.dns_address or self.images.values().get("networkPolicies", True) is False:
+            return ""
+        server = (node.dns_address, network.DNS_PORT)
+        allowed = network.allows_egress(self.world, namespace, labels, server, "UDP")
+        return "" if allowed else NO_DNS.format(node.dns_address)
+
     def forget(self, row: Record) -> None:
         if row.type == RUNNER_SET:
             self.runners.delete_idle(row)
@@ -90,12 +109,12 @@ class Workloads:
         )
         for event in self.images.pull_failures(namespace, spec):
             log(f"a runner for a job would not start: {event}", "warning")
+        meta = inner(row.inputs, "spec", "template", "metadata") or {}
         launches = self.scheduler.launches(log)
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
             placement = self.scheduler.place(spec, launches=launches)
-            pod_row = pod(
-                row.name, namespace, f"{row.name}-{random_suffix()}-runner-{random_suffix()}", spec, placement
-            )
+            name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
+            pod_row = pod(row.name, namespace, name, spec, placement, annotations=meta.get("annotations"))
             self.world.insert(pod_row)
             self.world.insert(runner(pod_row))
             if not placement.node:
@@ -105,6 +124,8 @@ class Workloads:
             placement = self.scheduler.place(spec)
             if not placement.node:
                 log(f"a runner for a job would stay Pending: {placement.message}", "warning")
+        if problem := self.dns_problem(namespace, meta.get("labels") or {}, placement.node):
+            log(problem, "warning")
 
     def _daemons(self, row: Record, log: Log) -> None:
         spec = inner(row.inputs, "spec", "template", "spec") or {}

@@ -1,0 +1,173 @@
+"""List the nodes of EKS node groups, and predict a group's first node as the cluster autoscaler does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import gpu_catalog
+
+from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
+from pulumi_sandbox.providers.kubernetes.fields import quantity
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, toolkit
+from pulumi_sandbox.world.store import Record, World
+
+NODE_GROUP, TAG, TEMPLATE = (
+    "aws:eks/nodeGroup:NodeGroup", "aws:autoscaling/tag:Tag", "aws:ec2/launchTemplate:LaunchTemplate",
+)  # fmt: skip
+# The prefix of tags that describe the nodes of a group without nodes to the cluster autoscaler (kubernetes/autoscaler,
+# cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
+TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/"
+# The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
+DEFAULT_TYPE = "t3.medium"
+DEFAULT_DISK_GIB = 20
+
+
+def groups(world: World, cluster: str) -> Iterator[Group]:
+    """Yield the node groups of a cluster. Without a name, it is the only cluster with node groups."""
+    rows = world.find(NODE_GROUP)
+    if not cluster and len({_cluster(row) for row in rows}) > 1:
+        return
+    for row in rows:
+        inputs = row.inputs
+        if cluster and not is_cluster(cluster, *_cluster(row)):
+            continue
+        name = str(row.outputs.get("nodeGroupName") or inputs.get("nodeGroupName") or row.name)
+        scaling = inputs.get("scalingConfig") or {}
+        desired, max_nodes = (_number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
+        pattern = _pattern(world, name, row)
+        predicted = _predicted(name, pattern, _tags(world, name, row))
+        yield Group(name, (NODE_GROUP, f"{inputs.get('clusterName')}:{name}"), desired, max_nodes, pattern, predicted)
+
+
+def _predicted(name: str, pattern: Node, tags: Mapping[str, str]) -> Node:
+    """Return the first node as the cluster autoscaler predicts it from the instance type and the group's tags."""
+    group_tags = {key.removeprefix(TEMPLATE_TAG): value for key, value in tags.items() if key.startswith(TEMPLATE_TAG)}
+    labels_of_type = {label: value for label, value in pattern.labels.items() if not _is_of_group(label)}
+    labels = {key.removeprefix("label/"): value for key, value in group_tags.items() if key.startswith("label/")}
+    resource_tags = {
+        key.removeprefix("resources/"): value for key, value in group_tags.items() if key.startswith("resources/")
+    }
+    amounts = {key: amount for key, value in resource_tags.items() if (amount := quantity(value)) is not None}
+    taints = []
+    for key, value in group_tags.items():
+        if key.startswith("taint/"):
+            text, _, effect = value.rpartition(":")
+            taints.append(Taint(key.removeprefix("taint/"), text, effect))
+    gpus = {GPU: Fraction(pattern.gpus)} if pattern.gpus else {}
+    # The autoscaler knows the disk only from a tag (kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/
+    # aws_manager.go, buildNodeFromTemplate).
+    allocatable = {**pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
+    return Node(f"{name}-0", {**labels_of_type, **labels}, tuple(taints), allocatable)
+
+
+def _is_of_group(label: str) -> bool:
+    """Return True if the label comes from the group and not from its instance type."""
+    return not label.startswith(("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"))
+
+
+def _cluster(row: Record) -> tuple[Any, Any]:
+    """Return the name and the region of a node group's cluster."""
+    return row.inputs.get("clusterName"), row.outputs.get("region")
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _pattern(world: World, name: str, row: Record) -> Node:
+    inputs = row.inputs
+    template = _template(world, inputs)
+    kind = _instance_type(inputs, template)
+    machine = _machine(kind)
+    ami = str(inputs.get("amiType") or "")
+    labels = {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": ARCHITECTURES[machine.architecture] if machine else "amd64",
+        "node.kubernetes.io/instance-type": kind,
+        "eks.amazonaws.com/nodegroup": name,
+        "eks.amazonaws.com/capacityType": str(inputs.get("capacityType") or "ON_DEMAND"),
+        **{key: str(value) for key, value in pairs(inputs.get("labels"))},
+    }
+    taints = tuple(
+        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
+        for _, one in items(inputs.get("taints"))
+    )
+    size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
+    gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
+    size[DISK] = _disk(ami, inputs, template)
+    container_toolkit = toolkit(ami, template.get("userData"))
+    return Node("", labels, taints, size, gpus, _has_device_plugin(ami), container_toolkit)
+
+
+def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fraction:
+    """Return the bytes of the disk that pods may request.
+
+    The kubelet reserves 1 GiB, and a tenth for eviction (awslabs/
+    amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). On Bottlerocket the disk is the second volume.
+    """
+    device = "/dev/xvdb" if ami.startswith("BOTTLEROCKET_") else "/dev/xvda"
+    volumes = {
+        one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
+    }
+    gib = _number(volumes.get(device)) or _number(given.get("diskSize")) or DEFAULT_DISK_GIB
+    return (Fraction(gib) * 9 / 10 - 1) * 1024**3
+
+
+def _has_driver(ami: str) -> bool:
+    """Return True if an image has the NVIDIA driver. Custom images are assumed to have the driver."""
+    known = {one.ami_type: one.nvidia for one in gpu_catalog.ami_types()}
+    return ami in ("", "CUSTOM") or known.get(ami, False)
+
+
+def _has_device_plugin(ami: str) -> bool:
+    """Return True for an NVIDIA variant of Bottlerocket, which contains the device plugin.
+
+    Source: docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html.
+    """
+    return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
+
+
+def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the inputs of a group's launch template."""
+    reference = inner(inputs, "launchTemplate") or {}
+    for row in world.find(TEMPLATE):
+        if reference and (row.id == reference.get("id") or row.inputs.get("name") == reference.get("name")):
+            return row.inputs
+    return {}
+
+
+def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """Return the first instance type of the list, which the cluster autoscaler also uses."""
+    types = given.get("instanceTypes") or []
+    return str(types[0] if types else template.get("instanceType") or DEFAULT_TYPE)
+
+
+def _machine(kind: str) -> gpu_catalog.Machine | None:
+    """Return the catalog entry of an instance type; None without GPUs, as the catalog has only GPU machines."""
+    try:
+        return gpu_catalog.machine(kind, "aws")
+    except gpu_catalog.UnknownMachine:
+        return None
+
+
+def _tags(world: World, name: str, row: Record) -> dict[str, str]:
+    """Return the tags of the group's Auto Scaling group, which does not get the tags of the node group."""
+    scaling_groups = {
+        str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)
+    }
+    tags = {}
+    for tag in world.find(TAG):
+        target = str(tag.inputs.get("autoscalingGroupName"))
+        # Amazon names the Auto Scaling group eks-<node group>-<uuid>.
+        if target in scaling_groups or (not scaling_groups and target.startswith(f"eks-{name}-")):
+            tags[str(inner(tag.inputs, "tag", "key"))] = str(inner(tag.inputs, "tag", "value"))
+    return tags
+
+
+def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return [one for _, one in items(resources.get("autoscalingGroups"))]
