@@ -66,7 +66,10 @@ class SettingsError(ValueError):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the fields of the JSON object. Raise SettingsError with all mistakes."""
+    """Return the fields of the JSON object. Raise SettingsError with all mistakes.
+
+    Unknown fields are left out. The component may be newer than this program, because builds may use an older program.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -74,15 +77,14 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SettingsError([Wrong("", "is not a map", type(value).__name__, "a map with the fields of the settings")])
     kinds = get_type_hints(Settings)
-    wrong = [Wrong(key, "is unknown", key, f"one of {', '.join(kinds)}") for key in value if key not in kinds]
-    wrong += [
+    wrong = [
         Wrong(key, "is not valid", repr(given), _expected(kinds[key]))
         for key, given in value.items()
         if key in kinds and not _fits(kinds[key], given)
     ]
     if wrong:
         raise SettingsError(wrong)
-    return value
+    return {key: given for key, given in value.items() if key in kinds}
 
 
 def missing(given: dict[str, Any]) -> list[str]:
