@@ -138,7 +138,7 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
     for page in PAGES:
         for language, text in fences(page):
             document = yaml.safe_load(text) if language == "yaml" else []
-            if isinstance(document, list) or {"plugins", "resources", "runtime", "steps"} & set(document):
+            if isinstance(document, list) or {"options", "plugins", "resources", "runtime", "steps"} & set(document):
                 continue  # a build, or a program
             example = document["config"]
             pools = example.get("gpu-ci:pools", {"l4": L4})

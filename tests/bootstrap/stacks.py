@@ -67,11 +67,6 @@ def _signed(config: Config) -> None:
     }
 
 
-def _gpu_builds(config: Config) -> None:
-    machine = {"machineType": "g2-standard-8", "zones": ["us-central1-a"], "market": "spot", "max": 1}
-    config["gpu-ci:pools"]["gpu-builds"] = {"kind": "cloud-build-gpu", **machine}
-
-
 OPTIONS: dict[str, Callable[[Config], None]] = {
     "networks": _networks,
     "flow logs": lambda config: _networks(config, flowLogs=True),
@@ -82,7 +77,6 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "efa": _efa,
     "ami": _ami,
     "signed images": _signed,
-    "gpu builds": _gpu_builds,
 }
 """Options of the stack file of staging, by a short name."""
 

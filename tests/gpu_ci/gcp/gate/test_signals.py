@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Sends SIGTERM before the line with a given number that the main thread runs in Event.wait, in a process for each number.
+# Sends SIGTERM before each line that the main thread runs in Event.wait, each time in another process.
 _AT_EACH_LINE = """
 import os, signal, sys
 from gpu_ci.gcp.gate.signals import cancellation
@@ -42,5 +42,7 @@ print(number)
 
 def test_a_signal_at_any_line_of_a_wait_sets_the_event() -> None:
     """The main thread may hold the lock of the event at that time."""
-    done = subprocess.run([sys.executable, "-c", _AT_EACH_LINE], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_EACH_LINE], capture_output=True, text=True, check=True, timeout=120
+    )
     assert int(done.stdout) >= 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,6 +168,10 @@ def publish(builds: Builds, script: str, topic: str = TOPIC) -> str:
     }
     number = str(builds.call("POST", f"{PLACE}/builds", body)[1]["metadata"]["build"]["id"])
     builds.ended(number)
+    # The message follows the status.
+    for thread in threading.enumerate():
+        if thread.name == "build":
+            thread.join()
     return number
 
 
@@ -209,8 +214,9 @@ def test_without_topic_or_grant_no_message_is_published(
 
 
 def test_a_filter_that_the_sandbox_cannot_evaluate_starts_nothing(publishing: Builds) -> None:
-    inputs = {**publishing.world.find(types.TRIGGER)[0].inputs, "filter": "_STATUS == 'FAILURE'"}
-    publishing.world.update(types.TRIGGER, ENDED, inputs=inputs)
+    trigger = publishing.world.get(types.TRIGGER, ENDED)
+    assert trigger is not None
+    publishing.world.update(types.TRIGGER, ENDED, inputs={**trigger.inputs, "filter": "_STATUS == 'FAILURE'"})
     publish(publishing, "exit 1")
     assert triggered(publishing) == []
     expected = "the sandbox does not evaluate the filter _STATUS == 'FAILURE'"
