@@ -107,7 +107,8 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert (made["RegionInstanceTemplate"], made["RegionInstanceGroupManager"]) == (3, 2)
         assert made["WorkerPool"] == made["ActionsRunnerGroup"] == made["RepositoryRuleset"] == 1
         triggers = {row["name"]: row["inputs"] for row in runner.world() if row["type"].endswith(":Trigger")}
-        assert "pubsubConfig" in triggers.pop("gpu-tests-reaper-trigger")
+        for role in ("reaper", "ended"):
+            assert "pubsubConfig" in triggers.pop(f"gpu-tests-{role}-trigger")
         assert {name: sorted(given["github"]) for name, given in triggers.items()} == {
             "builds-trigger-main": ["name", "owner", "push"],
             "builds-trigger-pull": ["name", "owner", "pullRequest"],
@@ -128,11 +129,11 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        # The 92 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert "99 unchanged" in again
+        # The 95 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "102 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "98 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "101 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]

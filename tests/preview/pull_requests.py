@@ -159,7 +159,7 @@ PULL_REQUESTS = (
         3,
         (0, 1, 2, 0),
     ),
-    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 10, 7, 0)),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 11, 7, 0)),
     PullRequest(
         "images-pulled-sooner",
         staging(
@@ -197,7 +197,7 @@ PULL_REQUESTS = (
             ),
             replace(
                 BRIDGE,
-                ("self._objects(bucket, gate.checked_template)", "self._objects(bucket, gate.self_link)"),
+                ("self._objects(bucket, gate.checked_template, rungs)", "self._objects(bucket, gate.self_link, rungs)"),
                 ("self.template = gate.checked_template", "self.template = gate.self_link"),
                 ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),
                 ("self.smoke_summary = gate.summary", 'self.smoke_summary = pulumi.Output.from_input("")'),
@@ -239,5 +239,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (91, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (94, 0, 0, 0), stack="dev"),
 )
