@@ -55,6 +55,13 @@ class WorldStorage(ObjectStorage):
                     )
 
 
+def delete_objects(world: World, bucket: str) -> None:
+    """Delete the objects of stacks in a bucket."""
+    for row in world.find(OBJECT):
+        if row.inputs.get("bucket") == bucket:
+            world.delete(OBJECT, row.id, f"the bucket {bucket} was deleted with its objects")
+
+
 def content(inputs: Mapping[str, Any]) -> bytes:
     """Return the content of an object of a stack: a text, or a zip file of texts.
 
