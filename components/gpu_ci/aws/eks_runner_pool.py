@@ -40,7 +40,7 @@ class EksRunnerPoolArgs(RunnerPoolArgs, GpuNodeGroupArgs):
     @classmethod
     def node_of(cls, fields: Mapping[str, Any]) -> Node | None:
         machines = machines_of(fields)
-        return node_capacity.node(machines[0], fields.get("disk_gib")) if machines else None
+        return node_capacity.node(machines[0], fields) if machines else None
 
 
 class EksRunnerPool(Component):

@@ -48,7 +48,8 @@ class GpuNodeGroup(Component):
     reserved.
     Does not: start nodes or install cluster software. The cluster must provide an autoscaler, the device plugin
     (Bottlerocket includes one), the EFA device plugin and the add-on eks-node-monitoring-agent. Local disks of an
-    instance stay unused. A capacity block must have no nodes before it begins and before its nodes are changed.
+    instance stay unused, unless instanceStore is set. A capacity block must have no nodes before it begins and before
+    its nodes are changed.
     Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets, and
     for adding or removing amiId. Other changes are in place, also another amiId. After a change of the image or the
     launch template, EKS drains nodes one by one and starts new ones. The launch template contains the tags of machines.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gpu_catalog import Machine
 
 from ..kubernetes.pool.node import Node
+from .nodes import disk
 from .nodes.autoscaler_tags import free_for_pods_gib
 
 # The CPUs and memory of a node that runners cannot use. The kubelet reserves memory for each possible pod, and the pods
@@ -21,8 +25,10 @@ def free_for_pods(machine: Machine) -> tuple[int, int]:
     return machine.vcpus - _RESERVED_CPUS, int(machine.memory_gib * _USABLE_MEMORY_SHARE) - _RESERVED_MEMORY_GIB
 
 
-def node(machine: Machine, disk_gib: int | None) -> Node:
-    """Return a node of this instance type. `disk_gib` is None if the field of the pool is invalid."""
+def node(machine: Machine, fields: Mapping[str, Any]) -> Node:
+    """Return a node of this instance type, with the disks of a pool with these fields. Invalid fields are missing."""
     cpus, memory_gib = free_for_pods(machine)
+    disk_gib = disk.for_pods_gib(fields)
     free_disk_gib = None if disk_gib is None else free_for_pods_gib(disk_gib)
-    return Node(machine, cpus, memory_gib, disk_gib, free_disk_gib, "instance type")
+    larger_disk = "a larger instance type" if fields.get("instance_store") else "a larger diskGib"
+    return Node(machine, cpus, memory_gib, disk_gib, free_disk_gib, "instance type", larger_disk)

@@ -33,8 +33,9 @@ def _each_once(values: list[Any]) -> list[Any]:
 EachOnce = whole_value(_each_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_reserved)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
-# The name of a Secret is a DNS subdomain: labels separated by dots.
-SecretName = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
+# The names of most objects, such as Secrets and claims, are DNS subdomains: labels separated by dots.
+ResourceName = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
+SecretName = ResourceName
 # The value of a label in Kubernetes and on EKS.
 Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 GpuResource = Annotated[str, Field(pattern=_RESOURCE)]

@@ -59,6 +59,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ({}, {"disk_gib": 200}, {"template": "update"}),
     ({}, {"disk_iops": 4000}, {"template": "update"}),
     ({}, {"disk_throughput_mib": 500}, {"template": "update"}),
+    ({}, {"instance_store": True}, {"template": "update"}),
     ({"disk_throughput_mib": 600}, {"parallel_image_pull": True}, {"template": "update"}),
     ({}, {"kms_key_arn": KEY}, {"template": "update"}),
     ({}, {"metadata_hop_limit": 2}, {"template": "update"}),

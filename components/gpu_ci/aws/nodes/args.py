@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import gpu_catalog as catalog
 from gpu_catalog import Demand, Machine
@@ -51,6 +51,7 @@ _RULES: dict[str, Any] = {
     "kms_key_arn": rules.kms_key_arn,
     "disk_iops": disk.iops,
     "disk_throughput_mib": disk.throughput,
+    "instance_store": disk.instance_store,
     "parallel_image_pull": image_pull.parallel_image_pull,
 }
 # The validators of lists, which check each entry. They also get entries that are not text.
@@ -85,6 +86,8 @@ class GpuNodeGroupArgs(Args):
         "maxSize": "use max instead",
         "machineType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         "instanceType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
+        "localStorage": "use instanceStore instead, which also works on Bottlerocket",
+        "instanceStorePolicy": "use instanceStore instead",
         "diskSize": "use diskGib instead, because EKS does not accept diskSize with a launch template",
         "fastImagePull": "use parallelImagePull instead, which also works on Bottlerocket",
         "remoteAccess": "nodes have no SSH access; sessionManager allows a shell without an open port or a key",
@@ -216,6 +219,11 @@ class GpuNodeGroupArgs(Args):
         description="throughput of that disk in MiB/s, 125 to 2000, at most a quarter of diskIops; reading an image "
         "of 10 GiB takes 80 seconds at 125",
     )
+    instance_store: StrictBool = Field(
+        default=False,
+        description="whether images and the files of pods are on the local NVMe disks of the instance, as one RAID 0 "
+        "array, instead of that disk; all of them are empty on each new node",
+    )
     parallel_image_pull: StrictBool = Field(
         default=False,
         description="whether nodes download and unpack the layers of an image in parallel (SOCI; FastImagePull on "
@@ -289,6 +297,11 @@ class GpuNodeGroupArgs(Args):
     def chosen_ami_type(self) -> str:
         """The AMI type: the given type, or the default."""
         return ami.ami_of(dict(self))
+
+    @property
+    def pod_disk_gib(self) -> int:
+        """The size of the disk with the images and the files of pods, on the node with the smallest disk."""
+        return cast("int", disk.for_pods_gib(dict(self)))  # the fields of valid arguments are valid
 
     def demand(self, name: str) -> Demand:
         """Return the machines of the group `name`, to compute its cost and its quotas.

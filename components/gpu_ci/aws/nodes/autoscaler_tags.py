@@ -60,7 +60,7 @@ def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
     machine = args.machines[0]
     return {
         gpu_nodes.RESOURCE: math.ceil(machine.gpu_count),
-        "ephemeral-storage": f"{free_for_pods_gib(args.disk_gib)}Gi",
+        "ephemeral-storage": f"{free_for_pods_gib(args.pod_disk_gib)}Gi",
         **({EFA_RESOURCE: len(cards(machine))} if args.efa else {}),
     }
 

@@ -47,11 +47,12 @@ def parallel_image_pull(value: bool, others: Mapping[str, Any]) -> bool:
             hint=f"a release of AL2023 since {_AL2023_SINCE}, or Bottlerocket 1.44.0 or newer",
         )
     throughput = others.get("disk_throughput_mib")
-    if throughput and throughput < LEAST_THROUGHPUT_MIB:
+    # An instance store is faster. With it, images are not on the disk of diskThroughputMib.
+    if throughput and throughput < LEAST_THROUGHPUT_MIB and not others.get("instance_store"):
         raise invalid(
             f"requires diskThroughputMib of at least {LEAST_THROUGHPUT_MIB}, but it is {throughput}: on a slower "
             "disk, a pull can take longer than without parallelImagePull",
-            hint=f"diskThroughputMib: {LEAST_THROUGHPUT_MIB}",
+            hint=f"diskThroughputMib: {LEAST_THROUGHPUT_MIB}, or instanceStore: true",
         )
     return value
 

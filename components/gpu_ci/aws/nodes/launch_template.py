@@ -53,10 +53,16 @@ def launch_template(
 def _user_data(name: str, args: GpuNodeGroupArgs) -> pulumi.Input[str]:
     """Return the user data. With an image of EKS, EKS adds the address of the cluster, the labels and the taint."""
     if args.ami_id is None:
-        return user_data(ami.system_of(args.chosen_ami_type), parallel_image_pull=args.parallel_image_pull)
+        return user_data(
+            ami.system_of(args.chosen_ami_type),
+            parallel_image_pull=args.parallel_image_pull,
+            instance_store=args.instance_store,
+        )
     cluster = (args.cluster_name, args.cluster_endpoint, args.cluster_certificate, args.service_cidr)
     labels = node_labels(name, args) | gpu_nodes.OPERANDS_OFF
-    return pulumi.Output.all(*cluster).apply(lambda values: user_data_of_own_image(*values, labels=labels))
+    return pulumi.Output.all(*cluster).apply(
+        lambda values: user_data_of_own_image(*values, labels=labels, instance_store=args.instance_store)
+    )
 
 
 def _disks(args: GpuNodeGroupArgs) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:

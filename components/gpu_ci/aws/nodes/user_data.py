@@ -7,7 +7,8 @@ The user data turns this off for unprivileged containers. The device plugin then
 plugin, only pods that may mount files of the node can use such mounts
 (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
 
-With parallelImagePull, the user data also selects the SOCI snapshotter, which pulls the layers of an image in parallel.
+With instanceStore, the user data combines the local NVMe disks and puts the folders of the kubelet and of containerd on
+them. With parallelImagePull, it selects the SOCI snapshotter, which pulls the layers of an image in parallel.
 """
 
 from __future__ import annotations
@@ -62,6 +63,21 @@ spec:
 
 """
 
+# nodeadm combines the disks, and moves the folders of the kubelet, of containerd, of SOCI and of the logs to the array
+# (the same repository: nodeadm/doc/api.md, LocalStorageOptions; templates/al2023/runtime/bin/setup-local-disks).
+_INSTANCE_STORE = """\
+--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  instance:
+    localStorage:
+      strategy: RAID0
+
+"""
+
 # These are Bottlerocket's defaults. They are set here in case a later release changes its defaults
 # (bottlerocket-os/bottlerocket-core-kit@db48620:packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s;
 # from 1.24 on in bottlerocket.dev/en/os/1.24.x/api/settings/nvidia-container-runtime). EKS adds the cluster's settings.
@@ -78,19 +94,43 @@ snapshotter = "soci"
 [settings.container-runtime-plugins.soci-snapshotter]
 pull-mode = "parallel-pull-unpack"
 """
+# Karpenter uses the same commands for its instanceStorePolicy RAID0 (aws/karpenter-provider-aws,
+# pkg/providers/amifamily/bootstrap/bottlerocketsettings.go). With essential, a node whose disks cannot be combined does
+# not join the cluster.
+_BOTTLEROCKET_INSTANCE_STORE = """
+[settings.bootstrap-commands.instance-store]
+commands = [
+  ["apiclient", "ephemeral-storage", "init"],
+  ["apiclient", "ephemeral-storage", "bind", "--dirs", {}],
+]
+essential = true
+mode = "always"
+"""
+_BOTTLEROCKET_DIRS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_BOTTLEROCKET_SOCI = "/var/lib/soci-snapshotter"
 
 
-def user_data(system: str, *, parallel_image_pull: bool = False) -> str:
+def user_data(system: str, *, parallel_image_pull: bool = False, instance_store: bool = False) -> str:
     """Return the user data for a launch template, in base64."""
-    text = {
-        "al2023": f"{_START}{_SCRIPT}{_PARALLEL if parallel_image_pull else ''}{_END}",
-        "bottlerocket": f"{_BOTTLEROCKET}{_BOTTLEROCKET_PARALLEL if parallel_image_pull else ''}",
+    folders = (*_BOTTLEROCKET_DIRS, *([_BOTTLEROCKET_SOCI] if parallel_image_pull else ()))
+    disks = {
+        "al2023": _INSTANCE_STORE,
+        "bottlerocket": _BOTTLEROCKET_INSTANCE_STORE.format(", ".join(f'"{each}"' for each in folders)),
     }[system]
+    pulls = {"al2023": _PARALLEL, "bottlerocket": _BOTTLEROCKET_PARALLEL}[system]
+    start, end = {"al2023": (f"{_START}{_SCRIPT}", _END), "bottlerocket": (_BOTTLEROCKET, "")}[system]
+    text = f"{start}{disks if instance_store else ''}{pulls if parallel_image_pull else ''}{end}"
     return base64.b64encode(text.encode()).decode()
 
 
 def user_data_of_own_image(
-    cluster: str, endpoint: str, certificate: str, service_cidr: str, *, labels: Mapping[str, str]
+    cluster: str,
+    endpoint: str,
+    certificate: str,
+    service_cidr: str,
+    *,
+    labels: Mapping[str, str],
+    instance_store: bool = False,
 ) -> str:
     """Return the user data for an image that is not one of EKS's own, in base64.
 
@@ -114,4 +154,5 @@ def user_data_of_own_image(
         },
     }
     text = yaml.safe_dump(config, sort_keys=False, width=10_000)
-    return base64.b64encode(f"{_START}{_SCRIPT}{_NODE_CONFIG}{text}\n{_END}".encode()).decode()
+    disks = _INSTANCE_STORE if instance_store else ""
+    return base64.b64encode(f"{_START}{_SCRIPT}{disks}{_NODE_CONFIG}{text}\n{_END}".encode()).decode()

@@ -127,7 +127,7 @@ class RunnerPoolArgs(Args):
     @field_validator("runner", mode="wrap")
     @classmethod
     def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, choices, partial(rules.runner, node=cls.node_of(info.data)))
+        return validate_whole_and_entries(value, choices, partial(rules.runner, node=cls.node_of(info.data), others=info.data))
 
     @field_validator("min_idle")
     @classmethod

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpu_catalog import Machine
 
+from ..scale_set import storage
 from ..scale_set.args import RunnerChoices
 
 
@@ -19,11 +20,13 @@ class Node:
     memory_gib: int
     """The memory that all pods of the node can use."""
     disk_gib: int | None
-    """The size of the disk. None if the field of the pool is invalid."""
+    """The size of the disk with the images and the files of pods. None if the fields of the pool are invalid."""
     free_disk_gib: int | None
     """The part of the disk that all pods of the node can use."""
     type_noun: str
     """The cloud's term for a machine type, for hints."""
+    larger_disk: str = "a larger diskGib"
+    """What gives pods more disk, for hints."""
 
     @property
     def devices(self) -> int:
@@ -38,5 +41,6 @@ class Node:
             self.memory_gib // runner.memory_gib,
         ]
         if self.free_disk_gib is not None:
-            runners_by_resource.append(self.free_disk_gib // runner.ephemeral_storage_gib)
+            requested_gib = storage.requested_disk_gib(runner.ephemeral_storage_gib, runner.scratch)
+            runners_by_resource.append(self.free_disk_gib // requested_gib)
         return max(1, min(runners_by_resource))

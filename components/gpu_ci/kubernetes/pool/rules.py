@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from pydantic_core import InitErrorDetails
+
 from ...errors import at_path, invalid, raise_problems
+from ..scale_set import storage
 from ..scale_set.args import KubernetesNovolume, RunnerChoices
 from .node import Node
 
 
-def runner(value: RunnerChoices | Mapping[str, Any], node: Node | None) -> RunnerChoices | Mapping[str, Any]:
+def runner(
+    value: RunnerChoices | Mapping[str, Any], node: Node | None, others: Mapping[str, Any]
+) -> RunnerChoices | Mapping[str, Any]:
     """Return the runner settings. Raise an error if a runner does not fit on the smallest node of the pool.
 
     `value` is a map instead of a model if the settings have other errors.
@@ -26,22 +31,39 @@ def runner(value: RunnerChoices | Mapping[str, Any], node: Node | None) -> Runne
                 hint=f"{key}: {free}, or a larger {node.type_noun}",
             )
             problems.append(at_path(error, requested, key))
-    free_disk, disk = node.free_disk_gib, _requested(value, "ephemeralStorageGib")
-    if free_disk is not None and disk > free_disk:
-        error = invalid(
-            f"is more than the {free_disk} GiB that a disk of {node.disk_gib} GiB has for pods, so no runner would "
-            "start",
-            hint=f"ephemeralStorageGib: {free_disk}, or a larger diskGib",
-        )
-        problems.append(at_path(error, disk, "ephemeralStorageGib"))
+    problems += _disk_problems(value, node)
     if (requested := _requested(value, "gpus")) > machine.gpu_count >= 1:
         error = invalid(
             f"is more than the {machine.gpu_count:g} of {machine.machine_type}, so no runner would start",
             hint=f"gpus: {machine.gpu_count:g}, or another {node.type_noun} with more GPUs",
         )
         problems.append(at_path(error, requested, "gpus"))
+    max_nodes = others.get("max")
+    if isinstance(value, RunnerChoices) and max_nodes and node.disk_gib is not None and not problems:
+        if why := storage.several_runners(value.cache, max_nodes * node.runners(value)):
+            error = invalid(why, safe_hint=storage.SEVERAL_RUNNERS_HINT)
+            problems.append(at_path(error, getattr(value.cache, "access_mode", None), "cache", "accessMode"))
     raise_problems(problems)
     return value
+
+
+def _disk_problems(value: RunnerChoices | Mapping[str, Any], node: Node) -> list[InitErrorDetails]:
+    """Return the problem of a runner whose files do not fit on the disk of the node, as a list of at most one."""
+    free, requested = node.free_disk_gib, _requested(value, "ephemeralStorageGib")
+    if free is None:
+        return []
+    limit = f"more than the {free} GiB that a disk of {node.disk_gib} GiB has for pods, so no runner would start"
+    if requested > free:
+        error = invalid(f"is {limit}", hint=f"ephemeralStorageGib: {free}, or {node.larger_disk}")
+        return [at_path(error, requested, "ephemeralStorageGib")]
+    scratch = value.scratch if isinstance(value, RunnerChoices) else None
+    if scratch and requested + scratch.size_gib > free:
+        error = invalid(
+            f"and ephemeralStorageGib, which is {requested:g}, are together {limit}",
+            hint=f"sizeGib: {free - requested:g}, or {node.larger_disk}" if free > requested else node.larger_disk,
+        )
+        return [at_path(error, scratch.size_gib, "scratch", "sizeGib")]
+    return []
 
 
 def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, SecretInput, StrictBool
-from ...errors import invalid
+from ...errors import at_path, invalid, raise_problems
 from .. import gpu_nodes
 from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool, PullSecrets
 from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
@@ -22,6 +22,7 @@ from .rules import (
     Script,
     is_repository,
 )
+from .storage import SEVERAL_RUNNERS_HINT, Cache, Scratch, overlap, several_runners
 
 _PREPARE = "seconds that a job waits for its pod, including the start of a node, 60 to 86400"
 # The default of the hooks is ten minutes (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts). A GPU
@@ -124,6 +125,16 @@ class RunnerChoices(Args):
         description="disk request of a job in GiB, for files outside volumes. If a node's disk is full, pods that "
         "use more than their request are evicted first; images are on the same disk and do not count",
     )
+    cache: Cache | None = Field(
+        default=None,
+        examples=[{"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100}],
+        description="a volume for files that jobs need again, such as models; by default none",
+    )
+    scratch: Scratch | None = Field(
+        default=None,
+        examples=[{"sizeGib": 200}],
+        description="an empty folder for large files of a job, on the node's disk for pods; by default none",
+    )
     shm_gib: Integer = Field(
         default=2,
         ge=1,
@@ -187,6 +198,29 @@ class RunnerChoices(Args):
             )
         return value
 
+    @field_validator("cache", "scratch")
+    @classmethod
+    def _not_with_dind(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and isinstance(info.data.get("container_mode"), Dind):
+            raise invalid(
+                "is not possible with containerMode dind: the Docker daemon does not mount it, so a container of a job "
+                "would have an empty folder instead",
+                safe_hint="use containerMode: {kind: kubernetes-novolume}, or remove it",
+            )
+        return value
+
+    @field_validator("scratch")
+    @classmethod
+    def _scratch(cls, value: Scratch | None, info: ValidationInfo) -> Scratch | None:
+        cache = info.data.get("cache")
+        if value and cache and overlap(value.mount_path, cache.mount_path):
+            error = invalid(
+                f"is {cache.mount_path} of the cache, or one of the two is in the other",
+                safe_hint="use two separate folders, such as /mnt/cache and /scratch",
+            )
+            raise_problems([at_path(error, value.mount_path, "mountPath")])
+        return value
+
     @field_validator("shm_gib")
     @classmethod
     def _shm_gib(cls, value: int, info: ValidationInfo) -> int:
@@ -241,6 +275,13 @@ class RunnerScaleSetArgs(RunnerChoices):
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
     controller: ControllerReference = Field(description="the controller of the set")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
+
+    @field_validator("max")
+    @classmethod
+    def _max(cls, value: int, info: ValidationInfo) -> int:
+        if why := several_runners(info.data.get("cache"), value):
+            raise invalid(f"is too high: the access mode of the cache {why}", safe_hint=SEVERAL_RUNNERS_HINT)
+        return value
 
     @field_validator("runner_group")
     @classmethod

@@ -15,6 +15,7 @@ import pulumi
 from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
 from ..pod_settings import environment, tolerations
+from . import storage
 from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 
 # The image actions/runner creates the user `runner` with this id (images/Dockerfile); a custom runner image must do the
@@ -57,10 +58,14 @@ def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) ->
         "automountServiceAccountToken": jobs_in_pods,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
         **pull_secrets(args.image_pull_secrets),
-        "securityContext": {**POD_SECURITY, "fsGroup": RUNNER_UID},
+        "securityContext": {
+            **POD_SECURITY,
+            "fsGroup": RUNNER_UID,
+            **({} if jobs_in_pods else storage.ownership(args.cache, RUNNER_UID)),
+        },
         "containers": [_container(args, files_name is not None)],
         "volumes": [
-            *([] if jobs_in_pods else [_shm_volume(args)]),
+            *([] if jobs_in_pods else _job_volumes(args)),
             *([_files_volume(files_name)] if files_name is not None else []),
         ],
     }
@@ -84,8 +89,9 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
         # The hooks append these variables to those of the workflow (the same page).
         **({"env": environment(args.environment, [])} if args.environment else {}),
         "resources": _resources(args, gpus=True),
-        "volumeMounts": [_SHM],
+        "volumeMounts": _job_mounts(args),
     }
+    owner = storage.ownership(args.cache, RUNNER_UID)
     spec = {
         **_on_gpu_nodes(args),
         # This list replaces the Secret that the hooks create from the workflow's container.credentials
@@ -93,8 +99,10 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
         **pull_secrets(args.image_pull_secrets),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
+        # The user of the job's image is unknown. Every user of the pod is in this group.
+        **({"securityContext": owner} if owner else {}),
         "containers": [job],
-        "volumes": [_shm_volume(args)],
+        "volumes": _job_volumes(args),
     }
     return {"metadata": {"annotations": ANNOTATIONS}, "spec": spec}
 
@@ -143,7 +151,7 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
         **_wait_for_job(args.termination_grace_sec),
         "env": environment({} if jobs_in_pods else args.environment, _environment(args)),
         "resources": _runner_resources() if jobs_in_pods else _resources(args, gpus=True),
-        "volumeMounts": [*([] if jobs_in_pods else [_SHM]), *([_FILES] if has_files else [])],
+        "volumeMounts": [*([] if jobs_in_pods else _job_mounts(args)), *([_FILES] if has_files else [])],
         "securityContext": security,
     }
 
@@ -191,7 +199,7 @@ def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
     requests = {
         "cpu": str(args.cpus),
         "memory": f"{args.memory_gib}Gi",
-        "ephemeral-storage": f"{args.ephemeral_storage_gib}Gi",
+        "ephemeral-storage": f"{storage.requested_disk_gib(args.ephemeral_storage_gib, args.scratch)}Gi",
     }
     devices = gpu_nodes.gpus(args.gpus, args.gpu_resource) if gpus else {"requests": {}, "limits": {}}
     return {
@@ -207,6 +215,14 @@ def _runner_resources() -> dict[str, Any]:
 
 def _on_gpu_nodes(args: RunnerScaleSetArgs) -> dict[str, Any]:
     return {"nodeSelector": gpu_nodes.labels(args.pool), "tolerations": tolerations(args.tolerations)}
+
+
+def _job_volumes(args: RunnerScaleSetArgs) -> list[dict[str, Any]]:
+    return [_shm_volume(args), *storage.volumes(args.cache, args.scratch)]
+
+
+def _job_mounts(args: RunnerScaleSetArgs) -> list[dict[str, Any]]:
+    return [_SHM, *storage.mounts(args.cache, args.scratch)]
 
 
 def _shm_volume(args: RunnerScaleSetArgs) -> dict[str, Any]:

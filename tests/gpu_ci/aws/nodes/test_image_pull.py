@@ -18,7 +18,10 @@ SLOW = (
     "parallelImagePull"
 )
 OLD = "requires a newer image: {} has no SOCI snapshotter"
-LARGER, FASTER = "use larger instance types, or remove parallelImagePull", "diskThroughputMib: 600"
+LARGER, FASTER = (
+    "use larger instance types, or remove parallelImagePull",
+    "diskThroughputMib: 600, or instanceStore: true",
+)
 NEWER = "a release of AL2023 since 20250813, or Bottlerocket 1.44.0 or newer"
 
 

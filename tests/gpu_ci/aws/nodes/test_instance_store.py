@@ -1,0 +1,158 @@
+"""Nodes that keep images and the files of pods on the local NVMe disks of their instance."""
+
+from __future__ import annotations
+
+import base64
+import email
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
+
+from tests.gpu_ci.aws.node_groups import OWN_IMAGE, args, group, problems, scaling_tags, template
+
+STORE = {"instance_store": True}
+BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
+CONFIG = {
+    "apiVersion": "node.eks.aws/v1alpha1",
+    "kind": "NodeConfig",
+    "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
+}
+DISK_TAG = "k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage"
+
+
+def text(**changes: Any) -> str:
+    return base64.b64decode(template(**changes)["userData"]).decode()
+
+
+def configs(**changes: Any) -> list[Any]:
+    """Return the parts of the user data for nodeadm."""
+    parts = email.message_from_string(text(**changes)).get_payload()
+    return [yaml.safe_load(one.get_payload()) for one in parts if one.get_content_type().endswith("node.eks.aws")]
+
+
+def pool_problems(**changes: Any) -> list[tuple[str, str, str]]:
+    choices = {**EksRunnerPool.EXAMPLE, **changes}
+    return [(one.path, one.text, one.hint) for one in EksRunnerPoolArgs.choice_problems(choices)]
+
+
+def test_nodeadm_combines_the_disks_in_a_part_of_its_own() -> None:
+    assert configs(**STORE) == [CONFIG]
+    assert configs() == []
+
+
+def test_an_image_of_the_user_gets_the_part_before_the_address_of_the_cluster() -> None:
+    first, second = configs(**OWN_IMAGE, **STORE)
+    assert first == CONFIG
+    assert second["spec"]["cluster"]["name"] == "ci"
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"), [({}, []), ({"parallel_image_pull": True}, ["/var/lib/soci-snapshotter"])]
+)
+def test_bottlerocket_combines_the_disks_at_each_boot_or_does_not_join(
+    changes: dict[str, Any], more: list[str]
+) -> None:
+    settings = tomllib.loads(text(**BOTTLEROCKET, **STORE, **changes))["settings"]
+    folders = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods", *more]
+    assert settings["bootstrap-commands"] == {
+        "instance-store": {
+            "commands": [
+                ["apiclient", "ephemeral-storage", "init"],
+                ["apiclient", "ephemeral-storage", "bind", "--dirs", *folders],
+            ],
+            "essential": True,
+            "mode": "always",
+        }
+    }
+
+
+def test_the_autoscaler_knows_the_smallest_instance_store_of_the_types() -> None:
+    assert args(**STORE).pod_disk_gib == 410  # 98 % of the 419.1 GiB of g6.2xlarge
+    assert scaling_tags(group(**STORE))[DISK_TAG] == "368Gi"
+    assert scaling_tags(group())[DISK_TAG] == "89Gi"
+
+
+def test_parallel_pulls_need_no_fast_ebs_disk_with_an_instance_store() -> None:
+    assert args(**STORE, parallel_image_pull=True).parallel_image_pull is True
+    [config, pulls] = configs(**STORE, parallel_image_pull=True)
+    assert config == CONFIG
+    assert pulls["spec"] == {"featureGates": {"FastImagePull": True}}
+
+
+def test_instance_types_without_local_disks_are_refused() -> None:
+    [found] = problems(**STORE, instance_types=["g5g.2xlarge"])
+    assert (found.path, found.text, found.hint) == (
+        "instanceStore",
+        "is not possible with g5g.2xlarge, which has no local NVMe disks",
+        "use other instance types, or remove instanceStore",
+    )
+
+
+def test_the_fields_of_nodeadm_and_karpenter_name_this_field() -> None:
+    assert pool_problems(localStorage="RAID0") == [
+        (
+            "localStorage",
+            "cannot be set",
+            "remove it: use instanceStore instead, which also works on Bottlerocket",
+        )
+    ]
+    assert pool_problems(instanceStorePolicy="RAID0") == [
+        ("instanceStorePolicy", "cannot be set", "remove it: use instanceStore instead")
+    ]
+
+
+TOGETHER = (
+    "and ephemeralStorageGib, which is 10, are together more than the {} GiB that a disk of {} GiB has for pods, so no "
+    "runner would start"
+)
+RUNNER = EksRunnerPool.EXAMPLE["runner"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "gib", "found"),
+    [
+        ({}, 79, []),
+        (
+            {},
+            80,
+            [
+                (
+                    "runner.scratch.sizeGib",
+                    TOGETHER.format(89, 100),
+                    "sizeGib: 79, or a larger diskGib",
+                )
+            ],
+        ),
+        ({"instanceStore": True}, 358, []),
+        (
+            {"instanceStore": True},
+            359,
+            [
+                (
+                    "runner.scratch.sizeGib",
+                    TOGETHER.format(368, 410),
+                    "sizeGib: 358, or a larger instance type",
+                )
+            ],
+        ),
+    ],
+)
+def test_a_scratch_folder_must_fit_on_the_disk_of_the_node(
+    pool: dict[str, Any], gib: int, found: list[tuple[str, str, str]]
+) -> None:
+    assert pool_problems(**pool, runner={**RUNNER, "scratch": {"sizeGib": gib}}) == found
+
+
+def test_a_volume_of_one_node_is_refused_for_a_pool_of_several_runners() -> None:
+    once = {"kind": "shared", "claim": "models", "accessMode": "ReadWriteOnce"}
+    assert pool_problems(runner={**RUNNER, "cache": once}) == [
+        (
+            "runner.cache.accessMode",
+            "is only for pods of one node, but there can be 4 runners: all but the first would wait for the volume",
+            "use a claim with ReadWriteMany, such as one of EFS or Filestore, or cache: {kind: per-runner}",
+        )
+    ]
+    assert pool_problems(max=1, runner={**RUNNER, "cache": once}) == []
