@@ -27,6 +27,7 @@ from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, pairs
 from pulumi_sandbox.providers.kubernetes.rules.policies import network_policy, role_binding
 from pulumi_sandbox.providers.kubernetes.rules.resources import quota_name
 from pulumi_sandbox.providers.kubernetes.rules.selectors import is_empty, matches, selector
+from pulumi_sandbox.providers.kubernetes.rules.volume_rules import volumes
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
@@ -104,6 +105,7 @@ def _check_pods(kind: str, spec: Any, template: Any) -> Iterator[Problem]:
     if isinstance(policy, str) and policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     yield from pod_rules.template("spec.template", template)
+    yield from volumes("spec.template.spec", inner(template, "spec"))
 
 
 def _check_selection(selector_input: Any, template: Any) -> Iterator[Problem]:
@@ -133,6 +135,7 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
             if isinstance(inner(spec, field), int):
                 yield invalid(f"spec.{field}", inner(spec, field), "requires indexed completion mode")
     yield from pod_rules.template("spec.template", template)
+    yield from volumes("spec.template.spec", inner(template, "spec"))
     if not isinstance(template, Unknown) and not isinstance(inner(template, "spec"), Unknown):
         yield from _check_restart_policy(
             "spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec
@@ -210,6 +213,7 @@ def _check_size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Pro
 
 def _pod(given: Mapping[str, Any]) -> Iterator[Problem]:
     yield from pod_rules.spec("spec", given.get("spec"))
+    yield from volumes("spec", given.get("spec"))
 
 
 RULES: dict[tuple[str, str], Rule] = {

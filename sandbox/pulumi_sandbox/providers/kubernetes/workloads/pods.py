@@ -112,16 +112,19 @@ class Workloads:
         meta = inner(row.inputs, "spec", "template", "metadata") or {}
         launches = self.scheduler.launches(log)
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
-            placement = self.scheduler.place(spec, launches=launches)
+            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
+            running = [*self.scheduler.running()]
             name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
             pod_row = pod(row.name, namespace, name, spec, placement, annotations=meta.get("annotations"))
             self.world.insert(pod_row)
             self.world.insert(runner(pod_row))
+            if event := self.scheduler.volumes.attach_failure(namespace, spec, placement.node, running):
+                log(f"the runner {pod_row.name} does not start: {event}", "warning")
             if not placement.node:
                 log(f"the runner {pod_row.name} stays Pending: {placement.message}", "warning")
                 return  # the next runners would stay Pending too
         if not inner(row.inputs, "spec", "minRunners"):
-            placement = self.scheduler.place(spec)
+            placement = self.scheduler.place(spec, {"namespace": namespace})
             if not placement.node:
                 log(f"a runner for a job would stay Pending: {placement.message}", "warning")
         if problem := self.dns_problem(namespace, meta.get("labels") or {}, placement.node):
