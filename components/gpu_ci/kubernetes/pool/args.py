@@ -127,7 +127,8 @@ class RunnerPoolArgs(Args):
     @field_validator("runner", mode="wrap")
     @classmethod
     def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, choices, partial(rules.runner, node=cls.node_of(info.data), others=info.data))
+        rule = partial(rules.runner, node=cls.node_of(info.data), others=info.data)
+        return validate_whole_and_entries(value, choices, rule)
 
     @field_validator("min_idle")
     @classmethod

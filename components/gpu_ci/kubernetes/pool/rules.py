@@ -38,11 +38,8 @@ def runner(
             hint=f"gpus: {machine.gpu_count:g}, or another {node.type_noun} with more GPUs",
         )
         problems.append(at_path(error, requested, "gpus"))
-    max_nodes = others.get("max")
-    if isinstance(value, RunnerChoices) and max_nodes and node.disk_gib is not None and not problems:
-        if why := storage.several_runners(value.cache, max_nodes * node.runners(value)):
-            error = invalid(why, safe_hint=storage.SEVERAL_RUNNERS_HINT)
-            problems.append(at_path(error, getattr(value.cache, "access_mode", None), "cache", "accessMode"))
+    if not problems and isinstance(value, RunnerChoices):
+        problems += _cache_problems(value, node, others.get("max"))
     raise_problems(problems)
     return value
 
@@ -64,6 +61,15 @@ def _disk_problems(value: RunnerChoices | Mapping[str, Any], node: Node) -> list
         )
         return [at_path(error, scratch.size_gib, "scratch", "sizeGib")]
     return []
+
+
+def _cache_problems(value: RunnerChoices, node: Node, max_nodes: int | None) -> list[InitErrorDetails]:
+    """Return the problem of a volume that all runners of the pool cannot share, as a list of at most one."""
+    if max_nodes is None or node.free_disk_gib is None:
+        return []  # the number of runners is not known
+    why = storage.several_runners(value.cache, max_nodes * node.runners(value))
+    error = invalid(why, safe_hint=storage.SEVERAL_RUNNERS_HINT)
+    return [at_path(error, getattr(value.cache, "access_mode", None), "cache", "accessMode")] if why else []
 
 
 def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:

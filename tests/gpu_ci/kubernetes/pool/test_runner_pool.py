@@ -23,6 +23,10 @@ from tests.gpu_ci.support import COMPUTED, scale_set_wiring
 from tests.gpu_ci.test_imports import loaded
 
 RUNNER, OTHER = (f"ghcr.io/acme/{name}@sha256:{digest * 64}" for name, digest in (("runner", "a"), ("other", "b")))
+TOGETHER = (
+    "and ephemeralStorageGib, which is {}, are together more than the 80 GiB that a disk of 100 GiB has for pods, so "
+    "no runner would start"
+)
 TWO_L4 = gpu_catalog.machine("g2-standard-24", "gcp")  # 24 vCPUs, 96 GiB
 
 
@@ -134,6 +138,8 @@ def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> 
         ({"memoryGib": 41}, 100, 1),
         ({"ephemeralStorageGib": 41}, 100, 1),
         ({"ephemeralStorageGib": 41}, 102, 2),
+        ({"scratch": {"sizeGib": 30}}, 100, 2),  # with the 10 GiB of ephemeralStorageGib
+        ({"scratch": {"sizeGib": 31}}, 100, 1),
     ],
 )
 def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], disk: int, most: int) -> None:
@@ -160,6 +166,24 @@ def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], d
             "runner.ephemeralStorageGib",
             "is more than the 80 GiB that a disk of 100 GiB has for pods, so no runner would start",
             "ephemeralStorageGib: 80, or a larger diskGib",
+        ),
+        (
+            {"runner": {"image": RUNNER, "scratch": {"sizeGib": 71}}},
+            "runner.scratch.sizeGib",
+            TOGETHER.format(10),
+            "sizeGib: 70, or a larger diskGib",
+        ),
+        (
+            {"runner": {"image": RUNNER, "ephemeralStorageGib": 80, "scratch": {"sizeGib": 1}}},
+            "runner.scratch.sizeGib",
+            TOGETHER.format(80),
+            "a larger diskGib",
+        ),
+        (
+            {"runner": {"image": RUNNER, "cache": {"kind": "shared", "claim": "c", "accessMode": "ReadWriteOnce"}}},
+            "runner.cache.accessMode",
+            "is only for pods of one node, but there can be 4 runners: all but the first would wait for the volume",
+            "use a claim with ReadWriteMany, such as one of EFS or Filestore, or cache: {kind: per-runner}",
         ),
         (
             {"runner": {"image": RUNNER, "gpus": 3}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import ceil
@@ -13,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
 from pulumi_sandbox.providers.kubernetes.fields import quantity
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, toolkit
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, text_of, toolkit
 from pulumi_sandbox.world.store import Record, World
 
 NODE_GROUP, TAG, TEMPLATE = (
@@ -25,6 +26,9 @@ TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/"
 # The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
 DEFAULT_TYPE = "t3.medium"
 DEFAULT_DISK_GIB = 20
+# The user data puts the pods' files on the local disks of the instance, as one array: settings of nodeadm (awslabs/
+# amazon-eks-ami@81fec2e:nodeadm/doc/api.md, LocalStorageOptions), or a command of Bottlerocket.
+INSTANCE_STORE = re.compile(r'\bstrategy: *"?RAID0\b|"ephemeral-storage", *"init"')
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
@@ -99,12 +103,14 @@ def _pattern(world: World, name: str, row: Record) -> Node:
     )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
-    size[DISK] = _disk(ami, inputs, template)
+    size[DISK] = _disk(ami, inputs, template, machine)
     container_toolkit = toolkit(ami, template.get("userData"))
     return Node("", labels, taints, size, gpus, _has_device_plugin(ami), container_toolkit)
 
 
-def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fraction:
+def _disk(
+    ami: str, given: Mapping[str, Any], template: Mapping[str, Any], machine: gpu_catalog.Machine | None
+) -> Fraction:
     """Return the bytes of the disk that pods may request.
 
     The kubelet reserves 1 GiB, and a tenth for eviction (awslabs/
@@ -114,7 +120,9 @@ def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fr
     volumes = {
         one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
     }
-    gib = _number(volumes.get(device)) or _number(given.get("diskSize")) or DEFAULT_DISK_GIB
+    gib: float = _number(volumes.get(device)) or _number(given.get("diskSize")) or DEFAULT_DISK_GIB
+    if machine and machine.local_disks.size_gib and INSTANCE_STORE.search(text_of(template.get("userData"))):
+        gib = machine.local_disks.size_gib
     return (Fraction(gib) * 9 / 10 - 1) * 1024**3
 
 

@@ -45,14 +45,15 @@ def toolkit(ami: str, user_data: Any) -> Toolkit:
     Releases of AL2023 differ; the sandbox assumes the less restrictive setting.
     """
     default = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
-    settings = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
+    settings = {name: value == "true" for name, value in _SETTING.findall(text_of(user_data))}
     return Toolkit(
         by_variable=settings.get("envvar-when-unprivileged", default.by_variable),
         by_mounts=settings.get("as-volume-mounts", default.by_mounts),
     )
 
 
-def _text(user_data: Any) -> str:
+def text_of(user_data: Any) -> str:
+    """Return the text of user data in base64."""
     try:
         return base64.b64decode(str(user_data or ""), validate=True).decode(errors="replace")
     except (binascii.Error, ValueError):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from gpu_ci.aws.nodes.user_data import user_data
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.store import Record
@@ -167,6 +168,23 @@ def test_pods_have_nine_tenths_of_the_disk_of_the_template_less_1_gib(
     plugin(cluster)
     assert place(cluster, containers=asking(free)).node == "t4-0"
     assert place(cluster, containers=asking(f"{free[:-2]}.1Gi")).message == (
+        f"0/1 nodes are available: 1 Insufficient {DISK}. {HELPLESS}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ami", "system"), [("AL2023_x86_64_NVIDIA", "al2023"), ("BOTTLEROCKET_x86_64_NVIDIA", "bottlerocket")]
+)
+@pytest.mark.parametrize(("has_store", "free"), [(True, 376), (False, 17)])
+def test_with_an_instance_store_pods_have_the_local_disks_instead_of_the_disk_of_the_template(
+    cluster: Cluster, ami: str, system: str, has_store: bool, free: int
+) -> None:
+    given = {"userData": user_data(system, instance_store=has_store)}
+    cluster.world.insert(Record("aws:ec2/launchTemplate:LaunchTemplate", "lt-1", "t4", "", given, given))
+    group(cluster, amiType=ami, instanceTypes=["g6.2xlarge"], launchTemplate={"id": "lt-1", "version": "1"})
+    plugin(cluster)
+    assert place(cluster, containers=asking(f"{free}Gi")).node == "t4-0"  # nine tenths of 419.1 GiB less 1 GiB
+    assert place(cluster, containers=asking(f"{free + 1}Gi")).message == (
         f"0/1 nodes are available: 1 Insufficient {DISK}. {HELPLESS}"
     )
 
