@@ -101,3 +101,5 @@ class Both:
         for one in self.api.get("v1", "Pod"):
             self.api.delete("v1", "Pod", one["metadata"]["name"], one["metadata"]["namespace"])
         until(lambda: not self.api.get("v1", "Pod"), "no pod is left")
+        # A controller keeps a claim until no pod uses it.
+        until(lambda: not self.api.get("v1", "PersistentVolumeClaim"), "no claim is left")

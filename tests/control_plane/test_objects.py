@@ -22,6 +22,8 @@ from tests.gpu_ci.support import scale_set_wiring
 NOVOLUME = {"kind": "kubernetes-novolume"}
 VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50}
 DIND = {"kind": "dind", "nodeGpus": 1}
+SHARED = {"kind": "shared", "claim": "models"}
+PER_RUNNER = {"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100, "snapshot": "models"}
 
 
 def gpu_namespace(**more: Any) -> Callable[[], Any]:
@@ -90,9 +92,11 @@ def test_the_api_server_takes_every_object(
         ("restricted", {}),
         ("restricted", {"containerMode": NOVOLUME}),
         ("restricted", {"containerMode": VOLUME}),
+        ("restricted", {"cache": SHARED, "scratch": {"sizeGib": 200}}),
+        ("restricted", {"cache": PER_RUNNER}),
         ("baseline", {"allowSudo": True}),
     ],
-    ids=["runner", "novolume", "volume", "sudo"],
+    ids=["runner", "novolume", "volume", "shared-cache", "per-runner-cache", "sudo"],
 )
 def test_a_runners_pod_passes_the_level_its_page_names(api: Api, level: str, choices: dict[str, Any]) -> None:
     values = helm_values(scale_set(**choices))
@@ -113,7 +117,8 @@ def test_the_listeners_pod_passes_the_level_of_the_controllers_namespace(api: Ap
 
 
 def test_a_jobs_own_pod_and_a_runner_with_sudo_do_not_pass_restricted(api: Api) -> None:
-    files = [given for token, given in declared(scale_set(containerMode=NOVOLUME)) if token.endswith("ConfigMap")]
+    program = scale_set(containerMode=NOVOLUME, cache=PER_RUNNER, scratch={"sizeGib": 200})
+    files = [given for token, given in declared(program) if token.endswith("ConfigMap")]
     spec = json.loads(files[0]["data"]["job-pod.json"])["spec"]
     spec["containers"][0] |= {"name": "job", "image": "job"}
     said = refused(api, "restricted", spec)
