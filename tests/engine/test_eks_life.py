@@ -189,6 +189,42 @@ def test_parallel_pulls_change_the_template_and_are_proven_before_the_scale_set_
 
 
 @pytest.mark.slow
+def test_runners_share_a_cache_and_have_scratch_space_on_the_instance_store(pool: SandboxRunner) -> None:
+    """The scratch space fits only on the local disks: the EBS volume of the nodes has 100 GiB."""
+    shared = {"kind": "shared", "claim": "models"}
+
+    def fields(cache: dict[str, Any]) -> dict[str, Any]:
+        runner = {**stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"], "cache": cache, "scratch": {"sizeGib": 300}}
+        return {"instanceStore": True, "minIdle": 2, "runner": runner}
+
+    up, done = pool.steps(*changed(pool, **fields(shared)))
+    assert done[:2] == [("update", TEMPLATE), ("update", NODES)]
+    assert sorted(done[2:4]) == sorted([("update", EPHEMERAL), ("update", LIMITS)])
+    assert done[4:] == [*NEW_CHECK, GROWS, OLD_CHECK]
+    assert caches(pool) == ["models"] * 2
+    assert not up.has("Pending")
+
+    up, done = pool.steps(*changed(pool, **fields({**shared, "claim": "absent"})))
+    assert done == [GROWS]
+    assert up.has(' stays Pending: 0/1 nodes are available: persistentvolumeclaim "absent" not found. not found')
+
+    up, done = pool.steps(*changed(pool, **fields({"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100})))
+    assert done == [GROWS]
+    assert caches(pool) == ["gp3"] * 2
+    assert not up.has("Pending")
+
+
+def caches(pool: SandboxRunner) -> list[str]:
+    """Return the claim or the class of the cache of each runner that has a node."""
+    rows = {(row["type"], row["id"]): row for row in pool.world()}
+    specs = [rows[POD, identity]["inputs"]["spec"] for kind, identity in rows if kind == RUNNER]
+    volumes = [volume for spec in specs if spec.get("nodeName") for volume in spec["volumes"]]
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
+    templates = [volume["ephemeral"]["volumeClaimTemplate"]["spec"] for volume in volumes if "ephemeral" in volume]
+    return [*claims, *(each["storageClassName"] for each in templates)]
+
+
+@pytest.mark.slow
 def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     names = [name for operation, name in done if operation == "delete"]
