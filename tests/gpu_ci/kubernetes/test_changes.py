@@ -78,6 +78,8 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"cpus": 5}, RELEASED),
     (RunnerScaleSet, {"memory_gib": 17}, RELEASED),
     (RunnerScaleSet, {"ephemeral_storage_gib": 11}, RELEASED),
+    (RunnerScaleSet, {"cache": {"kind": "shared", "claim": "models"}}, RELEASED),
+    (RunnerScaleSet, {"scratch": {"sizeGib": 200}}, RELEASED),
     (RunnerScaleSet, {"shm_gib": 3}, RELEASED),
     (RunnerScaleSet, {"allow_sudo": True}, RELEASED),
     (RunnerScaleSet, {"termination_grace_sec": 91}, RELEASED),
