@@ -159,7 +159,7 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
         wiring["namespace"] = "gpu-ci"
     if "clusterName" in component.EXAMPLE:
         del wiring["cluster_name"]
-    if component.KIND == "eks-runners":
+    if component.ON_CLUSTER and component.KIND:
         wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 

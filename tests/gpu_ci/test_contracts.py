@@ -78,6 +78,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "github:index/repositoryRuleset:RepositoryRuleset": None,
     # A part that is a component of its own labels what it makes.
     "gpu-ci:aws:GpuNodeGroup": None,
+    "gpu-ci:gcp:GkeGpuNodePool": None,
     "gpu-ci:kubernetes:ImagePrePull": None,
     "gpu-ci:kubernetes:RunnerScaleSet": None,
     "gpu-ci:kubernetes:SmokeJob": None,
@@ -111,6 +112,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:gcp:ContainerImagePipeline",
         "gpu-ci:gcp:GithubIdentity",
         "gpu-ci:gcp:GkeGpuNodePool",
+        "gpu-ci:gcp:GkeRunnerPool",
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:HostImagePipeline",
         "gpu-ci:gcp:RunnerManager",

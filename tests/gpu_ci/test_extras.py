@@ -29,6 +29,10 @@ RECEIVED = {
     "github": ("import gpu_ci.github.runner_group, gpu_ci.stack.github", ("pulumi_github",)),
     "cli": ("from gpu_ci.cli.main import run; assert run(['catalog', '--gpu', 'l4']) == 0", ()),
     "manager": ("import gpu_manager.cli.run_command, httpx2, jwt, googleapiclient", ()),
+    "gcp,kubernetes": (
+        "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.gcp.gke_runner_pool, gpu_ci.gcp.gke_cluster",
+        ("pulumi_gcp", "pulumi_kubernetes"),
+    ),
     "aws,kubernetes": (
         "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.aws.eks_runner_pool",
         ("pulumi_aws", "pulumi_kubernetes"),
@@ -89,6 +93,7 @@ def test_each_kind_of_pool_has_its_extras() -> None:
         "cloud-build-gpu": ["gcp"],
         "eks-runners": ["aws", "kubernetes"],
         "gce-runners": ["gcp"],
+        "gke-runners": ["gcp", "kubernetes"],
     }
     assert {extra for each in catalog() for extra in each.extras} <= set(extras.EXTRA_OF.values())
 

@@ -20,7 +20,8 @@ def test_naming_the_kinds_loads_nothing_heavy() -> None:
     assert (
         loaded(
             "import gpu_ci\n"
-            "assert gpu_ci.kind_names() == ('cloud-build', 'cloud-build-gpu', 'eks-runners', 'gce-runners')",
+            "kinds = ('cloud-build', 'cloud-build-gpu', 'eks-runners', 'gce-runners', 'gke-runners')\n"
+            "assert gpu_ci.kind_names() == kinds",
             *HEAVY,
         )
         == []

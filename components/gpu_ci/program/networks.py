@@ -35,7 +35,8 @@ def with_subnetwork(pool: P, networks: Mapping[str, RunnerNetwork]) -> P:
     args: Any = pool.args
     made = networks.get(getattr(args, "region", ""))
     changed: dict[str, Any] = {}
-    if made and "subnetwork" in type(args).model_fields:
+    # Nodes of a cluster are in its network. Their field subnetwork is not wiring.
+    if made and "subnetwork" in type(args).WIRING:
         changed["subnetwork"] = made.subnetwork
     if networks and "ladder_subnetworks" in type(args).model_fields:
         links = {region: network.subnetwork for region, network in networks.items()}

@@ -59,7 +59,7 @@ def test_a_pool_whose_kind_is_missing_is_taken_for_the_one_whose_keys_it_has() -
     text = told(config({"builds": {"region": "europe-west4", "triggers": {}}}))
     assert text.endswith(
         "builds.kind: is missing\n  got: nothing\n"
-        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
+        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners, gke-runners\n"
         "  hint: add kind: cloud-build"
     )
     assert "hint: add kind: gce-runners" in told(config({"any": {"machineType": "x"}}))

@@ -65,7 +65,7 @@ def test_a_cluster_without_a_kind_is_an_eks_cluster() -> None:
 )
 def test_an_unknown_kind_is_one_problem(kind: Any, got: str, hint: str) -> None:
     assert told(of(ci={**EKS, "kind": kind})) == (
-        f"{HERE}clusters.ci.kind: unknown kind of cluster\n  got: {got}\n  expected: one of eks\n  hint: {hint}"
+        f"{HERE}clusters.ci.kind: unknown kind of cluster\n  got: {got}\n  expected: one of eks, gke\n  hint: {hint}"
     )
 
 

@@ -47,7 +47,7 @@ def test_a_pool_that_is_no_map_is_reported(value: Any, got: str) -> None:
 def test_an_unknown_kind_is_reported_with_the_nearest() -> None:
     assert told(config({"l4": L4 | {"kind": "gce-runer"}})) == (
         f"{HERE}.l4.kind: unknown kind of pool\n  got: 'gce-runer'\n"
-        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
+        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners, gke-runners\n"
         "  hint: did you mean gce-runners"
     )
 
@@ -59,7 +59,8 @@ def test_a_kind_that_is_like_no_other_gets_the_page_that_lists_them() -> None:
 def test_a_missing_kind_is_found_under_a_mistyped_key() -> None:
     without = {key: value for key, value in L4.items() if key != "kind"}
     assert told(config({"l4": without})).endswith(
-        "kind: is missing\n  got: nothing\n  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners\n"
+        "kind: is missing\n  got: nothing\n"
+        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners, gke-runners\n"
         "  hint: add kind: gce-runners"
     )
     assert told(config({"l4": without | {"knd": "gce-runners"}})).endswith(
@@ -176,12 +177,12 @@ def test_shared_labels_are_found_while_the_pools_have_other_mistakes() -> None:
 
 def test_a_wrong_kind_does_not_hide_the_other_mistakes() -> None:
     error = refused(
-        config({"l4": L4 | {"kind": "gce-runner", "max": 0}, "m": {"kind": "fargate", "zones": "a", "driver": 5}})
+        config({"l4": L4 | {"kind": "gce-runner", "max": 0}, "m": {"kind": "fargate", "zones": "a", "image": 5}})
     )
     assert [(problem.path, problem.text) for problem in error.problems] == [
         ("gpu-ci:pools.l4.kind", "unknown kind of pool"),
         ("gpu-ci:pools.l4.max", "must be at least 1"),
         ("gpu-ci:pools.m.kind", "unknown kind of pool"),
         ("gpu-ci:pools.m.zones", "must be a list"),  # and not that machineType is missing: who knows what was meant
-        ("gpu-ci:pools.m.driver", "must be a map"),
+        ("gpu-ci:pools.m.image", "must be text"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import gpu_catalog as catalog
@@ -56,6 +57,7 @@ class NodePoolCluster(Args):
     )
     subnetwork: Input[Subnetwork] | None = Field(
         default=None,
+        examples=["projects/acme-ci/regions/us-central1/subnetworks/gpu"],
         description="the subnetwork of the nodes, as projects/<project>/regions/<region>/subnetworks/<name>; by "
         "default the subnetwork of the cluster",
     )
@@ -162,6 +164,17 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
+
+    @classmethod
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
+        return {
+            "project": "acme-ci",
+            "cluster_name": "ci",
+            "location": region,
+            # The real version is known at the deployment, which then checks the fields again. This one supports them
+            # all.
+            "control_plane_version": version.AUTOSCALED_BLUE_GREEN,
+        }
 
     @property
     def boot_disk_type(self) -> str:

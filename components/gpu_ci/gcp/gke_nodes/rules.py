@@ -24,10 +24,15 @@ _COS = "COS_CONTAINERD"
 
 def location(value: str) -> str:
     """Return the location of a cluster: a region of Google Cloud, or one of its zones."""
-    region = catalog.region_of(value) if re.fullmatch(ZONE, value) else value
-    if not re.fullmatch(REGION, region) or region not in COMPUTE:
+    if not is_location(value):
         raise invalid("is not a region or a zone of Google Cloud", hint="such as us-central1")
     return value
+
+
+def is_location(value: str) -> bool:
+    """Return True for a region of Google Cloud, or one of its zones."""
+    region = catalog.region_of(value) if re.fullmatch(ZONE, value) else value
+    return re.fullmatch(REGION, region) is not None and region in COMPUTE
 
 
 def standard_cluster(value: bool) -> bool:

@@ -1,0 +1,160 @@
+"""The kind of cluster `gke`: its fields in a stack file, their checks, and the arguments that pools get from a cluster.
+
+The wiring of a pool is the arguments that the program adds to the fields of the stack file. Pulumi's Google package is
+loaded when a cluster is looked up, so the check of a stack file does not need it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import pulumi
+from pydantic import AfterValidator, Field
+
+from ..errors import Problem
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry
+from ..kubernetes.gpu_nodes import RESOURCE
+from .gke_nodes import rules
+from .resource_names import Project
+
+if TYPE_CHECKING:
+    import pulumi_gcp as gcp
+
+# docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl.
+_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
+_PLUGIN = "gke-gcloud-auth-plugin"
+_INSTALL = f"install {_PLUGIN}: docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl"
+# With this flag, the plugin uses the credentials of Pulumi's Google provider, and needs no gcloud
+# (kubernetes/cloud-provider-gcp@0a5be104:cmd/gke-gcloud-auth-plugin/cred.go).
+_AS_PULUMI = "--use_application_default_credentials"
+
+
+class GkeCluster(Cluster):
+    """An existing Standard cluster of GKE, and the settings that its pools share."""
+
+    CLUSTER_KIND: ClassVar[str] = "gke"
+    EXAMPLE: ClassVar[dict[str, Any]] = {"kind": "gke", "location": "us-central1"}
+    # Cloud DNS for GKE answers at the address of the metadata server (docs.cloud.google.com/kubernetes-engine/docs/
+    # how-to/cloud-dns). The metadata server itself has other ports, which stay closed.
+    DNS_ADDRESSES: ClassVar[Sequence[str]] = ("169.254.169.254",)
+
+    DECIDED: ClassVar[dict[str, str]] = {
+        "devicePlugin": "GKE installs its own device plugin",
+        "region": "use location instead",
+        "zone": "use location instead",
+        "subnets": "nodes are in the subnetwork of the cluster, or in subnetwork of their pool",
+        "subnetwork": "use subnetwork of a pool instead",
+    }
+
+    kind: Literal["gke"] = Field(description="a cluster of Google Kubernetes Engine")
+    location: Annotated[str, AfterValidator(rules.location)] = Field(
+        description="the region of the cluster, or its zone if it is a zonal cluster, such as us-central1"
+    )
+    project: Project | None = Field(
+        default=None,
+        examples=["acme-clusters"],
+        description="the id of the cluster's project; by default gcp:project",
+    )
+
+    @classmethod
+    def known_wiring(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the location, if it is valid."""
+        location = described.get("location")
+        return {"location": location} if isinstance(location, str) and rules.is_location(location) else {}
+
+    @classmethod
+    def problems_with_pools(
+        cls,
+        path: str,  # noqa: ARG003 - EKS uses it
+        described: Mapping[str, Any],  # noqa: ARG003
+        pools: Sequence[PoolEntry],
+    ) -> list[Problem]:
+        """Report resource names of GPUs that no node offers. Pods would stay pending, without an error."""
+        return [
+            Problem(
+                f"{pool.path}.runner.gpuResource",
+                f"is on no node of the pool, so no runner would ever start: GKE offers {RESOURCE}",
+                repr(requested),
+                RESOURCE,
+                "remove it",
+            )
+            for pool in pools
+            if isinstance(runner := pool.choices.get("runner"), Mapping)
+            and isinstance(requested := runner.get("gpuResource"), str)
+            and requested.startswith("nvidia.com/")
+            and requested != RESOURCE
+        ]
+
+    def connect(self, name: str, path: str, file: str) -> GkeConnection:
+        return GkeConnection(self, name, path, file)
+
+
+class GkeConnection(Connection):
+    """A GKE cluster that was looked up."""
+
+    providers: Sequence[pulumi.ProviderResource] = ()
+
+    def __init__(self, described: GkeCluster, name: str, path: str, file: str) -> None:
+        import pulumi_gcp as gcp
+
+        self._described, self._name, self._path, self._file = described, name, path, file
+        self._project = described.project or gcp.config.project
+        self._found = gcp.container.get_cluster_output(
+            name=name, location=described.location, project=self._project
+        ).apply(self._checked)
+        self.kubeconfig = self._found.apply(self._kubeconfig)
+
+    def wiring(self, pools: Sequence[tuple[str, Any]]) -> dict[str, Any]:  # noqa: ARG002 - EKS uses it
+        found = self._found
+        return {
+            "project": self._project,
+            "location": self._described.location,
+            "control_plane_version": found.master_version,
+            "autopilot": found.enable_autopilot,
+            "workload_identity": found.workload_identity_configs.apply(_has_workload_pool),
+        }
+
+    def _checked(self, found: gcp.container.GetClusterResult) -> gcp.container.GetClusterResult:
+        """Return the cluster. Fail if it does not enforce network policies, although its entry says so."""
+        has_calico = any(each.enabled for each in found.network_policies or ())
+        if self._described.network_policies and found.datapath_provider != "ADVANCED_DATAPATH" and not has_calico:
+            problem = Problem(
+                f"{self._path}.networkPolicies",
+                f"the cluster {self._name} enforces no network policies, so jobs could connect to private addresses",
+                "true",
+                "a cluster with Dataplane V2 or with network policy enforcement",
+                "enable one of the two, or networkPolicies: false",
+            )
+            raise pulumi.RunError(problem.render(self._file))
+        return found
+
+    def _kubeconfig(self, found: gcp.container.GetClusterResult) -> str:
+        """Return the kubeconfig, with the names that gcloud gives. A program of Google returns the credentials."""
+        name = f"gke_{self._project}_{self._described.location}_{self._name}"
+        cluster = {
+            "server": f"https://{found.endpoint}",
+            "certificate-authority-data": found.master_auths[0].cluster_ca_certificate,
+        }
+        command = {
+            "apiVersion": _CREDENTIALS,
+            "command": _PLUGIN,
+            "args": [_AS_PULUMI],
+            "installHint": _INSTALL,
+            "provideClusterInfo": True,
+        }
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": name, "cluster": cluster}],
+                "users": [{"name": name, "user": {"exec": command}}],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+                "current-context": name,
+            }
+        )
+
+
+def _has_workload_pool(configs: Sequence[gcp.container.outputs.GetClusterWorkloadIdentityConfigResult] | None) -> bool:
+    return any(each.workload_pool for each in configs or ())

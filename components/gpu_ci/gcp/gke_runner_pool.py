@@ -1,0 +1,112 @@
+"""The component GkeRunnerPool: a node pool on GKE, a smoke check of its GPUs, and GitHub runners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pulumi
+
+from ..args import Args
+from ..component import Component
+from ..kubernetes.pod_settings import Toleration
+from ..kubernetes.pool.args import RunnerPoolArgs
+from ..kubernetes.pool.node import Node
+from ..kubernetes.pool.runners import checked_runners
+from .gke_gpu_node_pool import GkeGpuNodePool
+from .gke_nodes import capacity
+from .gke_nodes.args import GkeGpuNodePoolArgs
+from .machine.rules import machine_of
+
+# GKE mounts the driver's libraries here, and no program adds the folder to the path of the loader
+# (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus, "About the CUDA libraries").
+_ENVIRONMENT = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
+# The taint that GKE adds to nodes with Arm CPUs (docs.cloud.google.com/kubernetes-engine/docs/how-to/
+# prepare-arm-workloads-for-deployment).
+_ARM = Toleration(key="kubernetes.io/arch", value="arm64")
+
+
+class GkeRunnerPoolArgs(RunnerPoolArgs, GkeGpuNodePoolArgs):
+    """The arguments of a runner pool on GKE: its nodes, and the software that runs on them."""
+
+    # The subnetwork is a field of the stack file, too: by default, the nodes are in the subnetwork of the cluster.
+    WIRING: ClassVar[frozenset[str]] = RunnerPoolArgs.WIRING | (
+        GkeGpuNodePoolArgs.WIRING - {"cluster_name", "subnetwork"}
+    )
+
+    DECIDED: ClassVar[dict[str, str]] = {
+        **GkeGpuNodePoolArgs.DECIDED,
+        "instanceTypes": "use machineType instead",
+        "amiType": "use imageType instead",
+        "image": "use imageType for the node image, and runner.image for the container image",
+        "runnerLabels": "jobs name the scale set in runs-on, which runner.scaleSetName sets",
+    }
+
+    @classmethod
+    def node_of(cls, fields: Mapping[str, Any]) -> Node | None:
+        machine = machine_of(fields)
+        return capacity.node(machine, fields.get("disk_gib"), fields.get("local_ssd_count")) if machine else None
+
+
+class GkeRunnerPool(Component):
+    """GPU runners on Google Kubernetes Engine. Nodes start on demand, after a check of some nodes has passed.
+
+    Creates: a GkeGpuNodePool, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
+    ImagePrePull. The scale set is created or changed only after the check of the current nodes has passed. Containers
+    with GPUs get LD_LIBRARY_PATH with the folder of the driver.
+    Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
+    one, for the minutes of the check.
+    Does not: create the cluster, the namespace or the controller, or grant nodes access to images. GKE changes nodes in
+    place for some fields. If the check then fails, the nodes are already changed, and runners of the previous scale set
+    start on them.
+    Replaces on change of: the check for the node pool, machineType, imageType, driver, and the version of nodes. The
+    node pool as GkeGpuNodePool does. The scale set for its name, group and labels.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:GkeRunnerPool"
+    ARGS: ClassVar[type[Args]] = GkeRunnerPoolArgs
+    KIND: ClassVar[str] = "gke-runners"
+    ON_CLUSTER: ClassVar[str] = "gke"
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "clusterName": "ci",
+        "machineType": "g2-standard-8",
+        "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
+        "market": "spot",
+        "max": 4,
+        "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
+    }
+
+    scale_set_name: pulumi.Output[str]
+    """The name for runs-on in workflows."""
+    node_pool_name: pulumi.Output[str]
+    """Name of the node pool, for programs that change or watch it."""
+    service_account_email: pulumi.Output[str]
+    """Email of the nodes' service account. Grant it read access to the repositories of images."""
+    verdict: pulumi.Output[str]
+    """Verdict of the check: pass."""
+    smoke_summary: pulumi.Output[str]
+    """The Job that reported the verdict."""
+    proven_nodes: pulumi.Output[int]
+    """The number of nodes that passed the check."""
+
+    def __init__(self, name: str, args: GkeRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        nodes = GkeGpuNodePool(
+            f"{name}-nodes", GkeGpuNodePoolArgs(**{**args.fields_of(GkeGpuNodePoolArgs), "pool": name}), self.child()
+        )
+        runners = checked_runners(
+            self,
+            name,
+            args,
+            nodes,
+            rerun_on=[nodes.generation],
+            environment=_ENVIRONMENT,
+            tolerations=[_ARM] if args.machine.architecture == "arm64" else [],
+        )
+        self.scale_set_name = runners.scale_set_name
+        self.node_pool_name = nodes.node_pool_name
+        self.service_account_email = nodes.service_account_email
+        self.verdict = runners.verdict
+        self.smoke_summary = runners.smoke_summary
+        self.proven_nodes = runners.proven_nodes
+        self.register()
