@@ -59,6 +59,7 @@ _MACHINES = (
 _GLOBAL, _REGIONAL, _ZONAL = "compute.globalOperations", "compute.regionOperations", "compute.zoneOperations"
 _GROUP = "compute.instanceGroupManagers"
 _NETWORK_POLICY = "compute.networks.updatePolicy"
+_CLUSTER, _CONTAINER_OPERATION = "container.clusters", "container.operations.get"
 
 RESOURCES: Mapping[str, Operations] = {
     "gcp:artifactregistry/repository:Repository": _plain("artifactregistry.repositories"),
@@ -112,6 +113,13 @@ RESOURCES: Mapping[str, Operations] = {
             "compute.subnetworks.update",
             f"{_REGIONAL}.get",
         ),
+    },
+    # A node pool has no permissions of its own: each change of it is an update of the cluster.
+    "gcp:container/nodePool:NodePool": {
+        CREATE: (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _ACT_AS, _CONTAINER_OPERATION),
+        READ: (f"{_CLUSTER}.get",),
+        UPDATE: (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _CONTAINER_OPERATION),
+        DELETE: (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _CONTAINER_OPERATION),
     },
     # Role roles/logging.configWriter, in the same dataset.
     "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": _policy("cloudkms.cryptoKeys"),
@@ -182,6 +190,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 """The calls of the check, by the API's method."""
 
 LOOKUPS: Mapping[str, tuple[str, ...]] = {
+    "gcp:container/getCluster:getCluster": (f"{_CLUSTER}.get",),
     "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": ("secretmanager.versions.access",),
 }
 """The functions that the stack calls."""

@@ -26,6 +26,11 @@ from tests.gpu_ci.program.test_program import run
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
 GATE = "gpu-ci:gcp:SmokeGate"
+# The functions that stacks call, and the types of which a stack with this call has a resource.
+LOOKED_UP_FOR = {
+    "gcp:container/getCluster:getCluster": "gcp:container/",
+    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": "github:",
+}
 
 
 def in_place(rows: Iterable[Row]) -> dict[str, set[str]]:
@@ -53,8 +58,9 @@ def needed(rows: Iterable[Row]) -> set[str]:
         permissions |= {permission for each in operations.values() for permission in each}
     if any(row.type == GATE for row in rows):
         permissions |= {permission for each in CALLS.values() for permission in each}
-    if any(row.type.startswith("github:") for row in rows):
-        permissions |= {permission for each in LOOKUPS.values() for permission in each}
+    for function, callers in LOOKED_UP_FOR.items():
+        if any(row.type.startswith(callers) for row in rows):
+            permissions |= set(LOOKUPS[function])
     return permissions
 
 
@@ -98,6 +104,14 @@ KEPT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "secretmanager.secrets.setIamPolicy",
         },
     ),
+    "gke": (
+        (),
+        {
+            "container.clusters.get",
+            "container.clusters.update",
+            "container.operations.get",
+        },
+    ),
     "metrics": (
         ("manager",),
         {
@@ -130,7 +144,7 @@ def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() 
     kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
     assert used & kept == set()
     assert sorted(used | kept) == google_permissions.deployer()
-    assert (len(used), len(kept)) == (71, 35)
+    assert (len(used), len(kept)) == (71, 38)
 
 
 def test_a_type_is_never_updated_if_each_change_of_it_replaces_it() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.gpu_ci.harness import Deployment, Row
 from tests.gpu_ci.program.stack import ON_CLUSTER, config
-from tests.gpu_ci.program.test_program import ALL_CALLS, run
+from tests.gpu_ci.program.test_program import ALL_CALLS, GET_CLUSTER, gke_cluster, run
 
 IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
 GKE: dict[str, Any] = {"kind": "gke", "location": "us-central1"}
@@ -21,7 +21,6 @@ L4: dict[str, Any] = {
     "max": 2,
     "runner": {"image": IMAGE},
 }
-GET_CLUSTER = "gcp:container/getCluster:getCluster"
 
 
 def stack(pool: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] | None = None, **keys: Any) -> Any:
@@ -35,23 +34,6 @@ def _with(values: Mapping[str, Any], changes: Mapping[str, Any] | None) -> dict[
     return {name: value for name, value in found.items() if value is not None}
 
 
-def cluster(asked: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """A Standard cluster with Dataplane V2 and without Workload Identity."""
-    return {
-        "name": asked["name"],
-        "location": asked["location"],
-        "project": asked["project"],
-        "endpoint": "203.0.113.10",
-        "masterVersion": "1.34.1-gke.3720000",
-        "masterAuths": [{"clusterCaCertificate": "Q0E="}],
-        "enableAutopilot": False,
-        "datapathProvider": "ADVANCED_DATAPATH",
-        "networkPolicies": [],
-        "workloadIdentityConfigs": [],
-        **changes,
-    }
-
-
 def row(found: Deployment, name: str) -> Row:
     """The resource of this name."""
     [one] = [row for row in found.rows if row.name == name]
@@ -60,5 +42,5 @@ def row(found: Deployment, name: str) -> Row:
 
 def deployed(values: Mapping[str, Any], preview: bool = False, **found: Any) -> Deployment:
     """Run the program of a stack file, whose cluster is found with these values."""
-    calls = {**ALL_CALLS, GET_CLUSTER: lambda asked: cluster(asked, **found)}
+    calls = {**ALL_CALLS, GET_CLUSTER: lambda asked: gke_cluster(asked, **found)}
     return run(values, calls=calls, preview=preview)

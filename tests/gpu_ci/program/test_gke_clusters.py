@@ -14,7 +14,7 @@ from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.program import gke
 from tests.gpu_ci.program.stack import ON_CLUSTER, ROOT, load, texts, told
 from tests.gpu_ci.program.test_clusters import A10G
-from tests.gpu_ci.program.test_program import KEY, STACK
+from tests.gpu_ci.program.test_program import GET_CLUSTER, KEY, STACK, gke_cluster
 from tests.gpu_ci.support import COMPUTED
 from tests.gpu_ci.test_imports import loaded
 
@@ -311,7 +311,7 @@ def test_a_stack_on_gke_alone_imports_nothing_of_aws() -> None:
     values = texts(gke.stack())
     computed = {token: outputs for token, outputs in COMPUTED.items() if not token.startswith("aws:")}
     answers = {
-        gke.GET_CLUSTER: gke.cluster({"name": "gpu", "location": "us-central1", "project": "example-ci"}),
+        GET_CLUSTER: gke_cluster({"name": "gpu", "location": "us-central1", "project": "example-ci"}),
         "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": {"secretData": KEY},
         "github:index/getRepository:getRepository": {"name": "kernels", "repoId": 102, "visibility": "private"},
     }

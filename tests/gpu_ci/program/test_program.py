@@ -43,7 +43,26 @@ def offerings(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"locations": [zone for zone, _ in found], "instanceTypes": [name for _, name in found]}
 
 
+def gke_cluster(asked: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """A Standard cluster with Dataplane V2 and without Workload Identity."""
+    return {
+        "name": asked["name"],
+        "location": asked["location"],
+        "project": asked["project"],
+        "endpoint": "203.0.113.10",
+        "masterVersion": "1.34.1-gke.3720000",
+        "masterAuths": [{"clusterCaCertificate": "Q0E="}],
+        "enableAutopilot": False,
+        "datapathProvider": "ADVANCED_DATAPATH",
+        "networkPolicies": [],
+        "workloadIdentityConfigs": [],
+        **changes,
+    }
+
+
+GET_CLUSTER = "gcp:container/getCluster:getCluster"
 ALL_CALLS = CALLS | {
+    GET_CLUSTER: gke_cluster,
     "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": secret,
     "aws:eks/getCluster:getCluster": cluster,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": offerings,

@@ -53,7 +53,7 @@ _CALLS = tuple(
 _ACT_AS, _CLUSTER = "iam.serviceAccounts.actAs", "container.clusters"
 _OPERATION = "container.operations.get"
 # The permissions of resources that no stack of this repository creates, in the form of google_permissions.RESOURCES and
-# from its sources. A node pool has no permissions of its own: each change of it is an update of the cluster.
+# from its sources.
 _OTHER_RESOURCES: Mapping[str, google_permissions.Operations] = {
     types.CLUSTER: {
         "create": (f"{_CLUSTER}.create", f"{_CLUSTER}.get", _ACT_AS, _OPERATION),
@@ -61,14 +61,7 @@ _OTHER_RESOURCES: Mapping[str, google_permissions.Operations] = {
         "update": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
         "delete": (f"{_CLUSTER}.delete", f"{_CLUSTER}.get", _OPERATION),
     },
-    types.NODE_POOL: {
-        "create": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _ACT_AS, _OPERATION),
-        "read": (f"{_CLUSTER}.get",),
-        "update": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
-        "delete": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
-    },
 }
-_OTHER_LOOKUPS: Mapping[str, tuple[str, ...]] = {"gcp:container/getCluster:getCluster": (f"{_CLUSTER}.get",)}
 
 
 class PermissionDeniedError(GoogleError):
@@ -123,7 +116,7 @@ class Caller:
 
     def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
-        needed = {**_OTHER_LOOKUPS, **google_permissions.LOOKUPS}.get(token, ())
+        needed = google_permissions.LOOKUPS.get(token, ())
         yield from self._denied(needed, project, path)
 
     def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
