@@ -145,6 +145,8 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
             entries = [*pools.values(), *example.get("gpu-ci:images", {}).values()]
             on_cluster = any("clusterName" in entry for entry in entries)
             values = config(pools) | (ON_CLUSTER if on_cluster else {})
+            if any(entry.get("kind") == "gke-runners" for entry in entries):
+                values["gpu-ci:clusters"] = {"ci": {"kind": "gke", "location": "us-central1"}}
             values |= {key: value for key, value in example.items() if key != "gpu-ci:pools"}
             site = config()["gpu-ci:site"]
             if "networks" in values["gpu-ci:site"]:
