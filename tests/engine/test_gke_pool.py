@@ -1,0 +1,186 @@
+"""Tests of a stack file with a pool on GKE and the real engine: its order, its changes, its end, and its faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import BroughtUp, bring_up, copied
+from tests.engine import eks, gke
+from tests.engine.test_eks_gates import FAILED, LATE, behind, exit_codes, shut
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+NEW_CHECK = [("create-replacement", gke.JOB), ("replace", gke.JOB)]
+
+
+@pytest.fixture(scope="session")
+def up_on_gke(shared: Path) -> BroughtUp:
+    return bring_up(gke.project(shared))
+
+
+@pytest.fixture
+def pool(up_on_gke: BroughtUp, shared: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
+    """Yield a sandbox of this test, in which the pool is deployed."""
+    with closing(copied(gke.project(shared), up_on_gke, tmp_path / "a sandbox")) as runner:
+        yield runner
+
+
+def changed(pool: SandboxRunner, **fields: Any) -> tuple[str, ...]:
+    """Return the arguments of an `up` with other fields of the pool."""
+    paths: dict[tuple[str, ...], Any] = {("gpu-ci:pools", "l4", name): value for name, value in fields.items()}
+    return (*gke.UP, "--config-file", str(pool.stack_file("Pulumi.staging.yaml", paths)))
+
+
+@pytest.mark.slow
+def test_nodes_come_first_then_their_check_then_the_runners(up_on_gke: BroughtUp) -> None:
+    names = [name for operation, name in up_on_gke.done if operation == "create"]
+    order = ["l4-nodes-node-role", gke.NODES, gke.JOB, gke.RELEASE, "l4-runners-registered"]
+    assert sorted(order, key=names.index) == order
+    assert names.index("gke-ci-arc-release") < names.index(gke.RELEASE)
+    assert [name for name in names if "plugin" in name] == []
+
+
+@pytest.mark.slow
+def test_a_second_up_changes_nothing_and_changes_are_those_of_the_replace_table(pool: SandboxRunner) -> None:
+    _, done = pool.steps(*gke.UP, "--refresh")
+    assert done == []
+    _, done = pool.steps(*changed(pool, max=3))
+    # The GPU quota of the namespace and the number of runners follow.
+    assert sorted(done) == [("update", "gke-ci-runners-quota"), ("update", gke.NODES), ("update", gke.RELEASE)]
+    _, done = pool.steps(*changed(pool, max=3, machineType="g2-standard-12"))
+    assert done == [("update", gke.NODES), *NEW_CHECK, ("delete-replaced", gke.JOB)]
+    _, done = pool.steps(*changed(pool, max=3, machineType="g2-standard-12", driver="LATEST"))
+    assert done == [
+        ("create-replacement", gke.NODES),
+        ("replace", gke.NODES),
+        *NEW_CHECK,
+        ("delete-replaced", gke.JOB),
+        ("delete-replaced", gke.NODES),
+    ]
+
+
+@pytest.mark.slow
+def test_a_failed_check_leaves_the_scale_set_as_it_is(pool: SandboxRunner) -> None:
+    wrong = gke.torch(faults=[{"kind": "raise", "text": "CUDA error: uncorrectable ECC error encountered"}])
+    pool.run("world", "break", "guest", "--set", f"FAKE_TORCH={wrong}")
+    failed, done = pool.steps(*changed(pool, machineType="g2-standard-12", minIdle=1), ok=False)
+    assert done == [("update", gke.NODES)]
+    assert failed.has("[Error] l4: GPU 0: multiplying float32 matrices failed: CUDA error: uncorrectable ECC error")
+    [row] = [row for row in pool.world() if row["name"] == gke.RELEASE]
+    assert row["inputs"]["values"]["minRunners"] == 0
+
+
+@pytest.mark.slow
+def test_clusters_of_two_clouds_come_up_in_one_stack_and_destroy_leaves_nothing(shared: Path, tmp_path: Path) -> None:
+    with closing(SandboxRunner(project=gke.two_clouds(shared), folder=tmp_path / "a sandbox")) as runner:
+        runner.run("world", "break", "guest", "--on", "a10g-smoke-job", "--set", f"FAKE_TORCH={eks.torch()}")
+        _, done = runner.steps(*gke.UP)
+        names = [name for operation, name in done if operation == "create"]
+        for pool in ("a10g", "l4"):
+            assert names.index(f"{pool}-smoke-job") < names.index(f"{pool}-runners-release")
+        runner.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
+        # Without its definitions, a cluster would lose every scale set, also those of other programs.
+        assert {row["type"] for row in runner.world()} == {
+            "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinitionPatch"
+        } or runner.world() == []
+
+
+@pytest.fixture(scope="session")
+def unproven(shared: Path) -> BroughtUp:
+    """Deploy the pool with an image that cannot be pulled. The deployment stops at the check."""
+    return bring_up(gke.project(shared), ("image", "--message", "403 Forbidden"))
+
+
+@pytest.fixture
+def unchecked(unproven: BroughtUp, shared: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
+    """Yield a sandbox of this test, in which the check of the pool has not passed yet."""
+    with closing(copied(gke.project(shared), unproven, tmp_path / "a sandbox")) as runner:
+        yield runner
+
+
+def said_while_shut(runner: SandboxRunner) -> str:
+    """Return the error of an `up` that one check stops. No scale set exists after it."""
+    failed, done = runner.steps(*gke.UP, ok=False)
+    assert done == []
+    assert behind(runner, "-runners-release") == []
+    [text] = shut(failed.output).values()
+    return text
+
+
+# A change of the nodes in the world, and the reason for which the scheduler refuses them.
+NODES: dict[str, tuple[tuple[str, ...], str]] = {
+    "taint": (
+        ("edit", gke.NODES, 'nodeConfig.effectiveTaints[0].value="true"'),
+        "2 node(s) had untolerated taint(s)",
+    ),
+    "label": (
+        ("edit", gke.NODES, 'nodeConfig.labels["nvidia.com/gpu.present"]=yes'),
+        "2 node(s) didn't match Pod's node affinity/selector",
+    ),
+    "no driver": (
+        (
+            "edit",
+            gke.NODES,
+            "nodeConfig.guestAccelerators[0].gpuDriverInstallationConfig.gpuDriverVersion=INSTALLATION_DISABLED",
+        ),
+        "2 Insufficient nvidia.com/gpu",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", NODES)
+def test_a_pool_whose_check_does_not_fit_its_nodes_gets_no_scale_set(unchecked: SandboxRunner, fault: str) -> None:
+    change, reason = NODES[fault]
+    # One runs in each of the two zones, so that the autoscaler starts none in vain.
+    unchecked.run("world", "edit", gke.NODES, "nodeCount=1")
+    unchecked.run("world", *change)
+    text = said_while_shut(unchecked)
+    assert re.search(rf"FailedScheduling: 0/2 nodes are available: {re.escape(reason)}\. [^*]*\*[^*]*\* {LATE}", text)
+
+
+@pytest.mark.slow
+def test_without_the_folder_of_the_driver_the_check_finds_no_gpu(shared: Path, tmp_path: Path) -> None:
+    with closing(SandboxRunner(project=gke.without_libraries(shared), folder=tmp_path / "a sandbox")) as runner:
+        failed = runner.run(*gke.UP, ok=False)
+        assert failed.has(
+            "finds no libcuda.so.1: GKE mounts the driver at /usr/local/nvidia/lib64, which is not in LD_LIBRARY_PATH"
+        )
+        assert behind(runner, "-runners-release") == []
+
+
+# A planted fault of the check's container: its settings, the exit code, and the words of the check.
+GUEST: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "failed": (
+        (f"FAKE_TORCH={gke.torch(faults=[{'kind': 'raise', 'text': 'CUDA error: uncorrectable ECC error'}])}",),
+        1,
+        r"\[Error\] l4: GPU 0: multiplying float32 matrices failed: CUDA error: uncorrectable ECC error",
+    ),
+    "no GPU": (("PYTHONPATH=", "GPU_SMOKE_ROOT=/nowhere"), 2, r"\[Error\] l4: no CUDA device"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", GUEST)
+def test_a_check_that_fails_ends_with_its_exit_code_and_its_words(unchecked: SandboxRunner, fault: str) -> None:
+    values, code, words = GUEST[fault]
+    unchecked.run("world", "break", "guest", *(part for value in values for part in ("--set", value)))
+    text = said_while_shut(unchecked)
+    assert re.search(rf"{words}[^*]*\* {FAILED}", text)
+    assert exit_codes(unchecked) == {"l4-smoke": code}
+
+
+@pytest.mark.slow
+def test_a_quota_ends_the_check_and_the_next_up_makes_the_scale_set(unchecked: SandboxRunner) -> None:
+    unchecked.run("world", "break", "quota", "--on", gke.NODES, "--times", "0")
+    assert "GCE quota exceeded" in said_while_shut(unchecked)
+    unchecked.run("world", "mend", "--all")
+    _, done = unchecked.steps(*gke.UP)
+    assert [name for operation, name in done if operation == "create"][-1] == "l4-runners-registered"
