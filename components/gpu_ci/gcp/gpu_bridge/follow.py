@@ -52,6 +52,8 @@ class Follower:
         self._limit_sec, self._write, self._cancel, self._clock = limit_sec, write, cancel, clock
         self._printed = 0
         self._answered_at = clock.now()
+        self._is_complete = True
+        """True if Google answered each request of this round, so that what was not found does not exist."""
         self.first_output_at: float | None = None
 
     def follow(self, zone: str, name: str) -> Result:
@@ -65,9 +67,10 @@ class Follower:
         until = clock.now() + self._limit_sec + REPORT_SEC
         self._answered_at, state_at, state = clock.now(), clock.now() + _STATE_EVERY_SEC, ""
         while not self._cancel.is_set():
+            self._is_complete = True
             if result := self._poll():
                 return result
-            if state in _OFF:
+            if state in _OFF and self._is_complete:
                 raise self._ended(zone, name, state)
             if clock.now() >= until:
                 raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
@@ -106,6 +109,8 @@ class Follower:
         # Objects are visible as soon as they are written, and the result is written last.
         self._print_new()
         if self._printed < result.logs:
+            if not self._is_complete or self._cancel.is_set():
+                return None
             missing = log_name(self._prefix, self._printed + 1)
             raise BridgeError("wrong-digest", f"{missing} is missing; the result counts {result.logs} log objects")
         return result
@@ -143,6 +148,7 @@ class Follower:
         except ApiError as error:
             if not error.not_yet or self._clock.now() - self._answered_at >= _ANSWER_WITHIN_SEC:
                 raise
+            self._is_complete = False
             return instead
         self._answered_at = self._clock.now()
         return answer

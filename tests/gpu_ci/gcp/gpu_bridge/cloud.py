@@ -219,6 +219,8 @@ class Client:
     """The call before which the process is killed."""
     failing: dict[int, ApiError] = field(default_factory=dict)
     """The errors of calls, by their number."""
+    failing_polls: Callable[[str], ApiError | None] = lambda _: None  # noqa: E731
+    """The error of a call that is repeated, by its name."""
     failures: int = 0
     task: Task | None = None
     names: list[str] = field(default_factory=list)
@@ -231,7 +233,7 @@ class Client:
         self.calls += 1
         self.names.append(name)
         self.cloud.tick()
-        if error := self.failing.get(self.calls - 1):
+        if error := self.failing.get(self.calls - 1) or self.failing_polls(name):
             self.failures += 1
             raise error
         if self.cloud.is_cut:
@@ -308,12 +310,12 @@ class Client:
         return iter([{"name": name} for name in self.cloud.preempted if f"/instances/{name}" in expression])
 
     def find(self, name: str, *, once: bool = False) -> Entry | None:
-        self._called("find")
+        self._called("poll" if once else "find")
         found = self.cloud.objects.get(name)
         return Entry(found[0], len(found[1]), found[2]) if found else None
 
     def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
-        self._called("read")
+        self._called("poll" if once else "read")
         found = self.cloud.objects.get(name)
         if found is None or found[0] != generation:
             raise ApiError("notFound", f"{name} was not found", 404)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
 from gpu_ci.gcp.gpu_bridge.reaper import reap
 
-from tests.gpu_ci.gcp.gpu_bridge.cloud import EXHAUSTED, SETTINGS, UNAVAILABLE, Client, Cloud, Killed, Step
+from tests.gpu_ci.gcp.gpu_bridge.cloud import CHECKED_SEC, EXHAUSTED, SETTINGS, UNAVAILABLE, Client, Cloud, Killed, Step
 
 DAY_SEC = 86_400.0
 
@@ -203,6 +204,62 @@ def test_a_network_that_is_cut_for_a_while_delays_the_output_only(cloud: Cloud, 
     cloud.is_cut = False
     finished(step)
     assert (step.code, step.printed, cloud.machines) == (3, step.expected, {})
+
+
+def fail_at_random(step: Step, seed: int, share: float) -> None:
+    """Let this share of the polls for objects fail, once the machine has passed its check."""
+    number = random.Random(seed)
+
+    def error(name: str) -> ApiError | None:
+        is_poll = name == "poll" and step.cloud.time.now_sec > CHECKED_SEC
+        return UNAVAILABLE if is_poll and number.random() < share else None
+
+    step.client.failing_polls = error
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_polls_that_fail_now_and_then_change_neither_output_nor_exit_code(
+    cloud: Cloud, folder: Path, seed: int
+) -> None:
+    step = Step(cloud, folder, lines=9, code=3)
+    fail_at_random(step, seed, 0.4)
+    finished(step)
+    assert step.client.failures > 5
+    assert (step.code, step.printed, cloud.machines) == (3, step.expected, {})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_output_until_a_preemption_is_complete_although_polls_fail(cloud: Cloud, folder: Path, seed: int) -> None:
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(90)
+    fail_at_random(step, seed, 0.9)
+    cloud.time.advance(10)
+    [(name, machine)] = cloud.machines.items()
+    cloud.preempt(name)
+    finished(step)
+    assert step.client.failures > 0
+    assert (step.code, step.printed.count(b"\n")) == (203, machine.written)
+
+
+def test_a_step_that_is_cancelled_while_it_prints_the_end_of_the_output_is_cancelled(
+    cloud: Cloud, folder: Path
+) -> None:
+    step = Step(cloud, folder, lines=30)
+
+    def write(content: bytes) -> None:
+        step._print(content)
+        if cloud.time.now_sec > 120:
+            step.cancel.set()
+
+    step.build.write = write
+    cloud.time.advance(75)
+    printed = step.printed.count(b"\n")
+    # The command ends meanwhile.
+    cloud.is_cut = True
+    cloud.time.advance(60)
+    cloud.is_cut = False
+    finished(step)
+    assert (step.code, step.printed.count(b"\n"), cloud.machines) == (210, printed + 1, {})
 
 
 def test_a_network_that_is_cut_for_long_ends_the_step_and_google_deletes_the_machine(
