@@ -212,8 +212,13 @@ class BridgeBuild:
         )
 
     def _delete_request(self, name: str, generation: int) -> None:
-        """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later."""
+        """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later.
+
+        `generation` is 0 if the answer to the creation was lost. No other step has a request of this name.
+        """
         try:
+            if not generation and (entry := self.storage.find(name)):
+                generation = entry.generation
             if generation:
                 self.storage.delete(name, generation)
         except ApiError as error:

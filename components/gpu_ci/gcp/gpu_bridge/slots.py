@@ -41,7 +41,9 @@ class Slot:
         if not self._generation or self._clock.now() - self._renewed_at < _RENEW_EVERY_SEC:
             return
         try:
-            self._generation = self._storage.replace(_name(self.number), self._content, self._generation)
+            name = _name(self.number)
+            renewed = self._storage.replace(name, self._content, self._generation)
+            self._generation = renewed or _own_generation(self._storage, name, self._content)
             self._renewed_at = self._clock.now()
         except ApiError:
             return
@@ -90,32 +92,52 @@ class Slots:
         """The generation of each slot of another step, and since when it has not changed."""
 
     def acquire(self) -> Slot:
-        """Return a slot without a machine. Raises BridgeError: no-slot or cancelled; ApiError."""
+        """Return a slot without a machine. Raises BridgeError: no-slot or cancelled; ApiError.
+
+        While Google does not answer, the step waits, as it does while other builds use all machines.
+        """
         began = self._clock.now()
         reported = began - _PROGRESS_SEC
         while not self._cancel.is_set():
-            for number in range(self._settings.max):
-                if slot := self._take(number):
-                    if str(number) not in self._slots_with_machine():
-                        return slot
-                    slot.release()
+            unanswered: ApiError | None = None
+            try:
+                if slot := self._first_free():
+                    return slot
+            except ApiError as error:
+                if not error.not_yet:
+                    raise
+                unanswered = error
             now = self._clock.now()
             if now - began >= self._settings.wait_sec:
-                raise BridgeError("no-slot", f"no machine was free within {self._settings.wait_sec} s")
+                raise unanswered or BridgeError("no-slot", f"no machine was free within {self._settings.wait_sec} s")
             if now - reported >= _PROGRESS_SEC:
                 reported = now
-                limit = self._settings.max
-                self._log(f"waiting, because other builds use all {limit} machines of the bridge: {now - began:.0f} s")
+                why = unanswered or f"other builds use all {self._settings.max} machines of the bridge"
+                self._log(f"waiting, because {why}: {now - began:.0f} s")
             self._clock.wait(self._cancel, _POLL_SEC)
         raise BridgeError("cancelled", "the step was waiting for a machine")
 
+    def _first_free(self) -> Slot | None:
+        """Return the first slot that is free and has no machine, if there is one."""
+        for number in range(self._settings.max):
+            if slot := self._take(number):
+                has_no_machine = False
+                try:
+                    has_no_machine = str(number) not in self._slots_with_machine()
+                finally:
+                    if not has_no_machine:
+                        slot.release()
+                if has_no_machine:
+                    return slot
+        return None
+
     def _take(self, number: int) -> Slot | None:
-        """Return the slot if it is free."""
+        """Return the slot if its object does not exist, or no longer changes."""
         name = _name(number)
         entry = self._storage.find(name)
         if entry is None:
             self._seen.pop(number, None)
-            generation = self._storage.create(name, self._content) or self._own_generation(name)
+            generation = self._storage.create(name, self._content)
         else:
             generation, since = self._seen.get(number, (0, 0.0))
             if generation != entry.generation:
@@ -124,21 +146,23 @@ class Slots:
             if self._clock.now() - since < _STALE_SEC:
                 return None
             generation = self._storage.replace(name, self._content, entry.generation)
+        generation = generation or _own_generation(self._storage, name, self._content)
         return Slot(self._storage, number, generation, self._content, self._clock) if generation else None
-
-    def _own_generation(self, name: str) -> int:
-        """Return the generation of a slot that this step created with a request whose answer was lost, or 0."""
-        entry = self._storage.find(name)
-        if entry is None or entry.size != len(self._content):
-            return 0
-        sink = io.BytesIO()
-        self._storage.read(name, entry.generation, sink)
-        return entry.generation if sink.getvalue() == self._content else 0
 
     def _slots_with_machine(self) -> set[str]:
         settings = self._settings
         rows = self._api.instances_of_all_zones(settings.project, f"labels.{BRIDGE_LABEL}={settings.name}", ("labels",))
         return {str(row["labels"].get(SLOT_LABEL, "")) for row in rows}
+
+
+def _own_generation(storage: Storage, name: str, content: bytes) -> int:
+    """Return the generation of a slot that this step wrote with a request whose answer was lost, or 0."""
+    entry = storage.find(name)
+    if entry is None or entry.size != len(content):
+        return 0
+    sink = io.BytesIO()
+    storage.read(name, entry.generation, sink)
+    return entry.generation if sink.getvalue() == content else 0
 
 
 def _name(number: int) -> str:

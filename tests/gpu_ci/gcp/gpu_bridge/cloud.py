@@ -219,7 +219,7 @@ class Client:
     """The call before which the process is killed."""
     failing: dict[int, ApiError] = field(default_factory=dict)
     """The errors of calls, by their number."""
-    failing_polls: Callable[[str], ApiError | None] = lambda _: None  # noqa: E731
+    failing_polls: Callable[[str], ApiError | None] = lambda _: None
     """The error of a call that is repeated, by its name."""
     failures: int = 0
     task: Task | None = None

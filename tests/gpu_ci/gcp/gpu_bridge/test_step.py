@@ -322,17 +322,56 @@ def test_a_step_renews_its_slot_while_it_runs(cloud: Cloud, folder: Path) -> Non
     assert len(generations) == 10
 
 
-def test_a_slot_whose_creation_was_not_answered_belongs_to_its_step(cloud: Cloud, folder: Path) -> None:
-    step = Step(cloud, folder)
+@pytest.mark.parametrize(("start", "until"), [("slots/", 1), ("slots/", DAY_SEC), ("builds/", DAY_SEC)])
+def test_an_object_whose_write_was_not_answered_belongs_to_its_step(
+    cloud: Cloud, folder: Path, start: str, until: float
+) -> None:
+    step = Step(cloud, folder, lines=100)
     original = cloud.put
 
     def put(name: str, content: bytes) -> int:
         # Google's client repeats a request without an answer, and the second attempt finds the object.
         generation = original(name, content)
-        return 0 if name.startswith("slots/") and cloud.time.now_sec < 1 else generation
+        return 0 if name.startswith(start) and cloud.time.now_sec < until else generation
 
     cloud.put = put  # type: ignore[method-assign]
-    assert (finished(step).code, [name for name in cloud.objects if name.startswith("slots/")]) == (0, [])
+    generations = set()
+    for _ in range(4):
+        cloud.time.advance(40)
+        generations.add(cloud.objects["slots/0"][0])
+    assert len(generations) == 4
+    assert finished(step).code == 0
+    assert [name for name in cloud.objects if name.startswith("slots/") or name.endswith("request.json")] == []
+
+
+def test_a_stale_slot_that_was_taken_without_an_answer_belongs_to_its_step(cloud: Cloud, folder: Path) -> None:
+    for number in range(4):
+        cloud.put(f"slots/{number}", b"a killed step")
+    step = Step(cloud, folder)
+    original = cloud.put
+    cloud.put = lambda name, content: original(name, content) * (name != "slots/0")  # type: ignore[method-assign]
+    cloud.time.advance(400)
+    assert (step.code, "slots/0" in cloud.objects) == (0, False)
+
+
+@pytest.mark.parametrize("error", [ApiError("forbidden", "Forbidden", 403), UNAVAILABLE])
+def test_a_step_that_cannot_list_the_machines_gives_its_slot_back(cloud: Cloud, folder: Path, error: ApiError) -> None:
+    step = Step(cloud, folder)
+    step.client.failing_polls = lambda name: error if name == "aggregated" else None
+    cloud.time.advance(4)
+    assert (cloud.most_machines, [name for name in cloud.objects if name.startswith("slots/")]) == (0, [])
+    assert finished(step).code == 208
+
+
+def test_a_step_waits_for_a_machine_while_google_does_not_answer(cloud: Cloud, folder: Path) -> None:
+    """A zone that does not answer makes the list of machines incomplete, whichever zones the bridge has."""
+    lacks = ApiError("unreachable", "the list of machines lacks zones/me-west1-a")
+    step = Step(cloud, folder)
+    step.client.failing_polls = lambda name: lacks if name == "aggregated" and cloud.time.now_sec < 600 else None
+    cloud.time.advance(500)
+    assert (step.is_over, cloud.most_machines) == (False, 0)
+    assert step.log[1] == "waiting, because the list of machines lacks zones/me-west1-a: 0 s"
+    assert finished(step).code == 0
 
 
 def test_a_step_that_waits_too_long_for_a_machine_ends(cloud: Cloud, folder: Path) -> None:
