@@ -51,14 +51,14 @@ elif size > options["bytes"]:
 else:
     with tarfile.open(target, "w:gz", compresslevel=1) as archive:
         for name, path in sorted(found.items()):
-            member = archive.gettarinfo(path, name)
-            member.uid = member.gid = 0
-            member.uname = member.gname = ""
-            if member.isreg():
+            status, member = path.lstat(), tarfile.TarInfo(name)
+            member.mode, member.mtime = stat.S_IMODE(status.st_mode), int(status.st_mtime)
+            if stat.S_ISREG(status.st_mode):
+                member.size = status.st_size
                 with path.open("rb") as file:
                     archive.addfile(member, file)
             else:
-                member.type = tarfile.SYMTYPE
+                member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
                 archive.addfile(member)
 print(json.dumps({"files": len(found), "bytes": size, "missing": missing, "problem": problem}))
 """

@@ -131,6 +131,23 @@ def test_a_link_to_a_secret_returns_no_content_of_it(system: System, user: User,
     assert packed.missing == ["folder/*"]
 
 
+def test_each_name_of_a_file_with_hard_links_has_its_content(system: System, user: User) -> None:
+    """Compilers link their results into a second folder."""
+    (user.home / "out/deps").mkdir(parents=True)
+    (user.home / "out/deps/tool-1").write_text("program")
+    (user.home / "out/deps/tool-1").chmod(0o750)
+    (user.home / "out/tool").hardlink_to(user.home / "out/deps/tool-1")
+    (user.home / "out/latest").symlink_to("deps/tool-1")
+    packed = pack(user, system, "out")
+    with tarfile.open(packed.path) as tar:
+        found = {member.name: (member.isreg(), member.mode, member.linkname, member.size) for member in tar}
+    assert found == {
+        "out/deps/tool-1": (True, 0o750, "", 7),
+        "out/tool": (True, 0o750, "", 7),
+        "out/latest": (False, 0o777, "deps/tool-1", 0),
+    }
+
+
 @pytest.mark.parametrize(
     ("limits", "detail"),
     [
