@@ -20,7 +20,7 @@ from . import identities, schedules
 from .build_program import LOCK, archive
 from .gpu_bridge import permissions, steps
 from .gpu_bridge.program import PROGRAM
-from .gpu_bridge.protocol import REPORT_SEC
+from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .pool import ladder, rules
@@ -33,8 +33,6 @@ from .smoke_gate import SmokeGate
 
 # Seconds that a machine may need for its sources and container image.
 _FETCH_SEC = 900
-# A bucket's lifecycle acts once a day (cloud.google.com/storage/docs/lifecycle).
-_KEEP_DAYS = 1
 _SHORTEST_TIMEOUT_SEC = 60
 _REAPER_SEC = 600
 # A successful build has ended its steps, and so its machines. Cloud Build sends a message for each change of the state,
@@ -46,6 +44,7 @@ _UNSUCCESSFUL = '_STATUS.matches("^(FAILURE|INTERNAL_ERROR|TIMEOUT|CANCELLED|EXP
 _COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
 # "must be less than or equal to 24 hours" (cloud.google.com/build/docs/build-config-file-schema, "timeout").
 _LONGEST_BUILD_SEC = 86_400
+_DAY_SEC = 86_400
 # 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
 _REPOSITORY = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$"
 
@@ -302,7 +301,7 @@ class BuildGpuBridge(Component):
             lifecycle_rules=[
                 {
                     "action": {"type": "Delete"},
-                    "condition": {"age": _KEEP_DAYS, "matches_prefixes": list(permissions.EXPIRING)},
+                    "condition": {"age": OBJECT_SEC // _DAY_SEC, "matches_prefixes": list(permissions.EXPIRING)},
                 }
             ],
             # The objects are of builds that have ended, or the stack has them.

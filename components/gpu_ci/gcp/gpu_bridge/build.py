@@ -105,15 +105,24 @@ class BridgeBuild:
         began = self.clock.now()
         source = pack(self.options.folder, target, self.settings.source_mib, self.log, self.cancel.is_set)
         packed_at, size = self.clock.now(), target.stat().st_size
-        if self.storage.find(source.object_name):
+        found = self.storage.find(source.object_name)
+        if found and found.size == size and self.unix() - found.created < self._longest_age_sec:
             what = "which the bucket has already"
         else:
-            self.storage.upload(source.object_name, target, source.sha256, self.cancel.is_set)
+            generation = found.generation if found else 0
+            self.storage.upload(source.object_name, target, source.sha256, self.cancel.is_set, generation)
             what = f"uploaded in {self.clock.now() - packed_at:.1f} s"
         if self.cancel.is_set():
             raise BridgeError("cancelled", "the workspace was being uploaded")
         self.log(f"packed {source.files} files ({size} bytes) in {packed_at - began:.1f} s, {what}")
         return source
+
+    @property
+    def _longest_age_sec(self) -> int:
+        """The age up to which sources in the bucket still exist when the last machine of this step reads them."""
+        settings = self.settings
+        one_machine_sec = settings.check_sec + settings.fetch_sec + self.options.timeout_sec
+        return protocol.OBJECT_SEC - settings.wait_sec - 2 * one_machine_sec
 
     def _run_with_retry(self, source: Source, slot: Slot, artifacts: Path) -> int:
         try:

@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FORMAT = 1
+OBJECT_SEC = 86_400
+"""The bucket deletes each object of a build at this age."""
 REQUEST_BYTES = 2**20
 """The maximum size of a request, which the machine reads into memory."""
 REPORT_SEC = 1200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ class Entry(NamedTuple):
     size: int
     sha256: str
     """The digest in the custom metadata, or ""."""
+    created: float
+    """The Unix time of its creation."""
 
 
 class Storage(Protocol):
@@ -50,8 +53,11 @@ class Storage(Protocol):
     def delete(self, name: str, generation: int) -> None:
         """Delete a generation, unless the object has another one."""
 
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool]) -> None:
-        """Create an object from a file, in chunks. `stopped` ends the upload between two of them."""
+    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
+        """Create an object from a file, or replace a generation, in chunks. `stopped` ends it between two of them.
+
+        If the object has another generation, another build has uploaded it meanwhile, and nothing changes.
+        """
 
 
 class GoogleStorage(GoogleService):
@@ -65,14 +71,15 @@ class GoogleStorage(GoogleService):
         self._objects = self._service.objects()
 
     def find(self, name: str, *, once: bool = False) -> Entry | None:
-        fields = "generation,size,metadata"
+        fields = "generation,size,metadata,timeCreated"
         try:
             row = self._run(self._objects.get(bucket=self._bucket, object=name, fields=fields), 0 if once else None)
         except ApiError as error:
             if error.missing:
                 return None
             raise
-        return Entry(int(row["generation"]), int(row["size"]), str(row.get("metadata", {}).get(DIGEST, "")))
+        created = datetime.fromisoformat(row["timeCreated"]).timestamp()
+        return Entry(int(row["generation"]), int(row["size"]), str(row.get("metadata", {}).get(DIGEST, "")), created)
 
     def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
         from googleapiclient.http import MediaIoBaseDownload
@@ -97,7 +104,7 @@ class GoogleStorage(GoogleService):
             if error.status not in (404, 412):
                 raise
 
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool]) -> None:
+    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
         from googleapiclient.http import MediaFileUpload
 
         body = {"name": name, "metadata": {DIGEST: sha256}}
@@ -111,7 +118,7 @@ class GoogleStorage(GoogleService):
                 return False
 
         media = Chunks(str(path), mimetype="application/gzip", chunksize=_CHUNK_BYTES, resumable=True)
-        call = self._objects.insert(bucket=self._bucket, body=body, media_body=media, ifGenerationMatch="0")
+        call = self._objects.insert(bucket=self._bucket, body=body, media_body=media, ifGenerationMatch=str(generation))
         call.http = self._connection()
         self._redirect(call)
         failures = 0

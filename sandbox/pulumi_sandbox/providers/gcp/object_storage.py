@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -46,6 +47,7 @@ class StoredObject:
     generation: int
     metadata: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/octet-stream"
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat().replace("+00:00", "Z"))
 
 
 @dataclass
@@ -244,6 +246,7 @@ def _resource(bucket: str, name: str, found: StoredObject) -> dict[str, Any]:
         "name": name,
         "generation": str(found.generation),
         "size": str(len(found.content)),
+        "timeCreated": found.created,
         "md5Hash": base64.b64encode(hashlib.md5(found.content, usedforsecurity=False).digest()).decode(),
         **({"metadata": found.metadata} if found.metadata else {}),
     }

@@ -134,6 +134,8 @@ class Cloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     objects: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
     """Generation, content and digest by name."""
+    created: dict[str, float] = field(default_factory=dict)
+    """When each object was written."""
     preempted: list[str] = field(default_factory=list)
     most_machines: int = 0
     inserts: list[tuple[str, str, str]] = field(default_factory=list)
@@ -198,6 +200,7 @@ class Cloud:
     def put(self, name: str, content: bytes) -> int:
         self._generation += 1
         self.objects[name] = (self._generation, content, hashlib.sha256(content).hexdigest())
+        self.created[name] = self.time.now_sec
         return self._generation
 
     def preempt(self, name: str) -> None:
@@ -312,7 +315,7 @@ class Client:
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("poll" if once else "find")
         found = self.cloud.objects.get(name)
-        return Entry(found[0], len(found[1]), found[2]) if found else None
+        return Entry(found[0], len(found[1]), found[2], self.cloud.created[name]) if found else None
 
     def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
         self._called("poll" if once else "read")
@@ -336,9 +339,9 @@ class Client:
         if found and found[0] == generation:
             del self.cloud.objects[name]
 
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool]) -> None:
+    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
         self._called("upload")
-        if not stopped():
+        if not stopped() and self.cloud.objects.get(name, (0,))[0] == generation:
             self.cloud.put(name, path.read_bytes())
 
 

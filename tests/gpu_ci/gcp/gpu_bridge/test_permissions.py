@@ -74,6 +74,7 @@ class Success:
 
     def request(self, *_: Any, **__: Any) -> tuple[httplib2.Response, bytes]:
         answer = {"name": "o", "status": "DONE", "properties": {}, "generation": "1", "size": "1"}
+        answer["timeCreated"] = "2026-11-26T12:00:00.000Z"
         return httplib2.Response({"status": "200"}), json.dumps(answer).encode()
 
 

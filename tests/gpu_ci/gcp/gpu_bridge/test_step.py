@@ -77,9 +77,32 @@ def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(clou
 
 
 def test_a_second_build_of_the_same_workspace_uploads_nothing(cloud: Cloud, folder: Path) -> None:
-    finished(Step(cloud, folder, 1))
+    Step(cloud, folder, 1)
+    cloud.time.advance(1000)
     second = finished(Step(cloud, folder, 2))
     assert (second.code, second.client.names.count("upload")) == (0, 0)
+
+
+def sources(cloud: Cloud) -> str:
+    [name] = [each for each in cloud.objects if each.startswith("sources/")]
+    return name
+
+
+@pytest.mark.parametrize(("hours", "uploads"), [(20, 0), (22, 1)])
+def test_sources_that_the_bucket_may_delete_before_a_machine_reads_them_are_uploaded_again(
+    cloud: Cloud, folder: Path, hours: float, uploads: int
+) -> None:
+    """The step may wait an hour, and start two machines, each with 35 minutes until its command and 30 for that."""
+    finished(Step(cloud, folder, 1))
+    cloud.created[sources(cloud)] = cloud.time.now_sec - 3600 * hours
+    second = finished(Step(cloud, folder, 2))
+    assert (second.code, second.client.names.count("upload")) == (0, uploads)
+
+
+def test_truncated_sources_are_uploaded_again(cloud: Cloud, folder: Path) -> None:
+    finished(Step(cloud, folder, 1))
+    cloud.change(sources(cloud), cloud.objects[sources(cloud)][1][:-1])
+    assert finished(Step(cloud, folder, 2)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -189,8 +212,7 @@ def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path
 def test_altered_sources_start_no_command(cloud: Cloud, folder: Path) -> None:
     step = Step(cloud, folder)
     cloud.time.advance(30)
-    [name] = [each for each in cloud.objects if each.startswith("sources/")]
-    cloud.change(name, b"other sources")
+    cloud.change(sources(cloud), b"other sources")
     finished(step)
     assert (step.code, step.printed, cloud.machines) == (206, b"", {})
 

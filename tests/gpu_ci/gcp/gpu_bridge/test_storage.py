@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.gcp.gate.google_service import ApiError
 from gpu_ci.gcp.gpu_bridge import storage as module
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
-from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer
+from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer, StoredObject
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET
 
@@ -73,6 +73,24 @@ def test_an_upload_of_an_existing_object_changes_nothing(
     for _ in range(2):
         client.upload("o", tmp_path / "file", "d", lambda: False)
     assert len({entry.generation for entry in storage.storage.buckets[BUCKET].values()}) == 1
+
+
+def test_an_upload_replaces_only_the_generation_that_it_names(
+    client: GoogleStorage, storage: StorageServer, tmp_path: Path
+) -> None:
+    for number, content in enumerate((b"first", b"second", b"late")):
+        (tmp_path / "file").write_bytes(content)
+        if number == 0:
+            generation = client.create("o", b"old")
+        client.upload("o", tmp_path / "file", "d", lambda: False, generation)
+    assert read(client, "o") == b"first"
+
+
+def test_an_object_has_the_time_of_its_creation(client: GoogleStorage, storage: StorageServer) -> None:
+    storage.storage.buckets[BUCKET]["o"] = StoredObject(b"", 1, created="2026-11-26T12:00:00.250Z")
+    entry = client.find("o")
+    assert entry is not None
+    assert entry.created == 1_795_694_400.25
 
 
 def test_an_object_is_created_once_and_replaced_by_the_holder_of_its_generation(
