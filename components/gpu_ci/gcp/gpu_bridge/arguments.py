@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from . import protocol
 from . import settings as bridge_settings
 from .build import Options
-from .failures import BY_NAME
+from .failures import ACCOUNT_HINT, BY_NAME
 from .settings import Settings
 
 PROGRAM = "python -m gpu_ci.gcp.gpu_bridge"
@@ -32,6 +32,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _IMAGE = re.compile(r"[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._-]+)+(?::[\w.-]{1,128})?@sha256:[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Python converts at most 4300 digits.
+_WHOLE = re.compile(r"0*[1-9][0-9]{0,9}")
 _SETTINGS = re.compile(r"gs://([^/]+)/(.+)")
 # Linux refuses longer arguments of a program (execve(2): 128 KiB for one, and by default 2 MiB for all).
 _COMMAND_CHARACTERS = 200_000
@@ -230,9 +232,9 @@ def _options(
 
 def _whole(text: str, where: str, hint: str, mistakes: list[Mistake]) -> int:
     """Return the number, or 1 after a mistake."""
-    if text.isascii() and text.isdecimal() and int(text) > 0:
+    if _WHOLE.fullmatch(text):
         return int(text)
-    mistakes.append(Mistake(where, "is not a whole number above 0", text, "only digits, not all of them 0", hint))
+    mistakes.append(Mistake(where, "is not a whole number above 0", text, "at most 10 digits, not all of them 0", hint))
     return 1
 
 
@@ -300,7 +302,8 @@ def _settings_object(url: str, read_settings: Callable[[str, str], str], mistake
             mistakes.append(Mistake(where, wrong.problem, wrong.got, wrong.expected, bridge_settings.DEFAULTS_HINT))
     except ValueError as error:
         expected = "an object that the service account of the build may read"
-        mistakes.append(Mistake("--settings", str(error), url, expected, bridge_settings.DEFAULTS_HINT))
+        hint = f"{ACCOUNT_HINT}; {bridge_settings.DEFAULTS_HINT}"
+        mistakes.append(Mistake("--settings", str(error), url, expected, hint))
     return {}
 
 

@@ -17,7 +17,7 @@ from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
 from ..gate.verdict import CANCELLED, NO_CAPACITY, Verdict
 from . import protocol
-from .failures import BridgeError
+from .failures import ACCOUNT_HINT, BridgeError
 from .follow import BridgeApi, Follower
 from .ladder import BridgeLadder, no_machine
 from .protocol import Request, Result
@@ -316,5 +316,5 @@ def refused(error: ApiError) -> BridgeError:
     elif error.constraint:
         hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
     elif error.permission or error.status == 403:
-        hint = "run pulumi up, which restores the role of the bridge; a grant takes minutes to apply"
+        hint = f"{ACCOUNT_HINT}; pulumi up restores its roles, and a grant takes minutes to apply"
     return BridgeError("refused", str(error), hint)

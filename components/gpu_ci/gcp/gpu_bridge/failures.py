@@ -71,6 +71,7 @@ _FAILURES = (
     ),
     Failure(214, "crashed", "the step itself failed", "report the failure with the build's log"),
 )
+ACCOUNT_HINT = "the build must use the service account of the pool (output serviceAccountEmail)"
 BY_NAME = {failure.name: failure for failure in _FAILURES}
 
 

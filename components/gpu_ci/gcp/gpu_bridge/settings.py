@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, get_type_hints
 
 _PLACE = {"zone", "machine_type", "market"}
+_RUNG = {*_PLACE, "gpu", "template"}
 DEFAULTS_HINT = "pulumi up writes the settings of a bridge"
 
 
@@ -68,7 +70,8 @@ class SettingsError(ValueError):
 def parse(text: str) -> dict[str, Any]:
     """Return the fields of the JSON object. Raise SettingsError with all mistakes.
 
-    Unknown fields are left out. The component may be newer than this program, because builds may use an older program.
+    Unknown fields are left out, also of `rungs`. The component may be newer than this program, because builds may use
+    an older program.
     """
     try:
         value = json.loads(text)
@@ -77,6 +80,8 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SettingsError([Wrong("", "is not a map", type(value).__name__, "a map with the fields of the settings")])
     kinds = get_type_hints(Settings)
+    if isinstance(rungs := value.get("rungs"), list):
+        value["rungs"] = [_known(each, _RUNG) for each in rungs]
     wrong = [
         Wrong(key, "is not valid", repr(given), _expected(kinds[key]))
         for key, given in value.items()
@@ -84,12 +89,18 @@ def parse(text: str) -> dict[str, Any]:
     ]
     if wrong:
         raise SettingsError(wrong)
-    return {key: given for key, given in value.items() if key in kinds}
+    known: dict[str, Any] = _known(value, kinds)
+    return known
 
 
 def missing(given: dict[str, Any]) -> list[str]:
     """Return the required fields that are not given."""
     return [each.name for each in fields(Settings) if each.name not in given and _is_required(each)]
+
+
+def _known(value: Any, names: Collection[str]) -> Any:
+    """Return the map without other fields, or a value that is no map."""
+    return {key: each for key, each in value.items() if key in names} if isinstance(value, dict) else value
 
 
 def _is_required(each: Any) -> bool:

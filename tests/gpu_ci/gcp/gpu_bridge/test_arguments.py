@@ -8,12 +8,15 @@ from threading import Event
 from typing import Any
 
 import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge import __main__ as program
 from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse, parse_reap
+from gpu_ci.gcp.gpu_bridge.build import refused
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
 from gpu_ci.gcp.gpu_bridge.ladder import rungs
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.gcp.resource_names import Project, Zone
+from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer
 from pydantic import TypeAdapter
 
 DIGEST = "a" * 64
@@ -70,7 +73,9 @@ def test_a_step_without_a_settings_object_needs_only_flags() -> None:
 
 def test_settings_of_a_newer_component_are_left_out() -> None:
     """A build may use an older program than the pool."""
-    assert parsed(*GIVEN, *COMMAND, settings=changed(newer={"a": 1})) == parsed(*GIVEN, *COMMAND)
+    rung = {"zone": "us-central1-b", "machine_type": "g2-standard-8", "market": "spot"}
+    newer = changed(newer={"a": 1}, rungs=[{**rung, "newer": 1}])
+    assert parsed(*GIVEN, *COMMAND, settings=newer) == parsed(*GIVEN, *COMMAND, settings=changed(rungs=[rung]))
 
 
 def test_options_of_the_command_are_not_options_of_the_step() -> None:
@@ -99,6 +104,7 @@ BAD: list[tuple[str, list[str], Any]] = [
     ("--timeout: is not a whole number above 0", ["--timeout", "30m", *COMMAND], SETTINGS),
     ("--timeout: is not a whole number above 0", ["--timeout", "0", *COMMAND], SETTINGS),
     ("--timeout: is not a whole number above 0", ["--timeout=-5", *COMMAND], SETTINGS),
+    ("--timeout: is not a whole number above 0", ["--timeout", "9" * 5000, *COMMAND], SETTINGS),
     ("--timeout: is longer than the bridge allows", ["--timeout", "14401", *COMMAND], SETTINGS),
     ("--image: has no digest", ["--image", "nvidia/cuda:12.9", *COMMAND], SETTINGS),
     ("--image: has no digest", ["--image", f"CUDA@sha256:{DIGEST}", *COMMAND], SETTINGS),
@@ -244,6 +250,21 @@ def test_settings_that_do_not_exist_are_one_mistake(clients: None, monkeypatch: 
         parse(["run", "--settings", "gs://acme-gpu-bridge/no.json", *COMMAND], ENVIRON, program._settings_text)
     opened[0].close()
     assert [str(each).splitlines()[0] for each in caught.value.mistakes] == ["--settings: does not exist"]
+
+
+def test_a_build_with_another_service_account_is_told_which_one_it_needs(
+    clients: None, storage: StorageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.storage.faults = [Fault(status=403)]
+    opened = GoogleStorage("acme-gpu-bridge")
+    monkeypatch.setattr(program, "GoogleStorage", lambda _: opened)
+    with pytest.raises(BadInput) as caught:
+        parse(["run", "--settings", "gs://acme-gpu-bridge/bridge.json", *COMMAND], ENVIRON, program._settings_text)
+    opened.close()
+    [mistake] = caught.value.mistakes
+    assert mistake.problem.startswith("cannot be read (")
+    assert "output serviceAccountEmail" in mistake.hint
+    assert "output serviceAccountEmail" in str(refused(ApiError("forbidden", "Forbidden", 403)))
 
 
 def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signals(

@@ -72,6 +72,8 @@ def test_a_result_is_read() -> None:
         json.dumps({**RESULT, "format": 2}).encode(),
         json.dumps({**RESULT, "logs": "2"}).encode(),
         json.dumps({**RESULT, "exit_code": "3"}).encode(),
+        *(json.dumps({**RESULT, name: 7}).encode() for name in ("failed", "reason", "detail", "artifacts", "seconds")),
+        json.dumps({**RESULT, "seconds": {"fetch": "0.1"}}).encode(),
         json.dumps({key: value for key, value in RESULT.items() if key != "logs"}).encode(),
     ],
 )
