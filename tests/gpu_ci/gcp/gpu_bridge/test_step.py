@@ -144,6 +144,48 @@ def test_a_command_over_its_time_limit_ends_with_the_code_of_a_time_out(cloud: C
     assert (step.code, step.printed.count(b"\n"), cloud.machines) == (205, 10, {})
 
 
+@pytest.mark.parametrize(
+    ("failed", "reason", "name", "hint"),
+    [
+        ("fetch", "no-image", "not-started", "correct --image"),
+        ("fetch", "disk-full", "not-started", "raise diskGib"),
+        ("fetch", "wrong-source", "wrong-digest", "find out what changed the object"),
+        ("start", "no-tool", "not-started", "add the program that the detail names"),
+        ("command", "preempted", "preempted", "add --retry-preempted"),
+        ("command", "maintenance", "preempted", "add --retry-preempted"),
+        ("command", "stopped", "lost-machine", "read the machine's entry in Cloud Logging"),
+        ("timeout", "timed-out", "timed-out", "raise --timeout"),
+        ("artifacts", "no-artifacts", "no-artifacts", "correct --artifact"),
+        ("artifacts", "disk-full", "no-artifacts", "raise diskGib"),
+        ("output", "storage-refused", "lost-machine", "run pulumi up"),
+        ("report", "crashed", "lost-machine", "read the machine's entry in Cloud Logging"),
+    ],
+)
+def test_a_machine_that_ends_early_has_a_cause_and_a_hint(
+    cloud: Cloud, folder: Path, failed: str, reason: str, name: str, hint: str
+) -> None:
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(100)
+    [machine] = cloud.machines.values()
+    cloud._end(machine, machine.request["prefix"], failed=failed, reason=reason, detail="what happened")
+    finished(step)
+    assert step.error
+    assert (step.error.name, step.error.detail, cloud.machines) == (name, "what happened", {})
+    assert f"\n  hint: {hint}" in str(step.error)
+
+
+def test_a_stop_is_a_preemption_if_google_lists_one_of_this_machine(cloud: Cloud, folder: Path) -> None:
+    """The machine heard of the stop before its announcement."""
+    for number, names in enumerate((["another"], None)):
+        step = Step(cloud, folder, number, lines=300)
+        cloud.time.advance(100)
+        [(name, machine)] = cloud.machines.items()
+        cloud.preempted = names or [name]
+        cloud._end(machine, machine.request["prefix"], failed="command", reason="stopped", detail="stopped")
+        finished(step)
+        assert step.code == (207 if names else 203)
+
+
 def test_a_preempted_step_fails_and_names_the_option_that_repeats_it(cloud: Cloud, folder: Path) -> None:
     step = Step(cloud, folder, lines=100)
     cloud.time.advance(100)

@@ -213,6 +213,30 @@ def test_without_topic_or_grant_no_message_is_published(
     assert notes == {f"no message about build {number}: {problem}"}
 
 
+@pytest.mark.parametrize(
+    "grant", [{"member": "serviceAccount:other@acme-ci.iam.gserviceaccount.com"}, {"role": "roles/pubsub.subscriber"},
+              {"topic": "events-2"}],
+)  # fmt: skip
+def test_a_grant_of_another_account_role_or_topic_publishes_nothing(publishing: Builds, grant: dict[str, str]) -> None:
+    found = publishing.world.get(TOPIC_MEMBER, f"{TOPIC}/publisher")
+    assert found is not None
+    publishing.world.update(TOPIC_MEMBER, f"{TOPIC}/publisher", inputs={**found.inputs, **grant})
+    publish(publishing, "exit 1")
+    assert triggered(publishing) == []
+
+
+@pytest.mark.parametrize("topic", ["", f"projects/{PROJECT}/topics/events-2"])
+def test_a_build_without_the_topic_of_a_trigger_starts_no_build_of_it(publishing: Builds, topic: str) -> None:
+    """A message to another topic, or about a build that names no topic."""
+    other = f"projects/{PROJECT}/topics/events-2"
+    grant = {"topic": "events-2", "role": "roles/pubsub.publisher", "member": f"serviceAccount:{EMAIL}"}
+    publishing.world.insert(Record(TOPIC_TYPE, other, other, "", {}, {}))
+    publishing.world.insert(Record(TOPIC_MEMBER, f"{other}/publisher", other, "", grant, {}))
+    publish(publishing, "exit 1", topic)
+    assert triggered(publishing) == []
+    assert [each.note for each in publishing.world.events() if each.verb == "publish"] == []
+
+
 def test_a_filter_that_the_sandbox_cannot_evaluate_starts_nothing(publishing: Builds) -> None:
     trigger = publishing.world.get(types.TRIGGER, ENDED)
     assert trigger is not None
