@@ -27,6 +27,7 @@ SETTINGS = Settings("ci-project", "l4", TEMPLATE, ["us-central1-a", "us-central1
 EXHAUSTED = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED", "us-central1-a has no such machine now.", 503)
 CHECKED_SEC, FETCHED_SEC = 60.0, 70.0
 """When a machine has passed its check and begins its command, after its creation."""
+NO_BUCKET = ApiError("notFound", "The specified bucket does not exist.", 404)
 UNAVAILABLE = ApiError("backendError", "The service is currently unavailable.", 503)
 
 
@@ -146,6 +147,7 @@ class Cloud:
     verdict: str = "pass"
     is_cut: bool = False
     """True while no step reaches Google."""
+    has_bucket: bool = True
     builds: dict[str, str] = field(default_factory=dict)
     """The status of each build in Cloud Build."""
     _generation: int = 0
@@ -168,6 +170,9 @@ class Cloud:
             assert digest == machine.place["sha256"]
             machine.request = json.loads(content)
         if machine.is_off or age < FETCHED_SEC or self.verdict != "pass" or not machine.request:
+            return
+        if not self.has_bucket:
+            machine.is_off = True  # it cannot write its result
             return
         request = machine.request
         prefix, command = request["prefix"], request["command"]
@@ -198,6 +203,8 @@ class Cloud:
         machine.is_off = True
 
     def put(self, name: str, content: bytes) -> int:
+        if not self.has_bucket:
+            raise NO_BUCKET
         self._generation += 1
         self.objects[name] = (self._generation, content, hashlib.sha256(content).hexdigest())
         self.created[name] = self.time.now_sec

@@ -251,6 +251,33 @@ def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path
     assert step.expected.startswith(step.printed)
 
 
+@pytest.mark.parametrize(("at", "code"), [(0.0, 208), (30.0, 207), (100.0, 207)])
+def test_a_step_whose_bucket_is_deleted_ends_and_deletes_its_machine(
+    cloud: Cloud, folder: Path, at: float, code: int
+) -> None:
+    step = Step(cloud, folder, lines=300)
+    if at:
+        cloud.time.advance(at)
+    cloud.has_bucket = False
+    cloud.objects.clear()
+    cloud.time.advance(120)
+    assert (step.is_over, step.code, cloud.machines) == (True, code, {})
+
+
+@pytest.mark.parametrize("at", [1.0, 70.0, 400.0])
+def test_a_step_that_is_cancelled_while_it_waits_for_a_slot_takes_none(cloud: Cloud, folder: Path, at: float) -> None:
+    others = [Step(cloud, folder, number, lines=1700) for number in range(4)]
+    waiting = Step(cloud, folder, 9)
+    cloud.time.advance(at)
+    waiting.cancel.set()
+    cloud.time.advance(6)
+    assert (waiting.code, "insert" in waiting.client.names) == (210, False)
+    assert "the step was waiting for a machine" in str(waiting.error)
+    cloud.time.advance(3000)
+    assert [step.code for step in others] == [0] * 4
+    assert [name for name in cloud.objects if name.startswith("slots/")] == []
+
+
 def test_altered_sources_start_no_command(cloud: Cloud, folder: Path) -> None:
     step = Step(cloud, folder)
     cloud.time.advance(30)

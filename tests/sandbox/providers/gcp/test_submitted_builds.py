@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp import build_steps, types
 from pulumi_sandbox.providers.gcp.build_events import TOPIC as TOPIC_TYPE
 from pulumi_sandbox.providers.gcp.build_events import TOPIC_MEMBER
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
 from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.world.store import Record, World
 
 from tests.gpu_ci.cli.image_cloud import ACCOUNT, EMAIL, IMAGE, OWNER, PLACE, PROJECT, ImageCloud
@@ -126,6 +127,21 @@ def test_a_cancelled_build_gets_sigterm_and_runs_no_further_step(builds: Builds)
     assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 400
 
 
+def test_a_step_has_the_token_of_the_account_of_its_build(builds: Builds) -> None:
+    number = builds.submit({"script": "#!/bin/sh\necho $GOOGLE_OAUTH_ACCESS_TOKEN\n"}, account=ACCOUNT)
+    assert builds.ended(number)["status"] == "SUCCESS"
+    assert f"\n{token_of(EMAIL)}\n" in builds.log(number)
+
+
+def test_a_step_that_ignores_sigterm_is_killed_after_a_while(builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_steps, "_TERM_SEC", 0.1)
+    number = builds.submit({"script": "#!/bin/sh\ntrap '' TERM\necho begins\nwhile :; do sleep 0.05; done\n"})
+    while "begins" not in builds.log(number):
+        time.sleep(0.01)
+    builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})
+    assert builds.ended(number)["status"] == "CANCELLED"
+
+
 def test_a_build_without_steps_and_an_unknown_account_are_refused(builds: Builds) -> None:
     assert builds.call("POST", f"{PLACE}/builds", {"steps": []})[0] == 400
     assert builds.call("POST", f"{PLACE}/builds", {"steps": [{}]}, who="Bearer unknown")[0] in (401, 403)
@@ -193,6 +209,7 @@ def test_the_trigger_of_a_topic_hears_of_a_failed_build_and_not_of_a_successful_
         time.sleep(0.01)
     [build] = found
     assert f"FAILURE {number}\nSUCCESS\n" in publishing.log(build)
+    assert publishing.ended(build)["serviceAccount"] == ACCOUNT
     compare(publishing.ended(build), "cloudbuild", "Build")
 
 
