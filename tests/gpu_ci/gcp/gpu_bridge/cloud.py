@@ -145,6 +145,8 @@ class Cloud:
     """The error of each zone in which no machine can start."""
     market: str = "SPOT"
     verdict: str = "pass"
+    reason: str = ""
+    """The reason of a machine that fails its check."""
     is_cut: bool = False
     """True while no step reaches Google."""
     has_bucket: bool = True
@@ -309,7 +311,7 @@ class Client:
         machine = self.cloud.machines.get(name)
         if machine is None or self.cloud.time.now_sec - machine.born < CHECKED_SEC:
             return ""
-        return json.dumps({"verdict": self.cloud.verdict, "summary": "1 x NVIDIA L4"})
+        return json.dumps({"verdict": self.cloud.verdict, "reason": self.cloud.reason, "summary": "1 x NVIDIA L4"})
 
     def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
         self._called("serial")

@@ -132,11 +132,15 @@ def test_a_zone_without_capacity_is_followed_by_the_next_zone(cloud: Cloud, fold
     assert any("in us-central1-b passed its check" in line for line in step.log)
 
 
-def test_a_machine_that_fails_its_check_runs_no_command(cloud: Cloud, folder: Path) -> None:
-    cloud.verdict = "fail"
+@pytest.mark.parametrize(
+    ("reason", "hint"), [("", "read the summary of the check"), ("no-driver", "use another boot image for the bridge")]
+)
+def test_a_machine_that_fails_its_check_runs_no_command(cloud: Cloud, folder: Path, reason: str, hint: str) -> None:
+    cloud.verdict, cloud.reason = "fail", reason
     step = finished(Step(cloud, folder))
     assert step.error
     assert (step.error.name, cloud.machines, step.printed) == ("check-failed", {}, b"")
+    assert f"\n  hint: {hint}" in str(step.error)
 
 
 def test_a_command_over_its_time_limit_ends_with_the_code_of_a_time_out(cloud: Cloud, folder: Path) -> None:

@@ -127,6 +127,14 @@ def test_a_cancelled_build_gets_sigterm_and_runs_no_further_step(builds: Builds)
     assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 400
 
 
+def test_a_script_keeps_its_variables_and_other_folders(builds: Builds) -> None:
+    """Cloud Build replaces substitutions in all fields but `script`."""
+    script = "#!/bin/sh\necho $BUILD_ID /workspace-2 /workspaces; test -d /workspace/ && echo moved\n"
+    number = builds.submit({"script": script, "env": ["BUILD_ID=of the step"]})
+    assert builds.ended(number)["status"] == "SUCCESS"
+    assert "\nof the step /workspace-2 /workspaces\nmoved\n" in builds.log(number)
+
+
 def test_a_step_has_the_token_of_the_account_of_its_build(builds: Builds) -> None:
     number = builds.submit({"script": "#!/bin/sh\necho $GOOGLE_OAUTH_ACCESS_TOKEN\n"}, account=ACCOUNT)
     assert builds.ended(number)["status"] == "SUCCESS"
