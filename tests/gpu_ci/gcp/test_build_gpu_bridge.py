@@ -168,6 +168,27 @@ def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
     assert options.command == ["pytest"]
 
 
+def test_each_limit_of_the_pool_is_in_the_settings() -> None:
+    smoke = {"deadlineSec": 900}
+    deployment = build(waitSec=120, sourceMib=5, artifactMib=6, smoke=smoke, labels={"team": "ml"}, max=3)
+    content = json.loads(named(deployment, "gpu-tests-settings")["source"]["text"])
+    names = ("max", "check_sec", "fetch_sec", "wait_sec", "source_mib", "artifact_mib", "longest_timeout_sec")
+    assert [content[name] for name in names] == [3, 900, 900, 120, 5, 6, 14_400 - 900 - 900 - 1200]
+    tags = {"team": "ml", "gpu-ci-pool": "gpu-tests"}
+    assert {key: content["labels"].get(key) for key in tags} == tags
+    assert {key: deployment.one(":Bucket").inputs["labels"].get(key) for key in tags} == tags
+
+
+def test_a_trigger_waits_for_what_the_build_of_the_reaper_needs() -> None:
+    deployment = build()
+    for trigger in deployment.of(":Trigger"):
+        needed = {urn.rpartition("::")[2] for urn in trigger.request.dependencies}
+        assert {f"gpu-tests-{role}" for role in ("machines", "reader", "log-writer", "program", "lock")} <= needed
+        # Cloud Build refuses a build with an account of its own and without a place for its log.
+        assert trigger.inputs["build"]["options"] == {"logging": "CLOUD_LOGGING_ONLY"}
+        assert trigger.inputs["build"]["timeout"] == "600s"
+
+
 def test_the_program_in_the_bucket_runs_without_this_package(tmp_path: Path) -> None:
     archive = tmp_path / steps.ARCHIVE
     with zipfile.ZipFile(archive, "w") as file:

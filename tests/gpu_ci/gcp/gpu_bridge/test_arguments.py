@@ -12,7 +12,7 @@ from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge import __main__ as program
 from gpu_ci.gcp.gpu_bridge.arguments import BadInput, parse, parse_reap
 from gpu_ci.gcp.gpu_bridge.build import refused
-from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
+from gpu_ci.gcp.gpu_bridge.failures import BY_NAME, BridgeError
 from gpu_ci.gcp.gpu_bridge.ladder import rungs
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.gcp.resource_names import Project, Zone
@@ -78,6 +78,10 @@ def test_settings_of_a_newer_component_are_left_out() -> None:
     assert parsed(*GIVEN, *COMMAND, settings=newer) == parsed(*GIVEN, *COMMAND, settings=changed(rungs=[rung]))
 
 
+def test_the_longest_time_limit_of_the_bridge_is_accepted() -> None:
+    assert parsed(*GIVEN, "--timeout", "14400", *COMMAND)[1].timeout_sec == 14_400
+
+
 def test_options_of_the_command_are_not_options_of_the_step() -> None:
     _, options = parsed(*GIVEN, "--", "pytest", "--timeout", "x", "--", "a")
     assert (options.command, options.timeout_sec) == (["pytest", "--timeout", "x", "--", "a"], 1800)
@@ -133,6 +137,7 @@ BAD: list[tuple[str, list[str], Any]] = [
         COMMAND,
         changed(labels={"a": 1}),
     ),
+    ("gs://b/bridge.json: max: is not valid\n  got: True\n", COMMAND, changed(max=True)),
     ("settings: are incomplete", COMMAND, changed(bucket=None)),
     ("gs://b/bridge.json: rungs: is not valid", COMMAND, changed(rungs=[{"zone": "us-central1-a"}])),
     (
@@ -236,6 +241,26 @@ def test_a_mistake_of_the_program_itself_has_its_own_code(
     assert program.main([*GIVEN, *COMMAND]) == 214
     printed = capsys.readouterr().err
     assert printed.startswith("gpu-ci: the step itself failed: ZeroDivisionError in test_arguments.py, line ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ApiError("forbidden", "Forbidden", 403), 208),
+        (ApiError("QUOTA_EXCEEDED", "Quota exceeded.", 403), 202),
+        (BridgeError("preempted", "gone"), 203),
+    ],
+)
+def test_a_failure_of_the_bridge_is_printed_with_its_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(program, "_run", fails)
+    monkeypatch.setattr(program, "cancellation", Event)
+    assert program.main([*GIVEN, *COMMAND]) == code
+    assert capsys.readouterr().err.endswith(f"\n  exit code: {code}\n")
 
 
 def test_settings_that_do_not_exist_are_one_mistake(clients: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ class Google:
         self.deleted: list[tuple[str, str]] = []
         self.errors: dict[str, ApiError] = {}
         self.statuses: dict[str, str] = {}
+        self.region = "us-central1"
 
     def add(self, name: str, *, ttl: str = str(NOW + 60), status: str = "RUNNING", **labels: str) -> None:
         given = {"gpu-ci-bridge": "l4", "gpu-ci-build": "b", "gpu-ci-build-region": "us-central1", "gpu-ci-ttl": ttl}
@@ -42,7 +43,7 @@ class Google:
         return "operation"
 
     def status(self, project: str, region: str, build: str) -> str:
-        assert (project, region) == ("acme-ci", "us-central1")
+        assert (project, region) == ("acme-ci", self.region)
         if build not in self.statuses:
             raise ApiError("notFound", "Requested entity was not found.", 404)
         return self.statuses[build]
@@ -80,12 +81,21 @@ def test_the_machine_of_a_build_that_may_run_stays(google: Google, status: str |
         ({"ttl": str(NOW)}, "its time is over"),
         ({"ttl": "never"}, "it has no valid label gpu-ci-ttl"),
         ({"status": "TERMINATED"}, "it is off"),
+        ({"status": "STOPPED"}, "it is off"),
+        ({"status": "SUSPENDED"}, "it is off"),
     ],
 )
 def test_a_machine_that_no_step_can_need_is_deleted(google: Google, labels: dict[str, str], why: str) -> None:
     google.add("a", **labels)
     google.statuses["b"] = "WORKING"
     assert reaped(google) == [("a", why)]
+
+
+def test_a_build_without_a_region_is_global(google: Google) -> None:
+    google.add("a")
+    del google.rows[0]["labels"]["gpu-ci-build-region"]
+    google.region, google.statuses["b"] = "global", "TIMEOUT"
+    assert reaped(google) == [("a", "its build has ended (TIMEOUT)")]
 
 
 def test_an_error_about_one_machine_does_not_stop_the_others(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from gpu_ci.gcp.gpu_bridge.build import refused
 from gpu_ci.gcp.gpu_bridge.reaper import reap
 
 from tests.gpu_ci.gcp.gpu_bridge.cloud import CHECKED_SEC, EXHAUSTED, SETTINGS, UNAVAILABLE, Client, Cloud, Killed, Step
@@ -52,6 +54,72 @@ def test_the_exit_code_of_a_step_is_that_of_its_command(cloud: Cloud, folder: Pa
     assert (step.code, step.printed, cloud.machines) == (expected, b"line 1\nline 2\nline 3\n", {})
     # The request may have secrets, and the slot is free again.
     assert [name for name in cloud.objects if name.startswith("slots/") or "request" in name] == []
+
+
+def test_the_machine_of_a_step_has_the_labels_and_the_limits_of_its_build(cloud: Cloud, folder: Path) -> None:
+    made = replace(SETTINGS, check_sec=500, fetch_sec=300, labels={"team": "ml"}, artifact_mib=3, artifact_files=7)
+    Step(cloud, folder, lines=90, settings=made, region="europe-west4", timeout_sec=100, artifacts=["*.xml"])
+    cloud.time.advance(75)
+    [machine] = cloud.machines.values()
+    labels = {key: value for key, value in machine.body["labels"].items() if key != "gpu-ci-gate"}
+    # The machine has 20 minutes after its command, and the reaper waits another ten.
+    assert labels == {
+        "team": "ml",
+        "gpu-ci-bridge": "l4",
+        "gpu-ci-build": "build-1",
+        "gpu-ci-build-region": "europe-west4",
+        "gpu-ci-slot": "0",
+        "gpu-ci-ttl": str(500 + 300 + 100 + 1200 + 600),
+    }
+    assert machine.longest_sec == 500 + 300 + 100 + 1200
+    limits = ("timeout_sec", "fetch_sec", "artifacts", "artifact_files", "artifact_bytes")
+    assert [machine.request[name] for name in limits] == [100, 300, ["*.xml"], 7, 3 * 2**20]
+
+
+def test_a_machine_that_runs_without_a_result_is_lost_after_all_time_limits(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder, lines=9999, timeout_sec=100)
+    cloud.time.advance(CHECKED_SEC + 5)
+    [machine] = cloud.machines.values()
+    machine.request["timeout_sec"] = 9999
+    # 15 minutes for the sources, the command, and 20 minutes for its end.
+    cloud.time.advance(900 + 100 + 1200 - 10)
+    assert not step.is_over
+    cloud.time.advance(10)
+    assert (step.code, cloud.machines) == (207, {})
+    assert "reported no result in 1000 s" in str(step.error)
+
+
+@pytest.mark.parametrize(("mib", "code"), [(2, 0), (3, 206)])
+def test_an_object_of_the_output_has_a_largest_size(cloud: Cloud, folder: Path, mib: int, code: int) -> None:
+    step = Step(cloud, folder, lines=1)
+    original = cloud.put
+    content = b"x" * mib * 2**20
+    cloud.put = lambda name, body: original(name, content if "/log-" in name else body)  # type: ignore[method-assign]
+    assert (finished(step).code, len(step.printed)) == (code, 0 if code else len(content))
+
+
+def test_a_step_that_is_cancelled_while_it_uploads_takes_no_slot(cloud: Cloud, folder: Path) -> None:
+    step = Step(cloud, folder)
+    step.client.failing_polls = lambda name: step.cancel.set() if name == "upload" else None
+    finished(step)
+    assert (step.code, step.client.names[-1]) == (210, "upload")
+    assert "the workspace was being uploaded" in str(step.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ApiError("unauthenticated", "no credentials"), "Cloud Build provides credentials"),
+        (
+            ApiError("conditionNotMet", "Constraint constraints/compute.requireShieldedVm violated", 412),
+            "the organization policy compute.requireShieldedVm forbids the machine",
+        ),
+        (ApiError("forbidden", "Forbidden", 403), "the build must use the service account of the pool"),
+        (ApiError("invalid", "Invalid value", 400), "correct what the error names"),
+    ],
+)
+def test_a_refused_request_has_a_hint(error: ApiError, hint: str) -> None:
+    assert f"\n  hint: {hint}" in str(refused(error))
 
 
 def test_the_values_of_variables_are_not_in_the_metadata_of_the_machine(cloud: Cloud, folder: Path) -> None:

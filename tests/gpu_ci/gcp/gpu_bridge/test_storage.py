@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,33 @@ def test_an_upload_survives_faults(
     client.upload("o", tmp_path / "file", "d", lambda: False)
     assert read(client, "o") == b"content"
     assert storage.storage.faults[0].times == 0
+
+
+def test_an_upload_survives_more_faults_than_one_request_may_have(
+    client: GoogleStorage, storage: StorageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 2**18)
+    (tmp_path / "file").write_bytes(b"x" * 3 * 2**18)
+    requests = itertools.count(1)
+
+    def three_of_five(method: str, target: str) -> Fault | None:
+        """Refuse a chunk, and two of the questions how much has arrived."""
+        return Fault(status=503) if method == "PUT" and next(requests) % 5 in (1, 2, 3) else None
+
+    monkeypatch.setattr(storage.storage, "take_fault", three_of_five)
+    client.upload("o", tmp_path / "file", "d", lambda: False)
+    assert next(requests) > 12
+    assert read(client, "o") == b"x" * 3 * 2**18
+
+
+def test_an_upload_ends_after_six_requests_without_an_answer(
+    client: GoogleStorage, storage: StorageServer, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    storage.storage.faults = [Fault(status=503, method="PUT", times=99)]
+    with pytest.raises(ApiError) as caught:
+        client.upload("o", tmp_path / "file", "d", lambda: False)
+    assert (caught.value.status, storage.storage.faults[0].times) == (503, 99 - 6)
 
 
 def test_a_stopped_upload_creates_no_object(client: GoogleStorage, storage: StorageServer, tmp_path: Path) -> None:
