@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import signal
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from pulumi_sandbox.providers.gcp import build_steps, types
 from pulumi_sandbox.providers.gcp.build_events import TOPIC as TOPIC_TYPE
 from pulumi_sandbox.providers.gcp.build_events import TOPIC_MEMBER
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
+from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import token_of
@@ -123,7 +127,7 @@ def test_a_cancelled_build_gets_sigterm_and_runs_no_further_step(builds: Builds)
     assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 200
     assert builds.ended(number)["status"] == "CANCELLED"
     log = builds.log(number).splitlines()
-    assert ("ends" in log, "never" in log) == (True, False)
+    assert ("ends" in log, "never" in log, "Starting Step #1 - 1" in log) == (True, False, False)
     assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 400
 
 
@@ -148,6 +152,48 @@ def test_a_step_that_ignores_sigterm_is_killed_after_a_while(builds: Builds, mon
         time.sleep(0.01)
     builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})
     assert builds.ended(number)["status"] == "CANCELLED"
+
+
+def test_each_method_needs_the_permission_of_googles_reference(builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cloud.google.com/build/docs/iam-roles-permissions."""
+    asked: list[tuple[str, str]] = []
+    refusal = ProjectApis.refusal
+
+    def record(self: ProjectApis, call: Call, project: str, permission: str = "") -> Any:
+        asked.append((project, permission))
+        return refusal(self, call, project, permission)
+
+    monkeypatch.setattr(ProjectApis, "refusal", record)
+    builds.call("POST", f"{PLACE}/builds", {"steps": []})
+    builds.call("POST", f"{PLACE}/builds/none:cancel", {})
+    assert asked == [(PROJECT, "cloudbuild.builds.create"), (PROJECT, "cloudbuild.builds.update")]
+
+
+def test_no_process_starts_after_a_cancellation(tmp_path: Path) -> None:
+    running = build_steps.Running()
+    running.stop(signal.SIGTERM)
+    with pytest.raises(build_steps.BuildFailed, match="cancelled"):
+        running.start(["touch", "begun"], tmp_path, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_has_the_files_of_its_source_and_knows_its_region(builds: Builds) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        member = tarfile.TarInfo("src/a.txt")
+        member.size = 5
+        archive.addfile(member, io.BytesIO(b"text\n"))
+    builds.storage.buckets[BUCKET]["source.tgz"] = StoredObject(content.getvalue(), 1)
+    step = {"script": "#!/bin/sh\ncat src/a.txt; echo $WHERE\n", "env": ["WHERE=$LOCATION"]}
+    source = {"storageSource": {"bucket": BUCKET, "object": "source.tgz"}}
+    body = {"steps": [step], "logsBucket": f"gs://{BUCKET}", "source": source}
+    number = builds.call("POST", f"{PLACE}/builds", body)[1]["metadata"]["build"]["id"]
+    assert builds.ended(number)["status"] == "SUCCESS"
+    assert "\ntext\nus-central1\n" in builds.log(number)
+    body["source"]["storageSource"]["object"] = "none"
+    number = builds.call("POST", f"{PLACE}/builds", body)[1]["metadata"]["build"]["id"]
+    build = builds.ended(number)
+    assert (build["status"], build["statusDetail"]) == ("FAILURE", "KeyError: 'none'")
 
 
 def test_a_build_without_steps_and_an_unknown_account_are_refused(builds: Builds) -> None:
