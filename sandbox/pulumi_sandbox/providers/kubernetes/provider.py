@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
 from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
-from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, replacing
 from pulumi_sandbox.providers.kubernetes.workloads import wait_for
 from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
@@ -140,11 +140,7 @@ class Kubernetes(Cloud):
             # helm_release.go, Diff.
             return bridged.replaces({token: ("name", "namespace")}, token, path)
         group, kind = objects.group(token), objects.kind(token).removesuffix("Patch")
-        patterns = [*IDENTITY, *REPLACES.get((group, kind), ())]
-        mutable, data = DATA.get((group, kind), ("", ()))
-        if not self.context.config.get(mutable):
-            patterns += data
-        return bridged.replaces({token: patterns}, token, path)
+        return bridged.replaces({token: replacing(group, kind, self.context.config)}, token, path)
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         if res.token == JOB and self.gate.is_replaced(res):

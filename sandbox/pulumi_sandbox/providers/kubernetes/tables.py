@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 # Sources: pulumi-kubernetes, provider/pkg/kinds/kinds.go (at 94977969), `Namespaced`; for newer kinds,
 # kubernetes.io/docs/reference/kubernetes-api.
 CLUSTER_WIDE = frozenset(
@@ -67,3 +70,9 @@ DATA = {
     ("core", "Secret"): ("enableSecretMutable", ("stringData", "data")),
     ("core", "ConfigMap"): ("enableConfigMapMutable", ("binaryData", "data")),
 }
+
+
+def replacing(group: str, kind: str, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields whose change replaces an object, with these settings of the provider."""
+    mutable, data = DATA.get((group, kind), ("", ()))
+    return (*IDENTITY, *REPLACES.get((group, kind), ()), *(() if config.get(mutable) else data))

@@ -43,9 +43,12 @@ def claim_spec(path: str, spec: Any) -> Iterator[Problem]:
         yield required(storage_path)
     elif (amount := quantity(storage)) is not None and amount <= 0:
         yield invalid(storage_path, canonical(storage), "must be greater than zero")
-    name, mode = inner(spec, "storageClassName"), inner(spec, "volumeMode")
-    if isinstance(name, str) and name:
-        yield from (invalid(f"{path}.storageClassName", name, message) for message in dns_subdomain(name))
+    mode = inner(spec, "volumeMode")
+    for field in ("storageClassName", "volumeAttributesClassName"):
+        value = inner(spec, field)
+        if isinstance(value, str) and value:
+            yield from (invalid(f"{path}.{field}", value, message) for message in dns_subdomain(value))
+    yield from _sources(path, spec)
     if isinstance(mode, str) and mode not in VOLUME_MODES:
         yield unsupported(f"{path}.volumeMode", mode, VOLUME_MODES)
 
@@ -59,3 +62,17 @@ def _access_modes(path: str, modes: Any) -> Iterator[Problem]:
     yield from (unsupported(path, one, MODES) for one in modes if isinstance(one, str) and one not in MODES)
     if ALONE in modes and any(one in MODES and one != ALONE for one in modes):
         yield forbidden(path, f"may not use {ALONE} with other access modes")
+
+
+def _sources(path: str, spec: Any) -> Iterator[Problem]:
+    """Check the sources of the contents of a volume.
+
+    The API server removes a dataSource of a kind that it does not know unless there is a dataSourceRef too.
+    """
+    source, reference = (inner(spec, name) for name in ("dataSource", "dataSourceRef"))
+    for name, given in (("dataSource", source), ("dataSourceRef", reference)):
+        group = inner(given, "apiGroup")
+        if reference is not None and isinstance(group, str) and group:
+            yield from (invalid(f"{path}.{name}.apiGroup", group, message) for message in dns_subdomain(group))
+    if isinstance(source, Mapping) and isinstance(reference, Mapping) and source != reference:
+        yield invalid(path, {}, "must match dataSourceRef")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid
+from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, quantity
+from pulumi_sandbox.providers.kubernetes.rules import pod_annotations, pod_updates, services
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.resource import Problem
 
@@ -31,10 +33,19 @@ def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any])
         case "PersistentVolumeClaim" if _immutable_spec(old) != _immutable_spec(new):
             # The API's message also has a diff of both specs, with the field names of its Go source.
             yield forbidden("spec", CLAIM)
-            if (mode := inner(new, "spec", "volumeMode")) != inner(old, "spec", "volumeMode"):
+            mode = _immutable_spec(new)["volumeMode"]
+            if mode != _immutable_spec(old)["volumeMode"]:
                 yield invalid("volumeMode", mode, "field is immutable")
+        case "PersistentVolumeClaim" if _size(new) < _size(old):
+            # In the sandbox, the capacity of a volume is what its claim requested.
+            yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        case "Pod":
+            yield from pod_annotations.update(old, new)
+            yield from pod_updates.update(old, new)
         case "PriorityClass" if old.get("value") != new.get("value"):
             yield forbidden("value", "may not be changed in an update.")
+        case "Service":
+            yield from services.update(old, new)
 
 
 def _immutable_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
@@ -51,8 +62,13 @@ def _immutable_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
 
 
 def _immutable_spec(given: Mapping[str, Any]) -> dict[str, Any]:
-    spec = inner(given, "spec") or {}
+    # The default of the mode is Filesystem (pkg/apis/core/v1/defaults.go).
+    spec = {"volumeMode": "Filesystem", **(inner(given, "spec") or {})}
     return {name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")}
+
+
+def _size(given: Mapping[str, Any]) -> Fraction:
+    return quantity(inner(given, "spec", "resources", "requests", "storage")) or Fraction(0)
 
 
 def error_text(group: str, kind: str, name: str, problems: list[Problem]) -> str:

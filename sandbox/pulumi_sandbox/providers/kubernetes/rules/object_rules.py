@@ -1,6 +1,7 @@
 """Check the API server's rules for kinds in CI stacks that no schema contains.
 
-Source: k8s.io/kubernetes v1.36.0, pkg/apis/{core,batch,apps}/validation/validation.go.
+Source: k8s.io/kubernetes v1.36.0, pkg/apis/{core,batch,apps}/validation/validation.go. The rules of some kinds and of
+parts of pods are in modules of their own.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     data_key,
     dns_label,
     dns_subdomain,
+    forbidden,
     invalid,
     required,
     too_long,
     unsupported,
 )
-from pulumi_sandbox.providers.kubernetes.rules import pod_rules, stateful_sets
+from pulumi_sandbox.providers.kubernetes.rules import pod_affinity, pod_annotations, pod_rules, rollouts, stateful_sets
 from pulumi_sandbox.providers.kubernetes.rules.claims import claim
+from pulumi_sandbox.providers.kubernetes.rules.job_policies import policies
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, pairs
-from pulumi_sandbox.providers.kubernetes.rules.policies import network_policy, role_binding
-from pulumi_sandbox.providers.kubernetes.rules.resources import quota_name
+from pulumi_sandbox.providers.kubernetes.rules.policies import network_policy, role, role_binding
+from pulumi_sandbox.providers.kubernetes.rules.quotas import quota
+from pulumi_sandbox.providers.kubernetes.rules.secrets import secret_type
 from pulumi_sandbox.providers.kubernetes.rules.selectors import is_empty, matches, selector
+from pulumi_sandbox.providers.kubernetes.rules.services import service
 from pulumi_sandbox.providers.kubernetes.rules.volume_rules import volumes
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
@@ -55,6 +60,11 @@ def _metadata(kind: str, given: Any) -> Iterator[Problem]:
     if isinstance(name, str) and name and not kind.endswith(("Role", "RoleBinding")):
         rule = dns_label if kind in ("Namespace", "Service", "StatefulSet") else dns_subdomain
         yield from (invalid("metadata.name", name, message) for message in rule(name))
+    prefix = inner(given, "generateName")
+    if kind == "Service" and isinstance(prefix, str) and prefix:
+        # The server adds random letters (pkg/api/validation/name_functions.go, maskTrailingDash).
+        masked = f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+        yield from (invalid("metadata.generateName", prefix, message) for message in dns_label(masked))
     namespace = inner(given, "namespace")
     if isinstance(namespace, str) and namespace:
         yield from (invalid("metadata.namespace", namespace, message) for message in dns_label(namespace))
@@ -70,7 +80,7 @@ def _check_counts(spec: Any, *names: str) -> Iterator[Problem]:
             yield invalid(f"spec.{name}", value, "must be greater than or equal to 0")
 
 
-def _workload(kind: str) -> Rule:
+def _workload(kind: str, rollout: Callable[[Any], Iterator[Problem]] | None = None) -> Rule:
     """Return the rule for a Deployment, DaemonSet or ReplicaSet."""
 
     def check(given: Mapping[str, Any]) -> Iterator[Problem]:
@@ -79,6 +89,8 @@ def _workload(kind: str) -> Rule:
             return
         yield from _check_counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
         yield from _check_pods(kind, spec, inner(spec, "template"))
+        if rollout:
+            yield from rollout(spec)
 
     return check
 
@@ -104,8 +116,17 @@ def _check_pods(kind: str, spec: Any, template: Any) -> Iterator[Problem]:
     policy = inner(template, "spec", "restartPolicy")
     if isinstance(policy, str) and policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+    yield from _template(template)
+
+
+def _template(template: Any) -> Iterator[Problem]:
     yield from pod_rules.template("spec.template", template)
-    yield from volumes("spec.template.spec", inner(template, "spec"))
+    pod = inner(template, "spec")
+    yield from volumes("spec.template.spec", pod)
+    if inner(pod, "ephemeralContainers"):
+        path = "spec.template.spec.ephemeralContainers"
+        yield forbidden(path, "ephemeral containers not allowed in pod template")
+    yield from pod_affinity.pod("spec.template.spec", pod)
 
 
 def _check_selection(selector_input: Any, template: Any) -> Iterator[Problem]:
@@ -121,6 +142,8 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
         return
     if inner(spec, "selector") is not None and inner(spec, "manualSelector") is not True:
         yield invalid("spec.selector", inner(spec, "selector"), "`selector` not auto-generated")
+    elif isinstance(inner(spec, "selector"), Mapping):
+        yield from _check_selection(inner(spec, "selector"), template)
     yield from _check_counts(spec, *JOB_COUNTS)
     mode, name = inner(spec, "completionMode"), inner(given, "metadata", "name")
     if isinstance(mode, str) and mode not in ("NonIndexed", "Indexed"):
@@ -134,8 +157,8 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if isinstance(inner(spec, field), int):
                 yield invalid(f"spec.{field}", inner(spec, field), "requires indexed completion mode")
-    yield from pod_rules.template("spec.template", template)
-    yield from volumes("spec.template.spec", inner(template, "spec"))
+    yield from policies(spec)
+    yield from _template(template)
     if not isinstance(template, Unknown) and not isinstance(inner(template, "spec"), Unknown):
         yield from _check_restart_policy(
             "spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec
@@ -166,13 +189,6 @@ def _check_indexed(spec: Any, name: Any) -> Iterator[Problem]:
         yield invalid("spec.parallelism", parallelism, most)
 
 
-def _quota(given: Mapping[str, Any]) -> Iterator[Problem]:
-    hard = inner(given, "spec", "hard")
-    for name, value in pairs(hard):
-        yield from quota_name(f"spec.hard[{name}]", name)
-        yield from pod_rules.amount(f"spec.hard[{name}]", name, value)
-
-
 def _check_keys(field: str, given: Any) -> Iterator[Problem]:
     """Check the keys of a map (k8s.io/apimachinery v0.36.0, pkg/util/validation, IsConfigMapKey)."""
     for name, _ in pairs(given):
@@ -194,6 +210,7 @@ def _secret(given: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _check_keys("data", given.get("data"))
     yield from _check_keys("data", given.get("stringData"))
     yield from _check_size("data", given.get("stringData"), given.get("data"), "data")
+    yield from secret_type(given)
 
 
 def _check_size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
@@ -214,11 +231,14 @@ def _check_size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Pro
 def _pod(given: Mapping[str, Any]) -> Iterator[Problem]:
     yield from pod_rules.spec("spec", given.get("spec"))
     yield from volumes("spec", given.get("spec"))
+    yield from pod_affinity.pod("spec", given.get("spec"), inner(given, "metadata", "labels"))
+    yield from pod_affinity.alone(given)
+    yield from pod_annotations.check(given)
 
 
 RULES: dict[tuple[str, str], Rule] = {
-    ("apps", "DaemonSet"): _workload("daemonset"),
-    ("apps", "Deployment"): _workload("deployment"),
+    ("apps", "DaemonSet"): _workload("daemonset", rollouts.daemon_set),
+    ("apps", "Deployment"): _workload("deployment", rollouts.deployment),
     # The API's message for a ReplicaSet names a Deployment.
     ("apps", "ReplicaSet"): _workload("deployment"),
     ("apps", "StatefulSet"): _stateful_set,
@@ -226,9 +246,12 @@ RULES: dict[tuple[str, str], Rule] = {
     ("core", "ConfigMap"): _config_map,
     ("core", "PersistentVolumeClaim"): claim,
     ("core", "Pod"): _pod,
-    ("core", "ResourceQuota"): _quota,
+    ("core", "ResourceQuota"): quota,
     ("core", "Secret"): _secret,
+    ("core", "Service"): service,
     ("networking.k8s.io", "NetworkPolicy"): network_policy,
+    ("rbac.authorization.k8s.io", "ClusterRole"): role(namespaced=False),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): role_binding(namespaced=False),
+    ("rbac.authorization.k8s.io", "Role"): role(namespaced=True),
     ("rbac.authorization.k8s.io", "RoleBinding"): role_binding(namespaced=True),
 }

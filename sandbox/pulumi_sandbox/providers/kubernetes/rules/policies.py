@@ -6,9 +6,17 @@ import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, required, unsupported
+from pulumi_sandbox.providers.kubernetes.fields import (
+    dns_subdomain,
+    forbidden,
+    has_unknown,
+    invalid,
+    required,
+    unsupported,
+)
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.kubernetes.rules.selectors import selector
+from pulumi_sandbox.providers.kubernetes.rules.services import port_name
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
@@ -44,7 +52,9 @@ def _port(path: str, given: Mapping[str, Any]) -> Iterator[Problem]:
             yield invalid(f"{path}.endPort", port, "must be greater than or equal to `port`")
         if isinstance(end, int) and not 1 <= end <= 65535:
             yield invalid(f"{path}.endPort", end, PORTS)
-    elif isinstance(end, int) and not isinstance(port, Unknown):
+    elif isinstance(port, str):
+        yield from port_name(f"{path}.port", port)
+    if isinstance(end, int) and not isinstance(port, int | Unknown):
         what = "non-numeric" if port is not None else "not specified"
         yield invalid(f"{path}.endPort", end, f"may not be specified when `port` is {what}")
 
@@ -103,11 +113,42 @@ def role_binding(*, namespaced: bool) -> Callable[[Mapping[str, Any]], Iterator[
             yield unsupported("roleRef.apiGroup", group, (RBAC,))
         if isinstance(kind, str) and kind not in kinds:
             yield unsupported("roleRef.kind", kind, kinds)
+        if inner(given, "roleRef") is not None and inner(given, "roleRef", "name") == "":
+            yield required("roleRef.name")
         for at, subject in items(given.get("subjects")):
-            path, kind = f"subjects[{at}]", subject.get("kind")
+            path, kind, name = f"subjects[{at}]", subject.get("kind"), subject.get("name")
+            if name == "":
+                yield required(f"{path}.name")
+            elif kind == "ServiceAccount" and isinstance(name, str):
+                yield from (invalid(f"{path}.name", name, message) for message in dns_subdomain(name))
             if isinstance(kind, str) and kind not in ("ServiceAccount", "User", "Group"):
                 yield unsupported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
             if kind == "ServiceAccount" and not namespaced and not subject.get("namespace"):
                 yield required(f"{path}.namespace")
+
+    return check
+
+
+def role(*, namespaced: bool) -> Callable[[Mapping[str, Any]], Iterator[Problem]]:
+    """Return the rule for a Role or a ClusterRole (pkg/apis/rbac/validation/validation.go, ValidatePolicyRule)."""
+
+    def check(given: Mapping[str, Any]) -> Iterator[Problem]:
+        for at, rule in items(given.get("rules")):
+            path = f"rules[{at}]"
+            if has_unknown(rule):
+                continue
+            if not rule.get("verbs"):
+                yield required(f"{path}.verbs", "verbs must contain at least one value")
+            if urls := rule.get("nonResourceURLs"):
+                here = f"{path}.nonResourceURLs"
+                if namespaced:
+                    yield invalid(here, urls, "namespaced rules cannot apply to non-resource URLs")
+                if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
+                    message = "rules cannot apply to both regular resources and non-resource URLs"
+                    yield invalid(here, urls, message)
+                continue
+            for name, what in (("apiGroups", "api group"), ("resources", "resource")):
+                if not rule.get(name):
+                    yield required(f"{path}.{name}", f"resource rules must supply at least one {what}")
 
     return check

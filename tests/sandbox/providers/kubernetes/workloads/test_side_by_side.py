@@ -56,7 +56,8 @@ def nodes(cluster: Cluster, *names: str) -> None:
 
 
 def named(cluster: Cluster, cluster_ip: str = "None", **selector: str) -> None:
-    spec = {"clusterIP": cluster_ip, "selector": {"app": "check", **selector}}
+    ports = [] if cluster_ip == "None" else [{"port": 80}]
+    spec = {"clusterIP": cluster_ip, "selector": {"app": "check", **selector}, "ports": ports}
     cluster.up(SERVICE, "peers", {"metadata": {"name": "peers", "namespace": "default"}, "spec": spec})
 
 
