@@ -33,8 +33,9 @@ INTO_A_FILE = ["sh", "-c", 'exec "$@" > "$0" 2>&1']
 class ControlPlane:
     """One cluster in a folder, on free ports."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *controller_flags: str) -> None:
         self.folder = folder
+        self.controller_flags = controller_flags
         self.url = f"https://{ADDRESS}:{free_port()}"
         self.token = secrets.token_urlsafe()
         self.authority = folder / "apiserver.crt"
@@ -58,7 +59,9 @@ class ControlPlane:
             f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
-            f"--service-account-key-file={self.folder / 'accounts.key'}", "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-account-key-file={self.folder / 'accounts.key'}",
+            # Two ranges, so that Services can have addresses of both IP families.
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
             # These settings are usual for clusters with device plugins and network plugins.
             "--allow-privileged=true",
         )  # fmt: skip
@@ -69,7 +72,7 @@ class ControlPlane:
             "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'accounts.key'}",
             # No kubelet reports that a node is alive.
-            "--node-monitor-grace-period=24h",
+            "--node-monitor-grace-period=24h", *self.controller_flags,
         )  # fmt: skip
         return found
 
