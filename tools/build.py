@@ -7,14 +7,13 @@ agent and the smoke check (on the CPU) are the real ones.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
-import tarfile
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -25,7 +24,9 @@ from types import FrameType
 from typing import Any
 
 import yaml
+from gpu_ci.gcp.gpu_bridge.failures import BY_NAME, BridgeError
 from gpu_ci.gcp.gpu_bridge.protocol import BUILD_LABEL
+from gpu_ci.gcp.gpu_bridge.workspace import pack
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
@@ -36,6 +37,8 @@ BIN = ROOT / ".venv" / "bin"
 KIND = "cloud-build-gpu"
 # The sandbox's machines have torch, and no GPU.
 _OPTIONS = ["--env", "GPU_SMOKE_DEVICE=cpu"]
+# The sandbox keeps the sources of a build in memory.
+_SOURCE_MIB = 1024
 _POLL_SEC = 0.5
 _RUNNING = ("QUEUED", "PENDING", "WORKING")
 _CANCELLED, _FAILED = 130, 1
@@ -53,14 +56,17 @@ class Example:
     """The machine is preempted when the log contains this text."""
 
 
-_LONG = ("sh", "-c", "echo the command begins; sleep 300")
+_BEGINS = "the command begins"
+_LONG = ("sh", "-c", f"echo {_BEGINS}; sleep 300")
+# With --retry-preempted, the command runs to its end on a second machine.
+_SHORT = ("sh", "-c", f"echo {_BEGINS}; sleep 30; echo the command ends")
 EXAMPLES = {
     "passing": Example(
         ("python3", "-m", "gpu_smoke", "--pool", "build", "--expect-gpus", "1"), "the command is the smoke check"
     ),
     "failing": Example(("sh", "-c", "echo the command fails; exit 7"), "the command exits with 7"),
-    "cancelled": Example(_LONG, "the build is cancelled while the command runs", cancel_at="the command begins"),
-    "preempted": Example(_LONG, "Google preempts the machine while the command runs", preempt_at="the command begins"),
+    "cancelled": Example(_LONG, "the build is cancelled while the command runs", cancel_at=_BEGINS),
+    "preempted": Example(_SHORT, "Google preempts the machine while the command runs", preempt_at=_BEGINS),
 }
 
 
@@ -145,13 +151,20 @@ def main() -> int:
         problem = f"build: --folder is not a folder\n  got: {options.folder}\n  expected: {expected}"
         sys.stderr.write(f"{problem}\n  hint: {hint}\n")
         return 2
+    try:
+        source = _packed(Path(options.folder))
+    except BridgeError as error:
+        problem = f"build: the sources cannot be packed: {error.detail}\n  got: {options.folder}"
+        expected, hint = f"a folder with files, at most {_SOURCE_MIB} MiB", error.hint or BY_NAME[error.name].hint
+        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
+        return 2
     example = EXAMPLES[options.example]
     if options.command or options.cancel_at:
         text = f"the command is {shlex.join(options.command or example.command)}"
         example = Example(tuple(options.command) or example.command, text, options.cancel_at or "")
     _say(f"Running a build in the sandbox's Cloud Build. Its last step uses a machine of the pool {name}.")
     _say(f"Here {example.text}.\n")
-    return _run(pools[name], Path(options.folder), [*_OPTIONS, *options.option], example)
+    return _run(pools[name], source, [*_OPTIONS, *options.option], example)
 
 
 def _pools(stack: str) -> dict[str, dict[str, Any]]:
@@ -162,14 +175,14 @@ def _pools(stack: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _run(pool: dict[str, Any], folder: Path, options: list[str], example: Example) -> int:
+def _run(pool: dict[str, Any], content: bytes, options: list[str], example: Example) -> int:
     build, bucket = yaml.safe_load(pool["cloudbuild"]), str(pool["bucket"])
     step = build["steps"][-1]
     end = step["args"].index("--")
     step["args"] = [*step["args"][:end], *options, "--", *example.command]
     project = Project(build["serviceAccount"].split("/")[1], str(pool["zones"][0]).rpartition("-")[0])
     source = f"submitted/{time.time_ns()}.tar.gz"
-    project.upload(bucket, source, _packed(folder))
+    project.upload(bucket, source, content)
     build |= {
         "source": {"storageSource": {"bucket": bucket, "object": source}},
         "logsBucket": f"gs://{bucket}/logs",
@@ -234,10 +247,11 @@ def _say(text: str) -> None:
 
 
 def _packed(folder: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        archive.add(folder, arcname=".", filter=lambda each: None if "__pycache__" in each.name else each)
-    return buffer.getvalue()
+    """Pack the sources of a build. Like `gcloud builds submit`, leave out what .gcloudignore or .gitignore names."""
+    with tempfile.TemporaryDirectory(prefix="build-") as temporary:
+        target = Path(temporary) / "source.tar.gz"
+        pack(folder, target, _SOURCE_MIB, _say)
+        return target.read_bytes()
 
 
 if __name__ == "__main__":
