@@ -1,4 +1,4 @@
-"""`make build`: one build of the sandbox's Cloud Build, whose last step runs a command on a GPU machine of a pool.
+"""`make build`: one build of the sandbox's Cloud Build, with a step that runs a command on a GPU machine of a pool.
 
 The sandbox serves Cloud Build, Compute Engine and Cloud Storage on this computer. The program of the step, the boot
 agent and the smoke check (on the CPU) are the real ones.
@@ -70,6 +70,16 @@ EXAMPLES = {
 }
 
 
+@dataclass
+class WrongFile(Exception):  # noqa: N818 - one mistake of --config
+    """A build file that is not submitted."""
+
+    problem: str
+    got: str
+    expected: str
+    hint: str
+
+
 class Project:
     """The APIs of the sandbox for one project and region, as the sandbox's user."""
 
@@ -122,6 +132,7 @@ def main() -> int:
     )
     parser.add_argument("--example", choices=EXAMPLES, default="passing", metavar="NAME",
                         help=f"the build to run: {', '.join(EXAMPLES)} (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--config", metavar="FILE", help="run the steps of this cloudbuild.yaml instead of an example")
     parser.add_argument("--cancel-at", metavar="TEXT", help="cancel the build when its log contains this text")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --; default: the example's")
     options = parser.parse_args()
@@ -158,13 +169,49 @@ def main() -> int:
         expected, hint = f"a folder with files, at most {_SOURCE_MIB} MiB", error.hint or BY_NAME[error.name].hint
         sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
         return 2
+    build = yaml.safe_load(pools[name]["cloudbuild"])
     example = EXAMPLES[options.example]
-    if options.command or options.cancel_at:
+    if options.config:
+        try:
+            build = _own_build(Path(options.config), build["serviceAccount"])
+            if options.command or options.option:
+                expected, hint = "only --config", "write the command and the options into the file"
+                raise WrongFile("--config excludes COMMAND and --option", "both", expected, hint)
+        except WrongFile as error:
+            sys.stderr.write(f"build: {error.problem}\n  got: {error.got}\n  expected: {error.expected}\n")
+            sys.stderr.write(f"  hint: {error.hint}\n")
+            return 2
+        example = Example((), f"the build is that of {options.config}", options.cancel_at or "")
+    elif options.command or options.cancel_at:
         text = f"the command is {shlex.join(options.command or example.command)}"
         example = Example(tuple(options.command) or example.command, text, options.cancel_at or "")
-    _say(f"Running a build in the sandbox's Cloud Build. Its last step uses a machine of the pool {name}.")
+    _say(f"Running a build in the sandbox's Cloud Build, with the pool {name}.")
     _say(f"Here {example.text}.\n")
-    return _run(pools[name], source, [*_OPTIONS, *options.option], example)
+    if not options.config:
+        step = build["steps"][-1]
+        end = step["args"].index("--")
+        step["args"] = [*step["args"][:end], *_OPTIONS, *options.option, "--", *example.command]
+    return _run(pools[name], build, source, example)
+
+
+def _own_build(file: Path, account: str) -> dict[str, Any]:
+    """Return the build of a file. Raise WrongFile if it is no build of the account."""
+    guide = "docs/guides/cloud-build-gpu.md shows the steps"
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongFile(
+            "--config cannot be read", f"{error.strerror}: {file}", "a cloudbuild.yaml", "correct --config"
+        ) from None
+    except (yaml.YAMLError, UnicodeError) as error:
+        text = " ".join(str(error).split())
+        raise WrongFile(f"{file} is not YAML", text, "a cloudbuild.yaml", "correct the line") from None
+    if not isinstance(found, dict):
+        raise WrongFile(f"{file} has no fields", type(found).__name__, "a map with the field steps", guide)
+    if found.get("serviceAccount") != account:
+        got, hint = found.get("serviceAccount") or "nothing", "write the pool's output serviceAccountEmail in this form"
+        raise WrongFile(f"serviceAccount of {file} is not the account of the pool's builds", got, account, hint)
+    return found
 
 
 def _pools(stack: str) -> dict[str, dict[str, Any]]:
@@ -175,20 +222,24 @@ def _pools(stack: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _run(pool: dict[str, Any], content: bytes, options: list[str], example: Example) -> int:
-    build, bucket = yaml.safe_load(pool["cloudbuild"]), str(pool["bucket"])
-    step = build["steps"][-1]
-    end = step["args"].index("--")
-    step["args"] = [*step["args"][:end], *options, "--", *example.command]
+def _run(pool: dict[str, Any], build: dict[str, Any], content: bytes, example: Example) -> int:
+    bucket = str(pool["bucket"])
     project = Project(build["serviceAccount"].split("/")[1], str(pool["zones"][0]).rpartition("-")[0])
     source = f"submitted/{time.time_ns()}.tar.gz"
     project.upload(bucket, source, content)
     build |= {
         "source": {"storageSource": {"bucket": bucket, "object": source}},
         "logsBucket": f"gs://{bucket}/logs",
-        "options": {**build["options"], "logging": "GCS_ONLY"},
+        "options": {**(build.get("options") or {}), "logging": "GCS_ONLY"},
     }
-    number = project.submit(build)
+    try:
+        number = project.submit(build)
+    except urllib.error.HTTPError as error:
+        problem = json.loads(error.read())["error"]["message"]
+        sys.stderr.write(
+            f"build: Cloud Build refuses the build: {problem}\n  hint: correct the field in the file of --config\n"
+        )
+        return 2
 
     def cancel(_: int, __: FrameType | None) -> None:
         project.cancel(number)

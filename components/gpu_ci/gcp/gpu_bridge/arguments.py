@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -42,6 +43,17 @@ _REQUEST_SPARE_BYTES = 4096
 _PROJECT_ID = "the id of a project, not its name or number"
 _BRIDGE_NAME = "lower-case letters, digits and -, at most 63"
 _SETTINGS_HINT = f"remove the option that sets it; {bridge_settings.DEFAULTS_HINT}"
+_OPTIONS = (
+    "--artifact",
+    "--build",
+    "--dir",
+    "--env",
+    "--image",
+    "--region",
+    "--retry-preempted",
+    "--settings",
+    "--timeout",
+)
 _FLAGS = {"project": "--project", "name": "--name", "template": "--template", "bucket": "--bucket", "max": "--max"}
 
 
@@ -82,7 +94,12 @@ class _Parser(argparse.ArgumentParser):
             problem, got = "name an unknown command of the program", choice[1]
         else:
             problem, got = message, "nothing"
+        close = get_close_matches(got.split(" ")[0].partition("=")[0], _OPTIONS, 1) if unknown != message else []
         hint = f"{PROGRAM} run --help and {PROGRAM} reap --help list the arguments"
+        if close:
+            hint = f"did you mean {close[0]}?"
+        elif unknown != message:
+            hint = f"write -- before the command; {hint}"
         raise BadInput([Mistake("arguments", problem, got, "run [OPTIONS] -- COMMAND ..., or reap --project ID", hint)])
 
 
@@ -242,7 +259,8 @@ def _check_pattern(pattern: str, mistakes: list[Mistake]) -> None:
     path = PurePosixPath(pattern)
     if not pattern or path.is_absolute() or ".." in path.parts or "\0" in pattern:
         expected = "a path relative to the workspace, without .."
-        mistakes.append(Mistake("--artifact", "leaves the workspace", pattern, expected, "for example: dist/*.whl"))
+        hint = "write the path without /workspace/, for example: dist/*.whl"
+        mistakes.append(Mistake("--artifact", "is not a path in the workspace", pattern, expected, hint))
     elif any("**" in part and part != "**" for part in path.parts):
         expected, hint = "** between two slashes", "write ** alone between two slashes, as in reports/**/*.xml"
         mistakes.append(Mistake("--artifact", "is not a valid pattern", pattern, expected, hint))
@@ -302,7 +320,7 @@ def _settings_object(url: str, read_settings: Callable[[str, str], str], mistake
             mistakes.append(Mistake(where, wrong.problem, wrong.got, wrong.expected, bridge_settings.DEFAULTS_HINT))
     except ValueError as error:
         expected = "an object that the service account of the build may read"
-        hint = f"{ACCOUNT_HINT}; {bridge_settings.DEFAULTS_HINT}"
+        hint = f"copy the output settings of the pool; {ACCOUNT_HINT}; {bridge_settings.DEFAULTS_HINT}"
         mistakes.append(Mistake("--settings", str(error), url, expected, hint))
     return {}
 

@@ -291,7 +291,7 @@ class BridgeBuild:
         except OSError as error:
             raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
         count = unpack_artifacts(target, self.options.folder, *limits)
-        self.log(f"{count} artifacts are in the workspace")
+        self.log(f"{count} {'artifact is' if count == 1 else 'artifacts are'} in the workspace")
 
     def _attempt(self, number: int) -> str:
         return f"{self.token}-{number}"

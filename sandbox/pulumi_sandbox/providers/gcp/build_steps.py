@@ -35,6 +35,8 @@ from pulumi_sandbox.providers.machines.metadata import token_of
 
 WORKSPACE = "/workspace"
 STARTING = "Starting Step #"
+# Fields of a step with an effect on its end or its values. The steps run one after the other, so waitFor has none.
+_IGNORED = {"allowExitCodes", "allowFailure", "secretEnv", "timeout"}
 _TERM_SEC = 30.0
 
 FAKE_DOCKER = """#!/bin/sh
@@ -126,6 +128,8 @@ class BuildSteps:
                 raise BuildFailed("cancelled")
             name = str(step.get("id") or number)
             self.log(f"{STARTING}{number} - {name}\n".encode())
+            if ignored := sorted(_IGNORED & step.keys()):
+                self.log(f"the sandbox ignores {', '.join(ignored)} of this step\n".encode())
             if code := self._step(number, _replaced(step, self.substitutions)):
                 raise BuildFailed(f"step {name} failed with code {code}")
 
@@ -192,6 +196,9 @@ class BuildSteps:
         found = {name: each for name, each in self.storage.buckets[bucket].items() if name.startswith(prefix)}
         for name, each in found.items():
             (target / last(name)).write_bytes(each.content)
+        if not found:
+            text = f"ERROR: (gcloud.storage.cp) The following URLs matched no objects or files:\n{source}\n"
+            self.log(text.encode())
         return 0 if found else 1
 
 

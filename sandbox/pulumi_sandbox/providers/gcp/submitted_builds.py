@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp.build_events import BuildEvents
 from pulumi_sandbox.providers.gcp.build_steps import BuildFailed, BuildSteps, Docker, Running
+from pulumi_sandbox.providers.gcp.discovery import document
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
@@ -82,11 +83,13 @@ class SubmittedBuilds:
             time.sleep(0.01)
 
     def _create(self, project: str, region: str, build: dict[str, Any]) -> Answer:
+        if wrong := list(_wrong_fields("Build", build, "build")):
+            return error_answer(400, "INVALID_ARGUMENT", "\n".join(wrong))
         if not rows(build.get("steps")):
             return error_answer(400, "INVALID_ARGUMENT", "invalid build: no steps")
-        document = self._start(project, region, build)
-        operation = f"operations/build/{project}/{document['id']}"
-        return as_json(200, {"name": operation, "metadata": {"build": document}})
+        started = self._start(project, region, build)
+        operation = f"operations/build/{project}/{started['id']}"
+        return as_json(200, {"name": operation, "metadata": {"build": started}})
 
     def _start(self, project: str, region: str, build: dict[str, Any]) -> dict[str, Any]:
         number = str(uuid4())
@@ -174,6 +177,37 @@ class SubmittedBuilds:
         self._world.set_setting(f"cloudBuild:{document['id']}", json.dumps(document))
         if not self._closing.is_set():
             self._events.publish(document)
+
+
+def _wrong_fields(schema: str, value: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Yield Google's message for each field of a request that is unknown to the API or has another type."""
+    fields = document("cloudbuild.v1")["schemas"][schema].get("properties", {})
+    for name, given in value.items():
+        if name not in fields:
+            yield f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}': Cannot find field."
+            continue
+        field, place = fields[name], f"{path}.{_snake(name)}"
+        if field.get("type") != "array":
+            yield from _wrong_value(field, given, place)
+        elif isinstance(given, list):
+            for number, each in enumerate(given):
+                yield from _wrong_value(field["items"], each, f"{place}[{number}]")
+        else:
+            yield f"Invalid value at '{place}' (a list), {json.dumps(given)}"
+
+
+def _wrong_value(field: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
+    if kind := field.get("$ref"):
+        yield from _wrong_fields(kind, table(value), place)
+    elif field.get("type") == "string" and not isinstance(value, str):
+        yield f"Invalid value at '{place}' (TYPE_STRING), {json.dumps(value)}"
+    elif place.rpartition(".")[2].startswith("env[") and "=" not in value:
+        yield f"invalid build: '{place}' is not NAME=VALUE: {value}"
+
+
+def _snake(name: str) -> str:
+    """Return the name of a field as in Google's messages, such as storage_source."""
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def _now() -> str:

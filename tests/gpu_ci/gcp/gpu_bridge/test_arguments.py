@@ -112,9 +112,9 @@ BAD: list[tuple[str, list[str], Any]] = [
     ("--timeout: is longer than the bridge allows", ["--timeout", "14401", *COMMAND], SETTINGS),
     ("--image: has no digest", ["--image", "nvidia/cuda:12.9", *COMMAND], SETTINGS),
     ("--image: has no digest", ["--image", f"CUDA@sha256:{DIGEST}", *COMMAND], SETTINGS),
-    ("--artifact: leaves the workspace", ["--artifact", "/etc/passwd", *COMMAND], SETTINGS),
-    ("--artifact: leaves the workspace", ["--artifact", "../x", *COMMAND], SETTINGS),
-    ("--artifact: leaves the workspace", ["--artifact", "", *COMMAND], SETTINGS),
+    ("--artifact: is not a path in the workspace", ["--artifact", "/etc/passwd", *COMMAND], SETTINGS),
+    ("--artifact: is not a path in the workspace", ["--artifact", "../x", *COMMAND], SETTINGS),
+    ("--artifact: is not a path in the workspace", ["--artifact", "", *COMMAND], SETTINGS),
     ("--artifact: is not a valid pattern", ["--artifact", "dist/**.whl", *COMMAND], SETTINGS),
     ("--env: is not set in the step", ["--env", "MISSING", *COMMAND], SETTINGS),
     ("--env: is not the name of a variable", ["--env", "1=2", *COMMAND], SETTINGS),
@@ -303,3 +303,18 @@ def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signal
         parsed("run", "--help")
     text = capsys.readouterr().out
     assert all(f"{failure.code}  {failure.cause}: {failure.hint}" in text for failure in BY_NAME.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--artifacts", "a.xml", *COMMAND], "did you mean --artifact?"),
+        (["--time=5", *COMMAND], "did you mean --timeout?"),
+        (["sh", "-c", "ls"], "write -- before the command; "),
+    ],
+)
+def test_an_unknown_argument_has_the_hint_that_corrects_it(arguments: list[str], hint: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(*GIVEN, *arguments)
+    [mistake] = caught.value.mistakes
+    assert mistake.hint.startswith(hint)

@@ -327,3 +327,41 @@ def test_close_ends_every_build_and_starts_no_other(publishing: Builds, tmp_path
     publishing.service.close()
     assert publishing.call("GET", f"{PLACE}/builds/{number}")[1]["status"] == "CANCELLED"
     assert triggered(publishing) == []
+
+
+def test_a_build_with_unknown_fields_is_refused_with_the_path_of_each(builds: Builds) -> None:
+    build = {"step": [], "steps": [{"nam": "a"}, {"volumes": [{"paths": "/a"}]}], "options": {"pool": {"names": "a"}}}
+    status, answer = builds.call("POST", f"{PLACE}/builds", build)
+    assert status == 400
+    places = (("step", ""), ("nam", ".steps[0]"), ("paths", ".steps[1].volumes[0]"), ("names", ".options.pool"))
+    assert answer["error"]["message"].splitlines() == [
+        f"Invalid JSON payload received. Unknown name \"{name}\" at 'build{path}': Cannot find field."
+        for name, path in places
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"args": ["a", 1800]}, "Invalid value at 'build.steps[0].args[1]' (TYPE_STRING), 1800"),
+        ({"env": [{"A": "b"}]}, 'Invalid value at \'build.steps[0].env[0]\' (TYPE_STRING), {"A": "b"}'),
+        ({"env": ["A"]}, "invalid build: 'build.steps[0].env[0]' is not NAME=VALUE: A"),
+        ({"args": "-c pass"}, "Invalid value at 'build.steps[0].args' (a list), \"-c pass\""),
+    ],
+)
+def test_a_value_of_another_type_is_refused(builds: Builds, step: dict[str, Any], message: str) -> None:
+    status, answer = builds.call("POST", f"{PLACE}/builds", {"steps": [step]})
+    assert (status, answer["error"]["message"]) == (400, message)
+
+
+def test_a_copy_of_no_objects_fails_with_the_message_of_gcloud(builds: Builds) -> None:
+    source = f"gs://{BUCKET}/program/*"
+    number = builds.submit({"entrypoint": "gcloud", "args": ["storage", "cp", source, "/workspace/"]})
+    assert builds.ended(number)["status"] == "FAILURE"
+    assert f"matched no objects or files:\n{source}\n" in builds.log(number)
+
+
+def test_the_log_names_the_fields_of_a_step_that_have_no_effect(builds: Builds) -> None:
+    number = builds.submit({"script": "#!/bin/sh\n", "timeout": "5s", "waitFor": ["-"], "allowFailure": True})
+    assert builds.ended(number)["status"] == "SUCCESS"
+    assert "Step #0 - 0\nthe sandbox ignores allowFailure, timeout of this step\n" in builds.log(number)
