@@ -126,5 +126,5 @@ def _command(name: str) -> argparse.ArgumentParser:
 def _docstrings() -> dict[str, str]:
     """Return the text below each field of the settings."""
     source = inspect.getsource(settings.Settings)
-    found = re.findall(r'^    (\w+): .*\n    """(.*?)"""', source, re.MULTILINE)
-    return {name: text.rstrip(".") for name, text in found}
+    found = re.findall(r'^    (\w+): [^\n]*\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in found}

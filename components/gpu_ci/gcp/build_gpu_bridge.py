@@ -85,6 +85,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     image_repositories: list[Annotated[str, Field(pattern=_REPOSITORY)]] = Field(
         default=[],
         max_length=20,
+        examples=[["projects/acme-ci/locations/us-central1/repositories/images"]],
         description="Artifact Registry repositories with private images for --image, as "
         "projects/<project>/locations/<location>/repositories/<name>; the machines may read them",
     )
