@@ -49,7 +49,7 @@ _HINTS = {
     "check-hung": "raise check_sec of the bridge; if the GPU hangs, run the build again",
     "no-docker": "use a boot image in which rootless Docker starts (docs/how-it-works/job-isolation.md)",
     "no-image": "correct --image; the machine's service account needs roles/artifactregistry.reader for a private one",
-    "no-tool": "add the program that the detail names to the boot image, or use --image",
+    "no-tool": "use a boot image with the programs that the detail names",
     "disk-full": "raise diskGib of the bridge",
     "storage-refused": "run pulumi up, which restores the role of the machine's service account",
 }
