@@ -105,7 +105,8 @@ def record(go: str, folder: Path) -> list[Case]:
     _output(
         [go, "test", "-C", folder, "-p", "1", "-trimpath", "-count=1", *(f"./{one}" for one in FUNCTIONS)], environment
     )
-    found = dict.fromkeys(output.read_text(encoding="utf-8").splitlines())
+    # Equal objects of several tests are kept once, and Go runs the cases of a test in a random order.
+    found = sorted(output.read_text(encoding="utf-8").splitlines())
     # Go iterates over its maps in a random order.
     return sorted(
         cases(json.loads(line) for line in found),
