@@ -58,7 +58,10 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "vpcId": "vpc-0123456789abcdef0",
 }
 # Fields that only the component requires, and not its schema. Runners of an organization need a runner group.
-ALSO_REQUIRED = {"gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"}}
+ALSO_REQUIRED = {
+    "gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"},
+    "gpu-ci:gcp:GkeRunnerPool": {"runnerGroup": "gpu"},
+}
 # How an entry of a list or a map is written in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
