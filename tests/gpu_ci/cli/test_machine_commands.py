@@ -170,10 +170,10 @@ def test_the_committed_schema_is_what_the_command_writes(
     assert (tmp_path / "out.json").read_text() == (ROOT / "docs/pulumi-stack.schema.json").read_text()
 
 
-def test_a_schema_without_a_site_has_pools_images_and_quotas(ask: Ask) -> None:
+def test_a_schema_without_a_site_has_pools_images_clusters_and_quotas(ask: Ask) -> None:
     answer = ask("schema")
     keys = list(json.loads(answer.out)["properties"]["config"]["properties"])
-    assert keys == ["gpu-ci:pools", "gpu-ci:images", "gpu-ci:quotas"]
+    assert keys == ["gpu-ci:pools", "gpu-ci:images", "gpu-ci:clusters", "gpu-ci:quotas"]
     assert ask("schema", "--json").out == answer.out
 
 

@@ -14,6 +14,7 @@ from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_ci.gcp.gke_gpu_node_pool import GkeGpuNodePool
+from gpu_ci.gcp.gke_runner_pool import GkeRunnerPool
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager
@@ -105,7 +106,17 @@ def test_every_component_for_google_cloud_is_looked_at() -> None:
     found = {each for token, each in COMPONENTS.items() if token.startswith("gpu-ci:gcp:")}
     # An identity belongs to bootstrap/, which enables its APIs and has a page of its own.
     # The guides of host images, of GPU builds and of GKE name their APIs.
-    assert found - {BuildGpuBridge, GithubIdentity, GkeGpuNodePool, HostImagePipeline} == COVERED
+    assert (
+        found
+        - {
+            BuildGpuBridge,
+            GithubIdentity,
+            GkeGpuNodePool,
+            GkeRunnerPool,
+            HostImagePipeline,
+        }
+        == COVERED
+    )
 
 
 def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:

@@ -248,7 +248,12 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
         "the cluster is an Autopilot cluster, which has no node pools",
         "use a Standard cluster of GKE",
     ),
-    ({"subnetwork": "default"}, "subnetwork", FORM, ""),
+    (
+        {"subnetwork": "default"},
+        "subnetwork",
+        FORM,
+        "such as subnetwork: projects/acme-ci/regions/us-central1/subnetworks/gpu",
+    ),
     (
         {"nodeCount": 1},
         "nodeCount",

@@ -222,7 +222,7 @@ def test_a_command_over_its_time_limit_ends_with_the_code_of_a_time_out(cloud: C
         ("fetch", "no-image", "not-started", "correct --image"),
         ("fetch", "disk-full", "not-started", "raise diskGib"),
         ("fetch", "wrong-source", "wrong-digest", "find out what changed the object"),
-        ("start", "no-tool", "not-started", "add the program that the detail names"),
+        ("start", "no-tool", "not-started", "use a boot image with the programs that the detail names"),
         ("command", "preempted", "preempted", "add --retry-preempted"),
         ("command", "maintenance", "preempted", "add --retry-preempted"),
         ("command", "stopped", "lost-machine", "read the machine's entry in Cloud Logging"),
