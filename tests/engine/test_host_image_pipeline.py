@@ -61,7 +61,8 @@ class Stack:
         real = ROOT / ".venv-torch" / "bin" / "python3"
         stubs.add(
             "python3",
-            f'[[ ${{0##*/}} == python || "$*" == *"-m venv"* || "$*" == *version_info* ]] || exec {real} "$@"\n{text}',
+            f'[[ ${{0##*/}} == python || "$*" == *"-m venv"* || "$*" == *version_info* ]] ||\n'
+            f'  exec "{real}" "$@"\n{text}',
         )
         path = self.runner.project / "sandbox.yaml"
         settings = yaml.safe_load(path.read_text())

@@ -83,6 +83,6 @@ def test_every_section_of_the_start_page_leads_to_its_pages(site: str, browser: 
     browser.driver.get(f"{site}/index.html")
     captions = browser.run("return [...document.querySelectorAll('.sidebar-tree .caption')].map(e => e.textContent)")
     assert captions == [
-        "Start", "Google Cloud", "Your own programs", "Runner manager", "Kubernetes and EKS",
+        "Start", "Google Cloud", "Your own programs", "Runner manager", "Kubernetes, EKS and GKE",
         "GitHub and pull requests", "GPUs", "Sandbox", "Operate", "Reference", "How it works", "Compared", "Decisions",
     ]  # fmt: skip

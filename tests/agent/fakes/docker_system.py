@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
@@ -71,7 +72,11 @@ class EmulatedSystem(Base):  # type: ignore[misc]
     ) -> Popen[str]:
         command = list(argv)
         if command == ["dockerd-rootless.sh"]:
-            command = ["bash", "-c", f"exec -a slirp4netns {self.python} -c '{ENGINE}' --disable-host-loopback"]
+            command = [
+                "bash",
+                "-c",
+                f"exec -a slirp4netns {shlex.quote(str(self.python))} -c '{ENGINE}' --disable-host-loopback",
+            ]
         elif command[:2] == ["docker", "run"]:
             command = self._in_container(command[2:], environment)
         made: Popen[str] = super().start(command, user, environment=environment, folder=folder, may_gain=may_gain)

@@ -20,7 +20,7 @@ _STEADY = (
     # A launch template gets a random id from the sandbox.
     (re.compile(r"\blt-[0-9a-f]{17}\b"), "lt-<random>"),
     (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
-    (re.compile(r"-[0-9a-f]{7,8}\b"), "-<random>"),
+    (re.compile(r"-[0-9a-f]{7,8}\b|(?<=-builds)-[0-9a-f]{1,6}(?=…)"), "-<random>"),
     (re.compile(r'"[0-9a-f]{16}"'), '"<digest>"'),
     # The program of build steps. Each change of its code gives it another folder.
     (re.compile(r"program/[0-9a-f]{16}/"), "program/<digest>/"),
