@@ -159,6 +159,6 @@ def test_an_organization_policy_on_guest_attributes_is_refused_inside_and_outsid
 
 def test_a_machines_serial_port_is_a_terminal_and_its_scripts_output_may_be_elsewhere(tmp_path: Path) -> None:
     with served(tmp_path, "guest:\n  scriptOutput: journal\n  environment: {CONSOLE: '${serialPort}'}\n") as api:
-        boot = "echo lost; [ -t 3 ] 3>>$CONSOLE && echo kept >$CONSOLE; shutdown -h now"
+        boot = "echo lost; [ -t 3 ] 3>>$CONSOLE && echo kept >$CONSOLE; shutdown -h now; sleep 60"
         api.insert(api.google.template(**script(boot)).id)
         assert api.off() == "kept\r\n"
