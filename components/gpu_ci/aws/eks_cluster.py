@@ -6,7 +6,6 @@ loaded when a cluster is looked up, so the check of a stack file does not need i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +17,8 @@ from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_
 
 from .. import naming, versions
 from ..errors import ArgsError, Problem, at_path, invalid, raise_problems, validate_whole_and_entries
-from ..kubernetes.cluster import Cluster, Connection, PoolEntry
+from ..kubernetes import kubeconfig
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry, wrong_gpu_resource
 from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from ..kubernetes.gpu_nodes import RESOURCE
 from ..kubernetes.gpu_sharing import resource_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from .eks_runner_pool import EksRunnerPoolArgs
 
-# The API of credential plugins (docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html).
-_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
 # awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
 _CDI_SINCE = (1, 32)
 _DEVICE_LISTS = "deviceListStrategy"
@@ -241,30 +239,12 @@ def _wrong_gpu_resources(path: str, plugin: Mapping[str, Any], pools: Sequence[P
                 "renameByDefault: false, or strategy: single for MIG",
             )
         ]
-    return [
-        Problem(
-            f"{pool.path}.runner.gpuResource",
-            "is on no node of the pool, so no runner would ever start: "
-            f"{pool.choices['clusterName']} offers {RESOURCE}",
-            repr(requested),
-            RESOURCE,
-            "remove it",
-        )
-        for pool in pools
-        if (requested := _resource(pool)) not in ("", RESOURCE)
-    ]
+    return [found for pool in pools for found in wrong_gpu_resource(pool, str(pool.choices["clusterName"]))]
 
 
 def _has_built_in_plugin(pool: PoolEntry) -> bool:
     """Return True if the nodes have their own device plugin, as Bottlerocket does."""
     return str(pool.choices.get("amiType", "")).startswith("BOTTLEROCKET")
-
-
-def _resource(pool: PoolEntry) -> str:
-    """Return the resource name that the runners request, or an empty text if it is missing or invalid."""
-    runner = pool.choices.get("runner")
-    requested = runner.get("gpuResource") if isinstance(runner, Mapping) else None
-    return requested if isinstance(requested, str) and requested.startswith("nvidia.com/") else ""
 
 
 def _account(short_name: str, described: EksCluster) -> aws.Provider | None:
@@ -284,29 +264,12 @@ def _kubeconfig(name: str, described: EksCluster, found: pulumi.Output[aws.eks.G
     """Return the kubeconfig of a cluster. The command `aws eks get-token` returns the credentials."""
     role = ["--role-arn", described.role_arn] if described.role_arn else []
     arguments = ["--region", described.region, "eks", "get-token", "--cluster-name", name, "--output", "json", *role]
-    command: dict[str, Any] = {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}
+    program: dict[str, Any] = {"command": "aws", "args": arguments}
     if described.profile:
-        command["env"] = [{"name": "AWS_PROFILE", "value": described.profile}]
-
-    def render(cluster: aws.eks.GetClusterResult) -> str:
-        authority = cluster.certificate_authorities[0].data
-        return json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {
-                        "name": name,
-                        "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
-                    }
-                ],
-                "users": [{"name": name, "user": {"exec": command}}],
-                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-                "current-context": name,
-            }
-        )
-
-    return found.apply(render)
+        program["env"] = [{"name": "AWS_PROFILE", "value": described.profile}]
+    return found.apply(
+        lambda each: kubeconfig.with_program(name, each.endpoint, each.certificate_authorities[0].data, program)
+    )
 
 
 def _joining(found: pulumi.Output[aws.eks.GetClusterResult]) -> dict[str, Any]:

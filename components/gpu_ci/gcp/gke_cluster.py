@@ -6,7 +6,6 @@ loaded when a cluster is looked up, so the check of a stack file does not need i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -14,16 +13,14 @@ import pulumi
 from pydantic import AfterValidator, Field
 
 from ..errors import Problem
-from ..kubernetes.cluster import Cluster, Connection, PoolEntry
-from ..kubernetes.gpu_nodes import RESOURCE
+from ..kubernetes import kubeconfig
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry, wrong_gpu_resource
 from .gke_nodes import rules
 from .resource_names import Project
 
 if TYPE_CHECKING:
     import pulumi_gcp as gcp
 
-# docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl.
-_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
 _PLUGIN = "gke-gcloud-auth-plugin"
 _INSTALL = f"install {_PLUGIN}: docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl"
 # With this flag, the plugin uses the credentials of Pulumi's Google provider, and needs no gcloud
@@ -72,20 +69,7 @@ class GkeCluster(Cluster):
         pools: Sequence[PoolEntry],
     ) -> list[Problem]:
         """Report resource names of GPUs that no node offers. Pods would stay pending, without an error."""
-        return [
-            Problem(
-                f"{pool.path}.runner.gpuResource",
-                f"is on no node of the pool, so no runner would ever start: GKE offers {RESOURCE}",
-                repr(requested),
-                RESOURCE,
-                "remove it",
-            )
-            for pool in pools
-            if isinstance(runner := pool.choices.get("runner"), Mapping)
-            and isinstance(requested := runner.get("gpuResource"), str)
-            and requested.startswith("nvidia.com/")
-            and requested != RESOURCE
-        ]
+        return [found for pool in pools for found in wrong_gpu_resource(pool, "GKE")]
 
     def connect(self, name: str, path: str, file: str) -> GkeConnection:
         return GkeConnection(self, name, path, file)
@@ -133,27 +117,9 @@ class GkeConnection(Connection):
     def _kubeconfig(self, found: gcp.container.GetClusterResult) -> str:
         """Return the kubeconfig, with the names that gcloud gives. A program of Google returns the credentials."""
         name = f"gke_{self._project}_{self._described.location}_{self._name}"
-        cluster = {
-            "server": f"https://{found.endpoint}",
-            "certificate-authority-data": found.master_auths[0].cluster_ca_certificate,
-        }
-        command = {
-            "apiVersion": _CREDENTIALS,
-            "command": _PLUGIN,
-            "args": [_AS_PULUMI],
-            "installHint": _INSTALL,
-            "provideClusterInfo": True,
-        }
-        return json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": name, "cluster": cluster}],
-                "users": [{"name": name, "user": {"exec": command}}],
-                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-                "current-context": name,
-            }
-        )
+        program = {"command": _PLUGIN, "args": [_AS_PULUMI], "installHint": _INSTALL, "provideClusterInfo": True}
+        authority = found.master_auths[0].cluster_ca_certificate
+        return kubeconfig.with_program(name, f"https://{found.endpoint}", authority, program)
 
 
 def _has_workload_pool(configs: Sequence[gcp.container.outputs.GetClusterWorkloadIdentityConfigResult] | None) -> bool:

@@ -17,6 +17,7 @@ from ..args import Args, StrictBool
 from ..errors import Problem
 from ..secret_manager import SecretName as SecretManagerName
 from .arc_controller import ArcControllerArgs
+from .gpu_nodes import RESOURCE
 from .name_types import EachOnce, NamespaceName, Registry, SecretName
 from .network_rules import PrivateRange
 
@@ -123,6 +124,26 @@ class Cluster(Args):
             file: The name of the stack file, for error messages.
         """
         raise NotImplementedError
+
+
+def wrong_gpu_resource(pool: PoolEntry, owner: str) -> list[Problem]:
+    """Report a resource name of GPUs that no node of `owner` offers. Pods would stay pending, without an error.
+
+    An invalid name is reported elsewhere.
+    """
+    runner = pool.choices.get("runner")
+    requested = runner.get("gpuResource") if isinstance(runner, Mapping) else None
+    if not isinstance(requested, str) or not requested.startswith("nvidia.com/") or requested == RESOURCE:
+        return []
+    return [
+        Problem(
+            f"{pool.path}.runner.gpuResource",
+            f"is on no node of the pool, so no runner would ever start: {owner} offers {RESOURCE}",
+            repr(requested),
+            RESOURCE,
+            "remove it",
+        )
+    ]
 
 
 class Connection(ABC):
