@@ -12,7 +12,7 @@ from gpu_common import google_permissions
 from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Input, Integer
+from ..args import Args, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
@@ -25,10 +25,8 @@ from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .pool import ladder, rules
 from .pool.checked_template import checked_template
-from .pool.ladder import LadderRung
+from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import SmokeSettings
-from .regions import COMPUTE
-from .resource_names import Subnetwork
 from .smoke_gate import SmokeGate
 
 # Seconds that a machine may need for its sources and container image.
@@ -101,7 +99,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         validate_default=True,
         description="the smoke check of the template, and of each machine before its command",
     )
-    ladder: list[LadderRung] = Field(
+    ladder: Ladder = Field(
         default=[],
         max_length=20,
         examples=[[{"region": "us-east1"}]],
@@ -109,12 +107,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         "own zones have no capacity; each machine must be at least as capable as the bridge's machine, because a "
         "command may get any of them",
     )
-    ladder_subnetworks: dict[str, Input[Subnetwork]] = Field(
-        default={},
-        validate_default=True,
-        description="for each other region of the ladder, the subnetwork of its machines, as "
-        "projects/<project>/regions/<region>/subnetworks/<name>",
-    )
+    ladder_subnetworks: LadderSubnetworks = Field(default={})
 
     @field_validator("market")
     @classmethod
@@ -152,26 +145,9 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
             raise_problems([at_path(problem, value.deadline_sec, "deadlineSec")])
         return value
 
-    @field_validator("ladder")
-    @classmethod
-    def _ladder(cls, values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
-        ladder.check(values, info.data)
-        return values
-
-    @field_validator("ladder_subnetworks")
-    @classmethod
-    def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        ladder.check_subnetworks(values, info.data)
-        return values
-
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        subnetwork = "projects/acme-ci/regions/{}/subnetworks/ci"
-        return {
-            "project": "acme-ci",
-            "subnetwork": subnetwork.format(region),
-            "ladder_subnetworks": {each: subnetwork.format(each) for each in COMPUTE},
-        }
+        return ladder.placeholder_wiring(region)
 
     def demand(self, name: str) -> Demand:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""

@@ -11,7 +11,7 @@ from gpu_catalog import Demand
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import naming
-from ..args import Args, Input, Integer
+from ..args import Args, Integer
 from ..component import Component
 from ..errors import validate_whole_and_entries, whole_value
 from ..labels import merge
@@ -21,10 +21,8 @@ from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
 from .pool import ladder, rules
 from .pool.checked_template import checked_template
-from .pool.ladder import LadderRung
+from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
-from .regions import COMPUTE
-from .resource_names import Subnetwork
 from .smoke_gate import SmokeGate
 
 
@@ -73,7 +71,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         "pools with runners this requires runner.docker: rootful, because other jobs have no access to the machine's "
         "identity",
     )
-    ladder: list[LadderRung] = Field(
+    ladder: Ladder = Field(
         default=[],
         max_length=20,
         examples=[[{"region": "us-east1"}]],
@@ -87,18 +85,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         description="the maximum catalog price of one machine, in USD per hour; the runner manager starts no machine "
         "above that price; by default no maximum",
     )
-    ladder_subnetworks: dict[str, Input[Subnetwork]] = Field(
-        default={},
-        validate_default=True,
-        description="for each other region of the ladder, the subnetwork of its machines, as "
-        "projects/<project>/regions/<region>/subnetworks/<name>",
-    )
-
-    @field_validator("ladder")
-    @classmethod
-    def _ladder(cls, values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
-        ladder.check(values, info.data)
-        return values
+    ladder_subnetworks: LadderSubnetworks = Field(default={})
 
     @field_validator("price_ceiling_usd")
     @classmethod
@@ -107,12 +94,6 @@ class RunnerPoolArgs(GpuMachineArgs):
             return value
         offers = [info.data, *(ladder.machine_fields(rung, info.data) for rung in info.data["ladder"])]
         return ladder.price_ceiling(value, offers)
-
-    @field_validator("ladder_subnetworks")
-    @classmethod
-    def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        ladder.check_subnetworks(values, info.data)
-        return values
 
     @field_validator("standby", mode="wrap")
     @classmethod
@@ -126,12 +107,7 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
-        ladder_subnetworks = {each: f"projects/acme-ci/regions/{each}/subnetworks/ci" for each in COMPUTE}
-        return {
-            "project": "acme-ci",
-            "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
-            "ladder_subnetworks": ladder_subnetworks,
-        }
+        return ladder.placeholder_wiring(region)
 
     def runner_labels_of(self, name: str) -> list[str]:
         """Return the runner labels of the pool `name`."""

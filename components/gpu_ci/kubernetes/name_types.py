@@ -1,4 +1,4 @@
-"""The field types of Kubernetes names, and the security settings of pods that need no privileges."""
+"""The field types of Kubernetes names and of the torch of jobs, and the security settings of unprivileged pods."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # The names of most objects, such as Secrets and claims, are DNS subdomains: labels separated by dots.
 ResourceName = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
 SecretName = ResourceName
+TorchOfJobs = Annotated[
+    str | None,
+    Field(
+        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
+        description="the torch version of the jobs' images, such as 2.14.0+cu126; it is only checked against the GPU "
+        "and the driver, and is not installed",
+    ),
+]
 # The value of a label in Kubernetes and on EKS.
 Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 GpuResource = Annotated[str, Field(pattern=_RESOURCE)]

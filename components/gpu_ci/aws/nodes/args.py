@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_
 
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import validate_whole_and_entries
-from ...kubernetes.name_types import Pool
+from ...kubernetes.name_types import Pool, TorchOfJobs
 from ..resource_names import (
     AmiId,
     Base64,
@@ -193,12 +193,7 @@ class GpuNodeGroupArgs(Args):
         description="the release of the image, such as 1.35.3-20260917; by default the newest release at the creation "
         "of the group",
     )
-    torch: str | None = Field(
-        default=None,
-        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
-        description="the torch version of the jobs' images, such as 2.14.0+cu126; it is only checked against the GPU "
-        "and the driver, and is not installed",
-    )
+    torch: TorchOfJobs = None
     disk_gib: Integer = Field(
         default=100,
         ge=disk.SIZE_GIB[0],

@@ -10,7 +10,7 @@ from gpu_catalog import Demand
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, StrictBool
-from ...kubernetes.name_types import Pool
+from ...kubernetes.name_types import Pool, TorchOfJobs
 from ...labels import Labels
 from ..machine import rules as machine_rules
 from ..machine.args import GpuMachineChoices
@@ -125,12 +125,7 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
         description="the NVIDIA driver that GKE installs: the default of the version of GKE, or the latest, which only "
         "Container-Optimized OS has",
     )
-    torch: str | None = Field(
-        default=None,
-        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
-        description="the torch version of the jobs' images, such as 2.14.0+cu126; it is only checked against the GPU "
-        "and the driver, and is not installed",
-    )
+    torch: TorchOfJobs = None
     disk_gib: Integer = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
     disk_type: Literal["pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced"] | None = Field(
         default=None, description="type of the boot disk; by default pd-balanced if the machine series supports it"

@@ -15,17 +15,18 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import gpu_catalog as catalog
 from gpu_catalog import Machine
 from gpu_catalog.needs import missing_needs, needs_of
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from ... import naming
-from ...args import Args
+from ...args import Args, Input
 from ...errors import at_path, in_yaml, invalid, raise_problems
 from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
 from ..machine.rules import machine_of
-from ..resource_names import REGION
+from ..regions import COMPUTE
+from ..resource_names import REGION, Subnetwork
 from .rules import LOCAL_DISKS
 
 # The fields of a machine that a stack file may set.
@@ -135,6 +136,39 @@ def check_subnetworks(subnetworks: Mapping[str, Any], pool: Mapping[str, Any]) -
     regions = dict.fromkeys(catalog.region_of(machine_fields(rung, pool)["zones"][0]) for rung in pool["ladder"])
     if missing := [region for region in regions if region not in (own_region, *subnetworks)]:
         raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
+
+
+def _checked(values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
+    check(values, info.data)
+    return values
+
+
+def _checked_subnetworks(values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    check_subnetworks(values, info.data)
+    return values
+
+
+Ladder = Annotated[list[LadderRung], AfterValidator(_checked)]
+"""The ladder of a pool. The fields of the pool's own machine come before this field."""
+LadderSubnetworks = Annotated[
+    dict[str, Input[Subnetwork]],
+    AfterValidator(_checked_subnetworks),
+    Field(
+        validate_default=True,
+        description="for each other region of the ladder, the subnetwork of its machines, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>",
+    ),
+]
+
+
+def placeholder_wiring(region: str) -> dict[str, Any]:
+    """Return invented values for the project and the subnetworks of a pool in this region."""
+    subnetwork = "projects/acme-ci/regions/{}/subnetworks/ci"
+    return {
+        "project": "acme-ci",
+        "subnetwork": subnetwork.format(region),
+        "ladder_subnetworks": {each: subnetwork.format(each) for each in COMPUTE},
+    }
 
 
 def rungs(pool: Pool) -> list[Pool]:
