@@ -49,19 +49,6 @@ def _efa(config: Config) -> None:
     config["gpu-ci:pools"]["a100"] = {**config["gpu-ci:pools"]["a10g"], **nodes}
 
 
-def _gke(config: Config) -> None:
-    image = f"ghcr.io/example-org/cuda-runner@sha256:{'1' * 64}"
-    config["gpu-ci:clusters"]["gpu"] = {"kind": "gke", "location": "us-central1"}
-    config["gpu-ci:pools"]["l4-pods"] = {
-        "kind": "gke-runners",
-        "clusterName": "gpu",
-        "machineType": "g2-standard-8",
-        "zones": ["us-central1-a"],
-        "max": 1,
-        "runner": {"image": image},
-    }
-
-
 def _ami(config: Config) -> None:
     image = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/ci@sha256:{'1' * 64}"
     config["gpu-ci:images"] = {"nodes": {"kind": "ami", "clusterName": "example-ci", "images": [image]}}
@@ -87,7 +74,6 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "manager": _manager,
     "metrics": lambda config: _manager(config, metrics=True),
     "alerts": _alerts,
-    "gke": _gke,
     "efa": _efa,
     "ami": _ami,
     "signed images": _signed,

@@ -62,7 +62,7 @@ def lay_out_both(folder: Path) -> None:
 def write_staging(folder: Path, **network: Any) -> None:
     """Write the stack file of staging, with its own network, triggers, and a manager with alerts."""
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    stack["config"] = staging_with("networks", "triggers", "alerts", "signed images", "gke")
+    stack["config"] = staging_with("networks", "triggers", "alerts", "signed images")
     stack["config"]["gpu-ci:site"]["networks"] = {"us-central1": network}
     (folder / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
 

@@ -117,23 +117,24 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert (made["ActionsSecret"], made["ActionsVariable"]) == (1, 1)
         assert made["Instance"] == 0, "a check machine stayed behind"
         outputs = runner.json("stack", "output", "--stack", "staging", "--json")
-        # One Job runs the check of the nodes. The other is the schedule of the reaper.
-        assert (made["NodeGroup"], made["Job"], made["Release"]) == (1, 2, 3)
+        # Two Jobs run the checks of the nodes. The other is the schedule of the reaper.
+        assert (made["NodeGroup"], made["NodePool"], made["Job"], made["Release"]) == (1, 1, 3, 5)
         assert {name: pool.get("verdict") for name, pool in outputs["pools"].items()} == {
             "a10g": "pass",
             "builds": None,
             "gpu-tests": "pass",
             "l4": "pass",
+            "l4-gke": "pass",
             "t4": "pass",
         }
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        # The 95 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert "102 unchanged" in again
+        # The 122 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "129 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "101 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "128 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]

@@ -165,6 +165,7 @@ def test_each_missing_package_of_a_stack_is_reported_with_all_extras_that_the_st
     assert [(problem["path"], problem["text"]) for problem in file["problems"]] == [
         ("gpu-ci:github", "needs pulumi_github"),
         ("gpu-ci:pools.a10g.kind", "needs pulumi_kubernetes"),
+        ("gpu-ci:pools.l4-gke.kind", "needs pulumi_kubernetes"),
         ("gpu-ci:clusters", "needs pulumi_kubernetes"),
     ]
     hints = {problem["hint"].partition(":")[0] for problem in file["problems"]}

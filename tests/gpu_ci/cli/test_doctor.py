@@ -712,6 +712,10 @@ WITH_OPTIONS = {
         "runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": SIGNED, "schedule": "0 4 * * 1"}
     },
 }
+ONLY_GKE: dict[str, Any] = {
+    **stack_config("Pulumi.staging.yaml"),
+    "gpu-ci:pools": {"l4-gke": stack_config("Pulumi.staging.yaml")["gpu-ci:pools"]["l4-gke"]},
+}
 MANAGED = {
     **stack_config("Pulumi.staging.yaml"),
     "gpu-ci:manager": {"region": "us-central1", "image": f"ghcr.io/acme/manager@sha256:{'1' * 64}", "metrics": True},
@@ -726,9 +730,18 @@ MANAGED = {
         ONLY_BUILDS,
         WITH_IMAGES,
         WITH_OPTIONS,
+        ONLY_GKE,
         MANAGED,
     ],
-    ids=["staging", "prod", "builds alone", "image pipeline", "signed and scheduled images", "manager on Cloud Run"],
+    ids=[
+        "staging",
+        "prod",
+        "builds alone",
+        "image pipeline",
+        "signed and scheduled images",
+        "GKE alone",
+        "manager on Cloud Run",
+    ],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(
     config: dict[str, Any], tmp_path: Path

@@ -73,6 +73,7 @@ def on_eks() -> dict[str, Any]:
     del found["gpu-ci:site"]["subnetworks"]
     found["gpu-ci:github"] = {"runnerGroup": found["gpu-ci:github"]["runnerGroup"]}
     found["gpu-ci:pools"] = {"a10g": found["gpu-ci:pools"]["a10g"]}
+    found["gpu-ci:clusters"] = {"example-ci": found["gpu-ci:clusters"]["example-ci"]}
     return found
 
 

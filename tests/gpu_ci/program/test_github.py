@@ -37,16 +37,22 @@ def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
         ("gpu-ci:aws:GpuNodeGroup", "a10g-nodes"),
         ("gpu-ci:gcp:BuildGpuBridge", "gpu-tests"),
         ("gpu-ci:gcp:BuildPool", "builds"),
+        ("gpu-ci:gcp:GkeGpuNodePool", "l4-gke-nodes"),
+        ("gpu-ci:gcp:GkeRunnerPool", "l4-gke"),
         ("gpu-ci:gcp:RunnerPool", "l4"),
         ("gpu-ci:gcp:RunnerPool", "t4"),
         ("gpu-ci:github:ActionsSecrets", "kernels"),
         ("gpu-ci:github:RepositoryRules", "kernels"),
         ("gpu-ci:github:RunnerGroup", "runners"),
         ("gpu-ci:kubernetes:ArcController", "example-ci-arc"),
+        ("gpu-ci:kubernetes:ArcController", "gke-ci-arc"),
         ("gpu-ci:kubernetes:DevicePlugin", "example-ci-plugin"),
         ("gpu-ci:kubernetes:GpuNamespace", "example-ci-runners"),
+        ("gpu-ci:kubernetes:GpuNamespace", "gke-ci-runners"),
         ("gpu-ci:kubernetes:RunnerScaleSet", "a10g-runners"),
+        ("gpu-ci:kubernetes:RunnerScaleSet", "l4-gke-runners"),
         ("gpu-ci:kubernetes:SmokeJob", "a10g-smoke"),
+        ("gpu-ci:kubernetes:SmokeJob", "l4-gke-smoke"),
     ]
 
 

@@ -78,7 +78,7 @@ def test_a_stack_without_pools_has_no_cost_and_no_finding(tmp_path: Path) -> Non
     ("text", "why"),
     [
         ("config: {a: [}", "is not valid YAML"),
-        ("config: " + "[" * 1000, "is nested too deeply"),
+        ("config: " + "[" * 20_000, "is nested too deeply"),
         ("config:\n  a: {b: 1}\n  gpu-ci:pools: {l4: {kind: x}}\n  a: 2\n",
          "is not valid YAML: the key a is a duplicate of line 2 (line 4)"),
         ("config: {gpu-ci:pools: {l4: {kind: gce-runners, max: ghp_aaaaaaaa}}}",

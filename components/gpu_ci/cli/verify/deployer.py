@@ -14,6 +14,7 @@ from gpu_common import google_permissions
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
+from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack.site import MANAGER, SITE
 
@@ -57,6 +58,8 @@ BRIDGES = (
     "gcp:serviceaccount/iAMMember:IAMMember",
 )
 """The types of pools of kind cloud-build-gpu."""
+NODE_POOLS = ("gcp:container/nodePool:NodePool", _ACCOUNT, _PROJECT_MEMBER)
+"""The types of pools of kind gke-runners."""
 IMAGE_REPOSITORIES = ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)
 IMAGE_PIPELINES = {
     "container": (
@@ -127,6 +130,8 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield NETWORKS
     if builds:
         yield BUILDS
+    if any(isinstance(args, GkeGpuNodePoolArgs) for _, args in file.pools):
+        yield NODE_POOLS
     for pipeline in file.pipelines:
         yield IMAGE_PIPELINES.get(pipeline.kind, ())
         options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}
