@@ -25,6 +25,10 @@ class PullRequest:
     stack: str = "staging"
 
 
+L4_MACHINE = "machineType: g2-standard-8\n      # All"
+"""The machine type of the pool l4 in Pulumi.staging.yaml, and the next line. Other pools have the same type."""
+
+
 def replace(file: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
     """Return an edit that replaces texts in a file. Each old text must occur exactly once."""
 
@@ -104,9 +108,7 @@ PULL_REQUESTS = (
         "pool-removed", cut(STAGING, "    # A pool of the same kind", "    # For builds without a GPU"), 3, (0, 0, 0, 6)
     ),
     PullRequest("pool-renamed", staging(("    t4:\n", "    tesla:\n")), 3, (6, 0, 0, 6)),
-    PullRequest(
-        "machine-changed", staging(("machineType: g2-standard-8", "machineType: g2-standard-16")), 3, (0, 1, 2, 0)
-    ),
+    PullRequest("machine-changed", staging((L4_MACHINE, "machineType: g2-standard-16\n      # All")), 3, (0, 1, 2, 0)),
     PullRequest(
         "gpu-changed", staging(("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-t4, count: 2}")), 3, (0, 1, 2, 0)
     ),
@@ -159,15 +161,15 @@ PULL_REQUESTS = (
         3,
         (0, 1, 2, 0),
     ),
-    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 11, 7, 0)),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 12, 7, 0)),
     PullRequest(
         "images-pulled-sooner",
         staging(
             (
-                "no nodes.\n      max: 2\n",
+                "of nodes. Without jobs, the pool has no nodes.\n",
                 (
-                    "no nodes.\n      max: 2\n      parallelImagePull: true\n      diskThroughputMib: 600\n"
-                    "      prePull: {}\n"
+                    "of nodes. Without jobs, the pool has no nodes.\n      parallelImagePull: true\n"
+                    "      diskThroughputMib: 600\n      prePull: {}\n"
                 ),
             )
         ),
@@ -234,7 +236,7 @@ PULL_REQUESTS = (
     ),
     PullRequest(
         "bad-value",
-        staging(("machineType: g2-standard-8", "machineType: g2-standart-8"), ("market: standard", "market: sopt")),
+        staging((L4_MACHINE, "machineType: g2-standart-8\n      # All"), ("market: standard", "market: sopt")),
         1,
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
