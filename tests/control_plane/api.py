@@ -40,10 +40,10 @@ class Api:
         found: dict[str, Any] = made.to_dict()
         return found
 
-    def problems_of(self, given: Mapping[str, Any]) -> list[str]:
-        """Return all problems of an object that the API server reports, as `path: text`. The object is not stored."""
+    def problems_of(self, given: Mapping[str, Any], *, dry_run: bool = True) -> list[str]:
+        """Return all problems of an object that the API server reports, as `path: text`. A dry run stores nothing."""
         try:
-            self.apply(given, dry_run=True)
+            self.apply(given, dry_run=dry_run)
         except DynamicApiError as error:
             return _problems_in(json.loads(error.body))
         return []

@@ -47,7 +47,6 @@ SERVER_FIELDS = (
 GENERATED = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 # Parts of messages about the cluster instead of the object, and what the object needs.
 ENVIRONMENTAL = {
-    "failed to allocate IP": "the cluster has no such address for Services",
     "provided port is": "the cluster has no such node port for Services",
     "no PriorityClass with name": "the cluster has no such PriorityClass",
     "error looking up service account": "the cluster has no such ServiceAccount",
