@@ -89,8 +89,19 @@ def _has_untolerated_taint(spec: Mapping[str, Any], node: Node) -> bool:
     return any(one.effect in BLOCKING and not tolerates(spec.get("tolerations"), one) for one in node.taints)
 
 
+def _as_admitted(spec: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
+    """Return a pod with the tolerations that the API server adds.
+
+    Source: plugin/pkg/admission/extendedresourcetoleration/admission.go.
+    """
+    if not node.adds_tolerations:
+        return spec
+    added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in requests(spec) if "/" in name]
+    return {**spec, "tolerations": [*(spec.get("tolerations") or ()), *added]}
+
+
 def misfit_of(spec: Mapping[str, Any], node: Node, used: Amounts) -> Misfit | None:
-    if _has_untolerated_taint(spec, node):
+    if _has_untolerated_taint(_as_admitted(spec, node), node):
         return Misfit((UNTOLERATED,))
     if not matches_affinity(spec, node):
         return Misfit((NO_AFFINITY,))

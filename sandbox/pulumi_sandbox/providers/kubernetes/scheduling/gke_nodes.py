@@ -2,8 +2,8 @@
 
 A pool has one instance group for each of its zones. GKE's autoscaler knows the labels and taints of a pool without
 nodes, so its prediction is the node itself (docs.cloud.google.com/kubernetes-engine/docs/concepts/cluster-autoscaler).
-Sources of labels and taints: docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus (2026-04-08), concepts/spot-vms
-and concepts/dws. Source of the reserved resources: concepts/plan-node-sizes.
+Sources of labels, taints and added tolerations: docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus (2026-04-08),
+concepts/spot-vms and concepts/dws. Source of the reserved resources: concepts/plan-node-sizes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,10 @@ def _pattern(row: Record, zone: str) -> Node:
     gpus = _gpus(accelerator, machine.gpus if machine else 0, str(row.outputs.get("version")))
     has_plugin = declared.get(WITHOUT_PLUGIN) != "true"
     path = LIBRARY_PATH if gpus and is_cos else ""
-    return Node("", labels, taints, _allocatable(machine, config), gpus, has_plugin, GKE if gpus else PACKAGED, path)
+    toolkit = GKE if gpus else PACKAGED
+    return Node(
+        "", labels, taints, _allocatable(machine, config), gpus, has_plugin, toolkit, path, adds_tolerations=True
+    )
 
 
 def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:

@@ -40,6 +40,8 @@ class Node:
     """The folder of the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     dns_address: str = ""
     """The address of the DNS server, if it is not that of a pod."""
+    adds_tolerations: bool = False
+    """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 
 
 @dataclass(frozen=True)

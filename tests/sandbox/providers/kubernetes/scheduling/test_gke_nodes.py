@@ -83,10 +83,18 @@ def test_a_market_has_its_label(cluster: Cluster, field: str, label: str) -> Non
     assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == f"{A}-0"
 
 
-def test_a_pod_needs_the_toleration_of_the_taint_that_gke_adds(cluster: Cluster) -> None:
+def test_only_pods_that_request_gpus_get_the_toleration_of_the_taint_that_gke_adds(cluster: Cluster) -> None:
     pool(cluster, with_config(taints=None))
-    assert place(cluster).node == f"{A}-0"
-    assert place(cluster, tolerations=[]).message.startswith("no nodes available")
+    assert place(cluster, tolerations=[]).node == f"{A}-0"
+    without_gpu = [{"name": "runner", "image": "x", "resources": {"limits": {"cpu": 1}}}]
+    assert place(cluster, tolerations=[], containers=without_gpu).message.startswith("no nodes available")
+    assert place(cluster, containers=without_gpu).node == f"{A}-0"
+
+
+def test_a_pod_with_gpus_needs_the_toleration_of_other_taints(cluster: Cluster) -> None:
+    pool(cluster, with_config(taints=[{"key": "team", "value": "b", "effect": "NO_SCHEDULE"}]))
+    assert place(cluster).message.startswith("no nodes available")
+    assert place(cluster, tolerations=[{"key": "team", "value": "b"}]).node == f"{A}-0"
 
 
 def test_the_total_maximum_is_that_of_all_zones_together(cluster: Cluster) -> None:
