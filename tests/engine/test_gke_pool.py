@@ -80,11 +80,21 @@ def test_a_failed_check_leaves_the_scale_set_as_it_is(pool: SandboxRunner) -> No
 @pytest.mark.slow
 def test_clusters_of_two_clouds_come_up_in_one_stack_and_destroy_leaves_nothing(shared: Path, tmp_path: Path) -> None:
     with closing(SandboxRunner(project=gke.two_clouds(shared), folder=tmp_path / "a sandbox")) as runner:
+        preview = ("preview", "--stack", "staging")
+        assert runner.run(*preview).has(" to create")
+        assert runner.world() == []
+        # All containers have an L4, so only the check on GKE passes.
+        failed, done = runner.steps(*gke.UP, "--continue-on-error", ok=False)
+        assert list(shut(failed.output)) == ["a10g-smoke"]
+        names = [name for operation, name in done if operation == "create"]
+        assert names.index(gke.JOB) < names.index(gke.RELEASE)
+        assert behind(runner, "-runners-release") == [gke.RELEASE]
         runner.run("world", "break", "guest", "--on", "a10g-smoke-job", "--set", f"FAKE_TORCH={eks.torch()}")
         _, done = runner.steps(*gke.UP)
         names = [name for operation, name in done if operation == "create"]
-        for pool in ("a10g", "l4"):
-            assert names.index(f"{pool}-smoke-job") < names.index(f"{pool}-runners-release")
+        assert names[-2:] == ["a10g-runners-release", "a10g-runners-registered"]
+        assert [name for name in names if name.startswith("l4-")] == []
+        runner.run(*preview, "--expect-no-changes")
         runner.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
         # Without its definitions, a cluster would lose every scale set, also those of other programs.
         assert {row["type"] for row in runner.world()} == {
@@ -114,10 +124,21 @@ def said_while_shut(runner: SandboxRunner) -> str:
     return text
 
 
+@pytest.mark.slow
+def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: BroughtUp) -> None:
+    [text] = shut(unproven.output).values()
+    assert '[ImagePullBackOff] Back-off pulling image "ghcr.io/example-org/cuda-runner:2.336.0@sha256:' in text
+    assert re.search(rf'": 403 Forbidden\n\* {LATE}$', text.rstrip())
+    names = [name for _, name in unproven.done]
+    assert gke.NODES in names
+    assert [name for name in names if name.startswith("l4-runners")] == []
+
+
 # A change of the nodes in the world, and the reason for which the scheduler refuses them.
 NODES: dict[str, tuple[tuple[str, ...], str]] = {
     "taint": (
-        ("edit", gke.NODES, 'nodeConfig.effectiveTaints[0].value="true"'),
+        # GKE adds the toleration of the GPU taint to pods with GPUs, also if the taint has another value.
+        ("edit", gke.NODES, "nodeConfig.effectiveTaints[0].key=team"),
         "2 node(s) had untolerated taint(s)",
     ),
     "label": (
@@ -178,9 +199,10 @@ def test_a_check_that_fails_ends_with_its_exit_code_and_its_words(unchecked: San
 
 
 @pytest.mark.slow
-def test_a_quota_ends_the_check_and_the_next_up_makes_the_scale_set(unchecked: SandboxRunner) -> None:
-    unchecked.run("world", "break", "quota", "--on", gke.NODES, "--times", "0")
-    assert "GCE quota exceeded" in said_while_shut(unchecked)
-    unchecked.run("world", "mend", "--all")
+def test_without_quota_or_capacity_the_check_ends_and_a_later_up_makes_the_scale_set(unchecked: SandboxRunner) -> None:
+    for fault, words in {"quota": "GCE quota exceeded", "stockout": "GCE out of resources"}.items():
+        unchecked.run("world", "break", fault, "--on", gke.NODES, "--times", "0")
+        assert f"failed: {words}. Pod is at risk of not being scheduled." in said_while_shut(unchecked)
+        unchecked.run("world", "mend", "--all")
     _, done = unchecked.steps(*gke.UP)
     assert [name for operation, name in done if operation == "create"][-1] == "l4-runners-registered"
