@@ -95,3 +95,5 @@ def test_a_job_whose_pod_finds_no_node_ends_at_its_deadline(both: Both) -> None:
         "real": expected,
         "sandbox": expected,
     }
+    # The controller deletes the pod, as the sandbox does (test_jobs.py), so that it needs no quota any more.
+    assert both.pods_of(given) == []

@@ -75,12 +75,13 @@ class Gate:
             NotReady: The Job did not succeed.
         """
         if res.old_inputs is None:
-            status = JobRun(res, self.workloads, self.containers, self.cancelled).run()
+            run = JobRun(res, self.workloads, self.containers, self.cancelled)
+            status, pods = run.run(), run.watched
         else:
-            status = inner(res.outputs, "status") or {}
+            status, pods = inner(res.outputs, "status") or {}, self._pods(res.inputs)
         if await_rules.is_complete(status):
             return {"status": status}
-        unready = await_rules.unready(res, status, self._pods(res.inputs), cancelled=self.cancelled.is_set())
+        unready = await_rules.unready(res, status, pods, cancelled=self.cancelled.is_set())
         for _, one in items(status.get("conditions")):
             if not await_rules.failure(status):
                 res.log(f"{one['reason']}: {one['message']}", "info")

@@ -39,6 +39,8 @@ class JobRun:
     running: dict[Future[list[ContainerResult]], Attempt] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
     given_up: bool = False
+    watched: list[dict[str, Any]] = field(default_factory=list)
+    """The pods before the end of the Job deletes some. The provider reports the warnings of them all."""
 
     def __post_init__(self) -> None:
         self.spec = inner(self.res.inputs, "spec") or {}
@@ -65,11 +67,13 @@ class JobRun:
                     self._run_pods(pool, parallel, completions)
                 finally:
                     self.pods.stopped.set()
+        if not self.tally.is_over(completions) and not self.cancelled.is_set():
+            self._report_timeout()
+        self.watched = [row.outputs for row in self.pods.rows()]
+        # A Job that has reached its deadline is over, too.
         is_over = self.tally.is_over(completions)
         if is_over:
             self._delete_active_pods()
-        elif not self.cancelled.is_set():
-            self._report_timeout()
         self._progress()
         return job_rules.status(self.tally, self.started, now() if is_over else "", len(self.active))
 

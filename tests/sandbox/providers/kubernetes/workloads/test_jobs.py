@@ -188,16 +188,21 @@ def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulum
 
 
 @pytest.mark.parametrize(
-    ("deadline", "timeout", "expected"),
-    [(600, 0.0, [FAILED, DEADLINE]), (601, 0.0, [TIMED_OUT]), (900, 1800.0, [FAILED, DEADLINE])],
+    ("deadline", "timeout", "expected", "left"),
+    [
+        (600, 0.0, [FAILED, DEADLINE], []),
+        (601, 0.0, [TIMED_OUT], ["Pending"]),
+        (900, 1800.0, [FAILED, DEADLINE], []),
+    ],
 )
-def test_a_pending_job_meets_its_deadline_or_the_patience_of_the_provider(
-    ready: Cluster, deadline: int, timeout: float, expected: list[str]
+def test_a_pending_job_meets_its_deadline_which_deletes_its_pod_or_the_patience_of_the_provider(
+    ready: Cluster, deadline: int, timeout: float, expected: list[str], left: list[str]
 ) -> None:
     given = changed(job(activeDeadlineSeconds=deadline), "spec/template/spec/nodeSelector", {"gpu": "l4"})
     with pytest.raises(NotReady) as caught:
         run(ready, given, timeout=timeout)
     assert caught.value.reasons == expected
+    assert pods(ready) == left
 
 
 def test_a_timeout_may_be_an_annotation(ready: Cluster) -> None:
@@ -227,6 +232,14 @@ def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeo
             '"python:3.12": not found'
         ),
     ]
+
+
+def test_the_warning_of_a_pod_is_in_the_error_although_the_deadline_deletes_the_pod(ready: Cluster) -> None:
+    ready.world.add_fault(Fault("image", message="not found"))
+    text, warning, reason = unready(ready, check_job(activeDeadlineSeconds=600))
+    assert (text, reason) == (FAILED, DEADLINE)
+    assert warning.endswith('[ImagePullBackOff] Back-off pulling image "python:3.12": not found')
+    assert pods(ready) == []
 
 
 PRIVATE = "images: [{match: 'ghcr.io/acme/*', private: true}]"
