@@ -65,7 +65,7 @@ test-histories: dev ## run 2,000 histories of the runner manager with random fau
 
 test-kubernetes: dev control-plane ## compare objects and sandbox messages with a real Kubernetes control plane; needs Go
 	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
-	@CASES=$(CASES) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+	@CASES=$(CASES) CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
 	@.venv/bin/python -m tools.live.stack
