@@ -103,7 +103,7 @@ class GkeGpuNodePool(Component):
             upgrade_settings=found.apply(lambda each: upgrade_settings(args, each["control_plane_version"])),
             network_config={
                 "enable_private_nodes": True,
-                **({"subnetwork": args.subnetwork} if args.subnetwork is not None else {}),
+                **({"subnetwork": _path(args.subnetwork)} if args.subnetwork is not None else {}),
             },
             node_config=self._node_config(name, args, account),
             # The number differs after a resize, and a difference would replace the pool.
@@ -181,6 +181,11 @@ def _checked(args: GkeGpuNodePoolArgs) -> pulumi.Output[dict[str, Any]]:
 
     wiring = ("control_plane_version", "location")
     return pulumi.Output.all(**{key: getattr(args, key) for key in wiring}).apply(checked)
+
+
+def _path(subnetwork: pulumi.Input[str]) -> pulumi.Output[str]:
+    """Return the path of a subnetwork or of its link. The API documents no links (container v1, NodeNetworkConfig)."""
+    return pulumi.Output.from_input(subnetwork).apply(lambda link: link[link.index("projects/") :])
 
 
 def _reservation(args: GkeGpuNodePoolArgs) -> gcp.container.NodePoolNodeConfigReservationAffinityArgsDict | None:

@@ -65,12 +65,14 @@ def check(
     needed |= {"github"} if github is not None else set()
     problems += _with_package(GITHUB, needed, lambda: _github_problems(github, site, unread))
     problems += _with_package(MANAGER, needed, lambda: _manager_problems(values[MANAGER]))
+    # Without a map of clusters, every pool on a cluster would have a problem with the same cause.
+    has_clusters = CLUSTERS not in unread and isinstance(values[CLUSTERS], Mapping | None)
     choices: list[PoolSpec] = []
     found: list[Problem] = []
     if POOLS not in unread:
         registration = requirements.managed_registration(site, github)
-        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration, needed)
-    pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], CLUSTERS not in unread, needed)
+        choices, found = pools.check(values[POOLS], values[CLUSTERS], has_clusters, registration, needed)
+    pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], has_clusters, needed)
     if complete and SITE not in unread:
         problems += requirements.missing_subnetworks([*choices, *pipelines], site, problems + found + of_images)
     problems += found

@@ -52,14 +52,17 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
     choices, found = list(pools), []
     for name, each in sorted(clusters.items()):
         path, kind = join(CLUSTERS, name), _kind(each)
+        on = [pool for pool in choices if pool.choices.get("clusterName") == name]
+        if not isinstance(each, Mapping) or not each:
+            found.append(_without_fields(path, each, next((pool.on_cluster for pool in on if pool.on_cluster), "")))
+            continue
         if not kind:
-            found.append(_unknown_kind(path, each["kind"]))
+            found.append(_unknown_kind(path, each))
             continue
         model = _model(kind)
-        found += section(model, path, each or {})
-        fields = each if isinstance(each, Mapping) else {}
-        on = [pool for pool in choices if pool.choices.get("clusterName") == name and pool.on_cluster == kind]
-        found += _shared_namespaces(path, model, fields) + model.problems_with_pools(path, fields, on)
+        found += section(model, path, each)
+        of_kind = [pool for pool in on if pool.on_cluster == kind]
+        found += _shared_namespaces(path, model, each) + model.problems_with_pools(path, each, of_kind)
     return found
 
 
@@ -70,15 +73,41 @@ def _model(kind: str) -> type[Cluster]:
 
 def _kind(given: Any) -> str:
     """Return the kind of a cluster, or an empty text if it is not one of the kinds."""
-    kind = given.get("kind", DEFAULT_KIND) if isinstance(given, Mapping) else DEFAULT_KIND
-    return kind if kind in cluster_kind_names() else ""
+    if isinstance(given, Mapping) and "kind" in given:
+        return given["kind"] if given["kind"] in cluster_kind_names() else ""
+    return _likely_kind(given)
 
 
-def _unknown_kind(path: str, kind: Any) -> Problem:
-    kinds = cluster_kind_names()
+def _likely_kind(given: Any) -> str:
+    """Return the kind of a cluster without the field `kind`: the default, or the kind of its other fields.
+
+    The check of another kind then reports that `kind` is missing, and not that its fields are unknown.
+    """
+    if not isinstance(given, Mapping):
+        return DEFAULT_KIND
+    try:
+        fields = {kind: set(_model(kind).choice_names()) for kind in cluster_kind_names()}
+    except ModuleNotFoundError as error:
+        if not extras.hint(error.name or ""):
+            raise
+        return DEFAULT_KIND
+    common = set.intersection(*fields.values())
+    fits = [kind for kind in fields if given.keys() & (fields[kind] - common)]
+    return fits[0] if len(fits) == 1 else DEFAULT_KIND
+
+
+def _unknown_kind(path: str, given: Mapping[str, Any]) -> Problem:
+    kind, kinds = given["kind"], cluster_kind_names()
     got = repr(kind) if isinstance(kind, str) else shape(kind)
-    hint = did_you_mean(str(kind), kinds) or f"such as kind: {DEFAULT_KIND}"
+    hint = did_you_mean(str(kind), kinds) or f"such as kind: {_likely_kind(given)}"
     return Problem(f"{path}.kind", "unknown kind of cluster", got, f"one of {', '.join(kinds)}", hint)
+
+
+def _without_fields(path: str, given: Any, kind: str) -> Problem:
+    """Report a cluster that is not a map with fields. The hint has the fields of the kind that its pools need."""
+    text = "has no fields" if given is None or given == {} else "must be a map"
+    example = in_yaml(_model(kind or DEFAULT_KIND).EXAMPLE)
+    return Problem(path, text, shape(given), "the fields of an existing cluster", f"such as {example}")
 
 
 def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]) -> list[Problem]:
@@ -122,7 +151,7 @@ def known(clusters: Any) -> dict[str, KnownCluster]:
     """Return the facts about each cluster that the checks of pools need. The clusters may be invalid."""
     found = {}
     for name, each in clusters.items() if isinstance(clusters, Mapping) else ():
-        kind = _kind(each)
+        kind = _kind(each) if isinstance(each, Mapping) and each else ""
         found[str(name)] = KnownCluster(kind, _known_wiring(kind, each))
     return found
 
@@ -142,13 +171,14 @@ def _known_wiring(kind: str, given: Any) -> dict[str, Any]:
         return {}
 
 
-def unknown(path: str, choices: Mapping[str, Any], known: Collection[str]) -> list[Problem]:
-    """Report a pool on a cluster that the stack file does not describe."""
+def unknown(path: str, choices: Mapping[str, Any], known: Collection[str], needed: str) -> list[Problem]:
+    """Report a pool on a cluster that the stack file does not describe. `needed` is the kind of cluster it needs."""
     name = choices.get("clusterName")
-    if not isinstance(name, str) or name in known:
+    if not needed or not isinstance(name, str) or name in known:
         return []
     others = f"one of {', '.join(known)}" if known else f"a cluster under {CLUSTERS}"
-    hint = did_you_mean(name, known) or f"describe it: pulumi config set --path '{join(CLUSTERS, name)}.region' …"
+    example = in_yaml({name: _model(needed).EXAMPLE})
+    hint = did_you_mean(name, known) or f"describe it under {CLUSTERS}, such as {example}"
     return [Problem(join(path, "clusterName"), f"is not a cluster of {CLUSTERS}", repr(name), others, hint)]
 
 

@@ -110,9 +110,13 @@ def check_entry(
     cluster = given.get("clusterName")
     of_cluster = known[cluster].wiring if isinstance(cluster, str) and cluster in known else {}
     wiring = {key: each for key, each in {**of_cluster, **(registration or {})}.items() if key in component.ARGS.WIRING}
-    problems += clusters.unknown(path, given, known) if readable else []
+    unknown = clusters.unknown(path, given, known, component.ON_CLUSTER) if readable else []
+    problems += unknown
     problems += clusters.of_other_kind(path, given, known, kind, component.ON_CLUSTER) if found.sure else []
     wrong = choice_problems(component, given, wiring)
+    if unknown:
+        # The form of the name has the same cause.
+        wrong = [problem for problem in wrong if problem.path != "clusterName"]
     problems += [problem.under(path) for problem in wrong if found.sure or problem.got != "nothing"]
     return made(name, kind, given, component, wiring)
 

@@ -54,9 +54,21 @@ def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
         hint = f'write it in quotes: "{problem.got.lower()}"'
     elif value is None:
         hint = f"leave {key} out to get the default"
+    elif within := _within_limits(problem, key):
+        hint = within
     else:
         hint = f"such as {key}: {in_yaml(value)}"
     return replace(problem, hint=hint)
+
+
+def _within_limits(problem: Problem, key: str) -> str:
+    """Return a hint with a value that the problem names, or an empty text. The nearest example is that of `key`.
+
+    If that is a map around the field, its example can be without the field.
+    """
+    field = _STEP.findall(problem.path)[-1]
+    found = re.match(r"must be (?:one of '([^']+)'|at (?:least|most) (\d+)$)", problem.text)
+    return f"such as {field}: {found[1] or found[2]}" if found and field != key else ""
 
 
 def _number(problem: Problem) -> str:

@@ -275,16 +275,21 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
     """Report pools of one cluster whose scale sets have the same name, because the second set would fail."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
-    for spec in choices:
-        runner = spec.choices.get("runner")
-        chosen = runner.get("scaleSetName") if isinstance(runner, Mapping) else None
-        if "app" not in spec.component.ARGS.WIRING:
-            continue
-        owner = owners.setdefault((str(spec.choices.get("clusterName")), str(chosen or spec.name)), spec.name)
+    chosen = {spec.name: _scale_set_name(spec) for spec in choices if "app" in spec.component.ARGS.WIRING}
+    # A scale set with the name of its pool has no field that could be wrong. So these own their names first.
+    for spec in sorted((spec for spec in choices if spec.name in chosen), key=lambda spec: bool(chosen[spec.name])):
+        name = chosen[spec.name] or spec.name
+        owner = owners.setdefault((str(spec.choices.get("clusterName")), name), spec.name)
         if owner != spec.name:
-            path = f"{spec.path}.runner.scaleSetName" if chosen else spec.path
+            path = f"{spec.path}.runner.scaleSetName"
             text = f"is the name of the scale set of {owner} on the same cluster"
             expected = "a name that no other pool has, for runs-on in workflows"
             hint = "remove it: the scale set then has the name of its pool"
-            problems.append(Problem(path, text, repr(chosen or spec.name), expected, hint))
+            problems.append(Problem(path, text, repr(name), expected, hint))
     return problems
+
+
+def _scale_set_name(spec: PoolSpec) -> str:
+    """Return the name that the stack file gives the scale set of a pool; empty if it gives none."""
+    runner = spec.choices.get("runner")
+    return str(runner.get("scaleSetName") or "") if isinstance(runner, Mapping) else ""

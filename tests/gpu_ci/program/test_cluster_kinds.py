@@ -13,6 +13,7 @@ from gpu_ci.kubernetes.cluster import Cluster
 from gpu_ci.stack import clusters
 from pydantic import Field
 
+from tests.gpu_ci.program import gke
 from tests.gpu_ci.program.stack import ON_CLUSTER, load, refused, told
 from tests.gpu_ci.program.test_clusters import deployed, stack
 from tests.gpu_ci.program.test_program import run
@@ -67,6 +68,50 @@ def test_an_unknown_kind_is_one_problem(kind: Any, got: str, hint: str) -> None:
     assert told(of(ci={**EKS, "kind": kind})) == (
         f"{HERE}clusters.ci.kind: unknown kind of cluster\n  got: {got}\n  expected: one of eks, gke\n  hint: {hint}"
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"location": "us-central1"}, "gke"),
+        ({"project": "acme-ci", "networkPolicies": False}, "gke"),
+        ({"region": "us-east-1"}, "eks"),
+        ({"region": "us-east-1", "location": "us-central1"}, "eks"),
+        ({"networkPolicies": False}, "eks"),
+        ({"x": 1}, "eks"),
+    ],
+)
+def test_a_cluster_without_a_kind_is_checked_as_the_kind_that_alone_has_its_fields(
+    fields: dict[str, Any], kind: str
+) -> None:
+    assert clusters.known({"gpu": fields})["gpu"].kind == kind
+    problem = refused(of(ci={**fields, "kind": "aks"})).problems[0]
+    assert (problem.path, problem.text) == ("gpu-ci:clusters.ci.kind", "unknown kind of cluster")
+    assert problem.hint == "did you mean eks"  # "aks" is one letter away
+    assert refused(of(ci={**fields, "kind": "openshift"})).problems[0].hint == f"such as kind: {kind}"
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "got"),
+    [
+        (None, "has no fields", "nothing"),
+        ({}, "has no fields", "a map"),
+        ("gke", "must be a map", "text"),
+        ([{"kind": "gke"}], "must be a map", "a list"),
+    ],
+)
+def test_a_cluster_without_fields_is_one_problem_with_the_fields_that_its_pools_need(
+    given: Any, text: str, got: str
+) -> None:
+    [problem] = refused({**gke.stack(), "gpu-ci:clusters": {"gpu": given}}).problems
+    assert (problem.path, problem.text, problem.got, problem.hint) == (
+        "gpu-ci:clusters.gpu",
+        text,
+        got,
+        "such as {kind: gke, location: us-central1}",
+    )
+    [problem] = refused(of(ci=given)).problems
+    assert problem.hint == "such as {region: us-east-1, subnets: {us-east-1a: subnet-0123456789abcdef0}}"
 
 
 @pytest.mark.usefixtures("two_kinds")

@@ -350,6 +350,13 @@ def test_two_scale_sets_of_one_name_on_one_cluster_are_refused() -> None:
     )
 
 
+def test_the_pool_that_chose_the_name_of_another_pools_scale_set_is_reported_whichever_is_first() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["a"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
+    [problem] = refused(values).problems
+    assert (problem.path, problem.got) == ("gpu-ci:pools.a.runner.scaleSetName", "'a10g'")
+
+
 def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
     outputs = deployed().outputs[STACK]
     pool = outputs["pools"]["a10g"]
@@ -400,7 +407,8 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
             stack({"clusterName": "cx"}),
             (
                 ".clusterName: is not a cluster of gpu-ci:clusters\n  got: 'cx'\n  expected: one of ci\n"
-                "  hint: describe it: pulumi config set --path 'gpu-ci:clusters.cx.region' …"
+                "  hint: describe it under gpu-ci:clusters, such as {cx: {region: us-east-1, subnets: {us-east-1a: "
+                "subnet-0123456789abcdef0}}}"
             ),
         ),
         (stack({"zones": ["us-east-1f"]}), ".zones[0]: has no subnet"),
@@ -444,8 +452,8 @@ def test_a_subnet_is_in_one_zone() -> None:
     ("keys", "paths"),
     [
         ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
-        ({"clusters": []}, ["gpu-ci:clusters", "gpu-ci:pools.a10g.clusterName"]),
-        ({"clusters": {"ci": None}}, [f"gpu-ci:clusters.ci.{key}" for key in ("region", "subnets")]),
+        ({"clusters": []}, ["gpu-ci:clusters"]),
+        ({"clusters": {"ci": None}}, ["gpu-ci:clusters.ci"]),
         ({"github": None}, ["gpu-ci:github.runnerGroup"]),
         (
             {"site": {}, "github": None},

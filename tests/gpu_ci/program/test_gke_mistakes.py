@@ -28,6 +28,7 @@ def runner(**changes: Any) -> dict[str, Any]:
 BAD: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
     # The cluster.
     ({}, {"kind": "GKE"}, f"{CLUSTER}.kind", "unknown kind of cluster", "did you mean gke"),
+    ({}, {"kind": None}, f"{CLUSTER}.kind", "is missing", "such as kind: gke"),
     ({}, {"location": None}, f"{CLUSTER}.location", "is missing", "such as location: us-central1"),
     (
         {},
@@ -35,6 +36,21 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
         f"{CLUSTER}.location",
         "is not a region or a zone of Google Cloud",
         "such as us-central1",
+    ),
+    # A zonal cluster has nodes in other zones of its region only.
+    (
+        {"zones": ["us-east1-b"]},
+        {"location": "us-central1-a"},
+        f"{POOL}.zones",
+        "are in us-east1, but the cluster is in us-central1",
+        "use zones of us-central1",
+    ),
+    (
+        {},
+        {"location": "US-Central1"},
+        f"{CLUSTER}.location",
+        "is not a region or a zone of Google Cloud",
+        "did you mean us-central1",
     ),
     ({}, {"location": 3}, f"{CLUSTER}.location", "must be text", 'write it in quotes: "3"'),
     ({}, {"project": "Acme"}, f"{CLUSTER}.project", FORM, "such as project: acme-clusters"),
@@ -81,6 +97,13 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
     ({}, {"networkPolicies": "no"}, f"{CLUSTER}.networkPolicies", "must be true or false", ""),
     # The pool and its cluster.
     ({"clusterName": "gpus"}, {}, f"{POOL}.clusterName", "is not a cluster of gpu-ci:clusters", "did you mean gpu"),
+    (
+        {"clusterName": "T4_nodes"},
+        {},
+        f"{POOL}.clusterName",
+        "is not a cluster of gpu-ci:clusters",
+        "describe it under gpu-ci:clusters, such as {T4_nodes: {kind: gke, location: us-central1}}",
+    ),
     ({"clusterName": None}, {}, f"{POOL}.clusterName", "is missing", "such as clusterName: ci"),
     ({"location": "us-central1"}, {}, f"{POOL}.location", WIRED, "remove it"),
     ({"project": "acme-ci"}, {}, f"{POOL}.project", WIRED, "remove it"),
@@ -99,6 +122,13 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
         f"{POOL}.subnetwork",
         FORM,
         "such as subnetwork: projects/acme-ci/regions/us-central1/subnetworks/gpu",
+    ),
+    (
+        {"subnetwork": "projects/acme-ci/regions/us-east1/subnetworks/gpu"},
+        {},
+        f"{POOL}.subnetwork",
+        "is in us-east1, but the cluster is in us-central1",
+        "use a subnetwork of us-central1",
     ),
     (
         {"instanceTypes": ["g6.2xlarge"]},
@@ -151,6 +181,14 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
         f"is more than the 287 GiB that a disk of 375 GiB has for pods{NO_START}",
         "ephemeralStorageGib: 287, or more local SSDs",
     ),
+    (
+        runner(cache={"kind": "shared", "claim": "models", "accessMode": "RWX"}),
+        {},
+        f"{POOL}.runner.cache.accessMode",
+        "must be one of 'ReadWriteMany', 'ReadOnlyMany', 'ReadWriteOnce' or 'ReadWriteOncePod'",
+        "such as accessMode: ReadWriteMany",
+    ),
+    (runner(cpus=0), {}, f"{POOL}.runner.cpus", "must be at least 1", "such as cpus: 1"),
     (
         runner(gpus=2),
         {},

@@ -22,6 +22,7 @@ DiskImage = Annotated[str, Field(pattern=r"^projects/[a-z0-9.:-]+/global/images/
 
 # The validators of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
+    "subnetwork": rules.subnetwork,
     "machine_type": rules.machine_type,
     "zones": rules.zones,
     "market": rules.market,

@@ -13,7 +13,7 @@ from typing import Any
 import gpu_catalog as catalog
 from gpu_catalog import Machine, solver
 
-from ...errors import invalid
+from ...errors import did_you_mean, invalid
 from ..machine.rules import machine_of
 from ..regions import COMPUTE
 from ..resource_names import REGION, ZONE
@@ -25,7 +25,8 @@ _COS = "COS_CONTAINERD"
 def location(value: str) -> str:
     """Return the location of a cluster: a region of Google Cloud, or one of its zones."""
     if not is_location(value):
-        raise invalid("is not a region or a zone of Google Cloud", hint="such as us-central1")
+        hint = did_you_mean(value, COMPUTE) or "such as us-central1"
+        raise invalid("is not a region or a zone of Google Cloud", hint=hint)
     return value
 
 
@@ -68,14 +69,31 @@ def machine_type(value: str, _others: Mapping[str, Any]) -> str:
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Return the zones. They must be in the region of the cluster."""
-    place = others.get("location")
-    if not isinstance(place, str):
-        return values  # a late value is checked when it is known
-    cluster_region = catalog.region_of(place) if re.fullmatch(ZONE, place) else place
+    cluster_region = _region_of_cluster(others)
     # All zones are in one region (machine/rules.py).
-    if (region := catalog.region_of(values[0])) != cluster_region:
+    if cluster_region and (region := catalog.region_of(values[0])) != cluster_region:
         raise invalid(f"are in {region}, but the cluster is in {cluster_region}", hint=f"use zones of {cluster_region}")
     return values
+
+
+def subnetwork(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Return the subnetwork. It must be in the region of the cluster."""
+    cluster_region = _region_of_cluster(others)
+    # Late values are checked when they are known.
+    found = re.search(r"/regions/([^/]+)/", value) if isinstance(value, str) else None
+    if cluster_region and found and found[1] != cluster_region:
+        raise invalid(
+            f"is in {found[1]}, but the cluster is in {cluster_region}", hint=f"use a subnetwork of {cluster_region}"
+        )
+    return value
+
+
+def _region_of_cluster(others: Mapping[str, Any]) -> str:
+    """Return the region of the cluster; empty if it is invalid, or not known yet."""
+    place = others.get("location")
+    if not isinstance(place, str):
+        return ""
+    return catalog.region_of(place) if re.fullmatch(ZONE, place) else place
 
 
 def market(value: str, others: Mapping[str, Any]) -> str:

@@ -190,6 +190,9 @@ def test_a_cluster_without_workload_identity_gets_the_metadata_of_compute_engine
 def test_the_subnetwork_and_the_name_of_the_pool_can_differ_from_the_default() -> None:
     subnetwork = "projects/example-ci/regions/us-central1/subnetworks/gpu"
     assert nodes(subnetwork=subnetwork)["networkConfig"] == {"enablePrivateNodes": True, "subnetwork": subnetwork}
+    link = f"https://www.googleapis.com/compute/v1/{subnetwork}"
+    assert nodes(subnetwork=link)["networkConfig"] == nodes(subnetwork=Late(link))["networkConfig"]
+    assert nodes(subnetwork=link)["networkConfig"]["subnetwork"] == subnetwork
     assert config(pool="smoke")["labels"]["gpu-ci-pool"] == config(pool="smoke")["resourceLabels"]["gpu-ci-pool"]
     assert config(pool="smoke")["labels"]["gpu-ci-pool"] == "smoke"
 
