@@ -112,6 +112,13 @@ class GkeConnection(Connection):
                 "enable one of the two, or networkPolicies: false",
             )
             raise pulumi.RunError(problem.render(self._file))
+        if not self._described.network_policies and not _has_workload_pool(found.workload_identity_configs):
+            # docs.cloud.google.com/kubernetes-engine/docs/how-to/protecting-cluster-metadata.
+            pulumi.log.warn(
+                f"{self._path}.networkPolicies: jobs can get the token of the nodes' service account from the metadata "
+                f"server, because the cluster {self._name} has no Workload Identity Federation for GKE; hint: enable "
+                "it, or use a cluster that enforces network policies"
+            )
         return found
 
     def _kubeconfig(self, found: gcp.container.GetClusterResult) -> str:

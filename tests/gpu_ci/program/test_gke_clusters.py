@@ -189,6 +189,25 @@ def test_a_cluster_that_enforces_no_network_policies_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("found", "cluster", "warns"),
+    [
+        ({}, {"networkPolicies": False}, True),
+        ({"workloadIdentityConfigs": [{"workloadPool": ""}]}, {"networkPolicies": False}, True),
+        ({"workloadIdentityConfigs": [{"workloadPool": "example-ci.svc.id.goog"}]}, {"networkPolicies": False}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_cluster_on_which_jobs_reach_the_credentials_of_nodes_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], cluster: dict[str, Any], warns: bool
+) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr("pulumi.log.warn", lambda text, *_: texts.append(text))
+    gke.deployed(gke.stack(cluster=cluster), **found)
+    of_policies = [text for text in texts if text.startswith("gpu-ci:clusters.gpu.networkPolicies: ")]
+    assert [("token of the nodes' service account" in text) for text in of_policies] == [True] * warns
+
+
+@pytest.mark.parametrize(
     ("found", "pool", "text"),
     [
         ({"enableAutopilot": True}, {}, "autopilot: the cluster is an Autopilot cluster, which has no node pools"),
