@@ -88,7 +88,7 @@ class GkeGpuNodePool(Component):
         grants: list[pulumi.Resource],
     ) -> gcp.container.NodePool:
         """Create the node pool without nodes. The cluster autoscaler changes its size."""
-        found = _checked(args)
+        found = _checked(args, "control_plane_version", "location")
         return gcp.container.NodePool(
             naming.fit(f"{name}-nodes", _NAME_MOST),
             project=args.project,
@@ -103,7 +103,7 @@ class GkeGpuNodePool(Component):
             upgrade_settings=found.apply(lambda each: upgrade_settings(args, each["control_plane_version"])),
             network_config={
                 "enable_private_nodes": True,
-                **({"subnetwork": _path(args.subnetwork)} if args.subnetwork is not None else {}),
+                **({"subnetwork": _subnetwork(args)} if args.subnetwork is not None else {}),
             },
             node_config=self._node_config(name, args, account),
             # The number differs after a resize, and a difference would replace the pool.
@@ -169,8 +169,8 @@ class GkeGpuNodePool(Component):
         return config
 
 
-def _checked(args: GkeGpuNodePoolArgs) -> pulumi.Output[dict[str, Any]]:
-    """Return the wiring on which other fields depend. Check the arguments again when it is known."""
+def _checked(args: GkeGpuNodePoolArgs, *wiring: str) -> pulumi.Output[dict[str, Any]]:
+    """Return the wiring of these names, on which other fields depend. Check the arguments again when it is known."""
 
     def checked(values: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -179,13 +179,13 @@ def _checked(args: GkeGpuNodePoolArgs) -> pulumi.Output[dict[str, Any]]:
             raise ArgsError(args.subject, error.problems) from None
         return values
 
-    wiring = ("control_plane_version", "location")
     return pulumi.Output.all(**{key: getattr(args, key) for key in wiring}).apply(checked)
 
 
-def _path(subnetwork: pulumi.Input[str]) -> pulumi.Output[str]:
-    """Return the path of a subnetwork or of its link. The API documents no links (container v1, NodeNetworkConfig)."""
-    return pulumi.Output.from_input(subnetwork).apply(lambda link: link[link.index("projects/") :])
+def _subnetwork(args: GkeGpuNodePoolArgs) -> pulumi.Output[str]:
+    """Return the path of the subnetwork, also for a link: the API documents paths only (container v1, NetworkConfig)."""
+    found = _checked(args, "location", "subnetwork")
+    return found.apply(lambda each: each["subnetwork"][each["subnetwork"].index("projects/") :])
 
 
 def _reservation(args: GkeGpuNodePoolArgs) -> gcp.container.NodePoolNodeConfigReservationAffinityArgsDict | None:

@@ -41,7 +41,9 @@ class NodePoolCluster(Args):
     """The cluster of a node pool, which exists already, and the names that the program gives to the nodes."""
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the cluster")
-    cluster_name: Input[ClusterName] = Field(description="the name of the GKE cluster, a Standard cluster")
+    cluster_name: Input[ClusterName] = Field(
+        examples=["ci"], description="the name (not the id) of the GKE cluster, a Standard cluster"
+    )
     location: Input[Annotated[str, AfterValidator(rules.location)]] = Field(
         description="the region of the cluster, or its zone if it is a zonal cluster, such as us-central1"
     )

@@ -233,7 +233,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
         "remove it",
     ),
     ({"upgrade_strategy": "SHORT_LIVED"}, "upgradeStrategy", "must be one of 'SURGE' or 'BLUE_GREEN'", ""),
-    ({"cluster_name": "CI"}, "clusterName", FORM, ""),
+    ({"cluster_name": "CI"}, "clusterName", FORM, "such as clusterName: ci"),
     ({"location": "us-moon1"}, "location", "is not a region or a zone of Google Cloud", "such as us-central1"),
     ({"control_plane_version": "1.34"}, "controlPlaneVersion", FORM, ""),
     (
@@ -303,6 +303,21 @@ def test_a_problem_is_reported_with_file_path_got_expected_and_hint() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"image_type": "COS", "driver": "LATEST"}, "imageType"),
+        ({"image_type": "COS", "image_streaming": True}, "imageType"),
+        ({"machine_type": "g2-standard-9", "torch": "2.15.0", **OLD_GKE}, "machineType"),
+        ({"image_streaming": "yes", "secondary_boot_disk": DISK_IMAGE}, "imageStreaming"),
+        ({"driver": "580", "torch": "2.15.0", **OLD_GKE}, "driver"),
+        ({"location": "us-moon1", "subnetwork": "projects/example-ci/regions/us-east1/subnetworks/ci"}, "location"),
+    ],
+)
+def test_a_field_that_depends_on_an_invalid_field_is_no_second_problem(changes: dict[str, Any], path: str) -> None:
+    assert [problem.path for problem in problems(**changes)] == [path]
+
+
 def test_independent_mistakes_are_reported_together() -> None:
     found = problems(zones=["us-central1"], market="x", max=0, driver="580", disk_gib=1, upgrade_strategy="FAST")
     assert [problem.path for problem in found] == ["zones[0]", "market", "max", "driver", "diskGib", "upgradeStrategy"]
@@ -320,8 +335,13 @@ def test_independent_mistakes_are_reported_together() -> None:
         ),
         ({"autopilot": True}, {}, "autopilot: the cluster is an Autopilot cluster"),
         ({"cluster_name": "-ci"}, {}, f"clusterName: {FORM}"),
+        (
+            {"subnetwork": "projects/example-ci/regions/us-east1/subnetworks/ci"},
+            {},
+            "subnetwork: is in us-east1, but the cluster is in us-central1",
+        ),
     ],
-    ids=["location", "version", "old-version", "autopilot", "name"],
+    ids=["location", "version", "old-version", "autopilot", "name", "subnetwork"],
 )
 def test_wiring_that_is_known_later_is_checked_with_the_same_text(
     late: dict[str, Any], changes: dict[str, Any], message: str

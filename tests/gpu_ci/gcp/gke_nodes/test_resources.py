@@ -122,6 +122,10 @@ def test_flex_start_nodes_have_a_time_limit_and_neither_repair_nor_upgrade_setti
     }
 
 
+def test_nodes_of_every_market_can_have_a_time_limit() -> None:
+    assert config(max_run_duration_sec=3600) == {**config(), "maxRunDuration": "3600s"}
+
+
 def test_standard_nodes_are_neither_spot_nor_flex_start() -> None:
     assert config(market="standard") == {key: value for key, value in config().items() if key != "spot"}
 
@@ -167,6 +171,11 @@ def test_eight_gpus_with_their_own_disk_and_network_interface() -> None:
         {"type": "nvidia-b200", "count": 8, "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"}}
     ]
     assert (found["diskType"], found["gvnic"]) == ("hyperdisk-balanced", {"enabled": True})
+
+
+def test_a_machine_without_google_virtual_nic_gets_no_setting_for_it() -> None:
+    machine = {"machine_type": "a4x-maxgpu-4g-metal", "zones": ["us-central1-b"], "market": "reservation"}
+    assert "gvnic" not in config(**machine, reservation="ours")
 
 
 def test_local_ssds_and_a_disk_of_images_are_given_to_the_nodes() -> None:
