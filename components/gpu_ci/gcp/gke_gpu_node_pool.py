@@ -94,7 +94,7 @@ class GkeGpuNodePool(Component):
             project=args.project,
             cluster=args.cluster_name,
             location=args.location,
-            node_locations=found.apply(lambda _: args.zones),
+            node_locations=args.zones,
             initial_node_count=0,
             # The limits are for all zones together. ANY takes the zone that has capacity.
             autoscaling={"total_min_node_count": 0, "total_max_node_count": args.max, "location_policy": "ANY"},
@@ -183,7 +183,7 @@ def _checked(args: GkeGpuNodePoolArgs, *wiring: str) -> pulumi.Output[dict[str, 
 
 
 def _subnetwork(args: GkeGpuNodePoolArgs) -> pulumi.Output[str]:
-    """Return the path of the subnetwork, also for a link: the API documents paths only (container v1, NetworkConfig)."""
+    """Return the path of the subnetwork, also for a link. The API documents no links (container v1, NetworkConfig)."""
     found = _checked(args, "location", "subnetwork")
     return found.apply(lambda each: each["subnetwork"][each["subnetwork"].index("projects/") :])
 
