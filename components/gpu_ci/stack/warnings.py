@@ -41,6 +41,7 @@ def stack_warnings(
     named, taken = list(pools), list(taken)
     return [
         *_grace_beyond_notice(named),
+        *_idle_gpus(named),
         *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
         *_overlapping_labels(named),
@@ -169,6 +170,26 @@ def _needs_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> 
         if "github" in args.WIRING and args.market == "flex-start":
             text = "a new size of the group gets no flex-start machine, only the runner manager does"
             found.append(f"{path}.market: {text}; {hint}")
+    return found
+
+
+def _idle_gpus(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Warn about nodes of which some GPUs never get a job, because runners need too much of something else."""
+    found = []
+    for name, args in pools:
+        node = getattr(args, "node", None)
+        if node is None:
+            continue
+        fit = node.runners_by_field(args.runner)
+        field, runners = min(fit.items(), key=lambda each: each[1])
+        if runners < fit["gpus"]:
+            disk = field == "ephemeralStorageGib"
+            larger = node.larger_disk if disk else f"another {node.type_noun}"
+            smaller = f"a smaller {field}{' or scratch' if disk and args.runner.scratch else ''}"
+            found.append(
+                f"{join(POOLS, name)}.runner.{field}: a node has room for {runners} of {fit['gpus']} runners, so jobs "
+                f"use {runners * args.runner.gpus} of its {node.devices} GPUs; hint: {smaller}, or {larger}"
+            )
     return found
 
 

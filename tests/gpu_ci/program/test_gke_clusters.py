@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.stack import clusters
+from gpu_ci.stack.warnings import stack_warnings
 
 from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.program import gke
@@ -140,6 +141,63 @@ def test_the_quota_counts_the_nodes_of_the_check_and_the_scale_set_the_runners_t
     two = {"machineType": "g2-standard-24", "runner": {"image": gke.IMAGE, "memoryGib": 50}}
     # 96 GiB less 9.12 that GKE reserves, 0.1 for the eviction of pods, and 1 for GKE's own pods: 84 and a part.
     assert gke.row(gke.deployed(gke.stack(two)), "l4-runners-release").inputs["values"]["maxRunners"] == 2
+
+
+L4_8 = {"machineType": "g2-standard-96"}
+NARROW_MEMORY, NARROW_CPUS = {"gpus": 2, "memoryGib": 100}, {"cpus": 12}
+
+
+@pytest.mark.parametrize(
+    ("pool", "runner", "field", "room", "used", "hint"),
+    [
+        (L4_8, {}, "ephemeralStorageGib", "4 of 8", "4 of its 8", "ephemeralStorageGib, or a larger diskGib"),
+        (
+            {**L4_8, "localSsdCount": 8},
+            {"scratch": {"sizeGib": 500}},
+            "ephemeralStorageGib",
+            "5 of 8",
+            "5 of its 8",
+            "ephemeralStorageGib or scratch, or more local SSDs",
+        ),
+        (
+            {**L4_8, "diskGib": 300},
+            NARROW_MEMORY,
+            "memoryGib",
+            "3 of 4",
+            "6 of its 8",
+            "memoryGib, or another machine type",
+        ),
+        (
+            {"machineType": "g2-standard-24"},
+            NARROW_CPUS,
+            "cpus",
+            "1 of 2",
+            "1 of its 2",
+            "cpus, or another machine type",
+        ),
+    ],
+    ids=["disk", "scratch", "memory", "cpus"],
+)
+def test_nodes_with_gpus_that_no_job_can_use_are_warned_about(
+    pool: dict[str, Any], runner: dict[str, Any], field: str, room: str, used: str, hint: str
+) -> None:
+    [warning] = warned(pool, runner)
+    assert warning == (
+        f"gpu-ci:pools.l4.runner.{field}: a node has room for {room} runners, so jobs use {used} GPUs; hint: a smaller "
+        f"{hint}"
+    )
+
+
+def test_nodes_whose_runners_use_all_gpus_are_not_warned_about() -> None:
+    assert warned({**L4_8, "diskGib": 300}, {}) == []
+    assert warned(L4_8, {"gpus": 8}) == []
+    assert warned({}, {"memoryGib": 27}) == []
+
+
+def warned(pool: dict[str, Any], runner: dict[str, Any]) -> list[str]:
+    """The warnings about a stack with this pool and its runner."""
+    settings = load(gke.stack({**pool, "runner": {"image": gke.IMAGE, **runner}}))
+    return stack_warnings([(each.name, each.args) for each in settings.pools], {}, [], [])
 
 
 def test_the_runners_wait_for_the_check_and_the_check_for_the_node_pool() -> None:

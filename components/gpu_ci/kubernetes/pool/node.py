@@ -35,12 +35,16 @@ class Node:
 
     def runners(self, runner: RunnerChoices) -> int:
         """Return the number of runners that fit on the node, at least one."""
-        runners_by_resource = [
-            self.devices // runner.gpus,
-            self.cpus // runner.cpus,
-            self.memory_gib // runner.memory_gib,
-        ]
+        return max(1, min(self.runners_by_field(runner).values()))
+
+    def runners_by_field(self, runner: RunnerChoices) -> dict[str, int]:
+        """Return the number of runners that fit, by the field of a runner that requests the resource."""
+        found = {
+            "gpus": self.devices // runner.gpus,
+            "cpus": self.cpus // runner.cpus,
+            "memoryGib": self.memory_gib // runner.memory_gib,
+        }
         if self.free_disk_gib is not None:
             requested_gib = storage.requested_disk_gib(runner.ephemeral_storage_gib, runner.scratch)
-            runners_by_resource.append(self.free_disk_gib // requested_gib)
-        return max(1, min(runners_by_resource))
+            found["ephemeralStorageGib"] = self.free_disk_gib // requested_gib
+        return found
