@@ -12,7 +12,17 @@ from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.conftest import PROJECT, Google
-from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, L4, POOL, POOL_PATH, TAINT, cluster, pool, with_config
+from tests.sandbox.providers.gcp.gke.pools import (
+    CLUSTER,
+    CLUSTER_PATH,
+    L4,
+    POOL,
+    POOL_PATH,
+    TAINT,
+    cluster,
+    pool,
+    with_config,
+)
 from tests.sandbox.providers.gcp.test_permissions import EMAIL, grant
 
 SYSTEM = {"name": "system", "cluster": "ci", "location": "us-central1", "nodeCount": 1}
@@ -115,6 +125,17 @@ def test_gke_does_not_taint_the_first_pool_of_a_cluster_and_never_does_it_later(
     assert other.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
 
 
+def test_pools_without_gpus_of_the_same_cluster_count_for_the_taint_and_no_others(google: Google) -> None:
+    gpus_only = {"nodePools": [{"name": "first", "nodeConfig": POOL["nodeConfig"]}]}
+    cluster(google, **gpus_only)
+    google.make(types.CLUSTER, "two", {**CLUSTER, **gpus_only, "name": "two"})
+    google.make(types.NODE_POOL, "elsewhere", {**SYSTEM, "cluster": "two"})
+    assert pool(google, UNTAINTED).outputs["nodeConfig"]["effectiveTaints"] == []
+    google.make(types.NODE_POOL, "system", SYSTEM)
+    tainted = google.make(types.NODE_POOL, "other", {**UNTAINTED, "name": "other"})
+    assert tainted.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
+
+
 def test_an_update_keeps_the_taint_that_gke_added_and_changes_the_declared_ones(google: Google) -> None:
     cluster(google)
     mine = {"key": "team", "value": "ci", "effect": "NO_SCHEDULE"}
@@ -192,6 +213,12 @@ def test_gke_refuses_what_does_not_fit_the_cluster(
     cluster(google, **of_cluster)
     assert refused(google, {**POOL, **of_pool}) == f"error creating NodePool: {error}"
     assert google.world.find(types.NODE_POOL) == []
+
+
+def test_without_a_release_channel_upgrades_may_be_off(google: Google) -> None:
+    cluster(google, releaseChannel={"channel": "UNSPECIFIED"})
+    made = pool(google, {**POOL, "management": {"autoUpgrade": False}})
+    assert made.outputs["management"] == {"autoRepair": True, "autoUpgrade": False}
 
 
 def test_nodes_may_be_two_minor_versions_older_than_the_control_plane(google: Google) -> None:
@@ -279,6 +306,30 @@ def test_a_quota_refuses_the_first_nodes(google: Google) -> None:
         "ci-project., forbidden"
     )
     assert pool(google, RUNNING).outputs["nodeCount"] == 1
+
+
+def test_a_quota_counts_every_gpu_of_a_machine(google: Google) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("quota"))
+    inputs = with_config(machineType="g2-standard-24", guestAccelerators=[{**L4, "count": 2}])
+    assert "request requires '4.0' and is short '4.0'" in refused(google, {**inputs, "initialNodeCount": 1})
+
+
+def test_a_fault_can_have_a_message_of_its_own(google: Google) -> None:
+    cluster(google)
+    google.world.add_fault(Fault("quota", message="the project is suspended"))
+    assert (
+        refused(google, RUNNING)
+        == "error creating NodePool: googleapi: Error 400: the project is suspended, badRequest"
+    )
+
+
+def test_a_fault_does_not_stop_the_update_of_a_pool(google: Google) -> None:
+    cluster(google)
+    made = pool(google, RUNNING)
+    google.world.add_fault(Fault("quota", times=0))
+    limits = {**POOL["autoscaling"], "totalMaxNodeCount": 3}
+    assert changed(google, made, {**RUNNING, "autoscaling": limits}).outputs["nodeCount"] == 1
 
 
 @pytest.mark.parametrize("market", ["spot", "preemptible"])

@@ -16,6 +16,7 @@ from tests.sandbox.providers.gcp.gke.pools import POOL, POOL_PATH, cluster, pool
 
 A, B = (group_name(POOL_PATH, zone) for zone in ("us-central1-a", "us-central1-b"))
 UNEVICTABLE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+EVICTABLE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 AUTOSCALED = {
     "strategy": "BLUE_GREEN",
     "blueGreenSettings": {"autoscaledRolloutPolicy": {"waitForDrainDuration": "604800s"}},
@@ -30,7 +31,8 @@ STANDARD = {
 def busy(google: Google) -> Google:
     """Pods on two nodes of the pool and on a node of another one; a runner is on the first, and cannot be evicted."""
     cluster(google)
-    for name, node, eviction in (("runner", f"{A}-0", UNEVICTABLE), ("web", f"{B}-1", {}), ("other", "other-0", {})):
+    on = (("runner", f"{A}-0", UNEVICTABLE), ("web", f"{B}-1", EVICTABLE), ("other", "other-0", {}))
+    for name, node, eviction in on:
         meta = {"name": name, "annotations": eviction}
         inputs = {"metadata": meta, "spec": {"nodeName": node}}
         google.world.insert(Record(POD, f"ci/{name}", name, "", inputs, {**inputs, "status": {"phase": "Running"}}))
@@ -64,6 +66,7 @@ OF_NODES: dict[str, dict[str, Any]] = {
     "diskSizeGb": with_config(diskSizeGb=200),
     "imageType": with_config(imageType="UBUNTU_CONTAINERD"),
     "gcfsConfig": with_config(gcfsConfig={"enabled": True}),
+    "workloadMetadataConfig": with_config(workloadMetadataConfig={"mode": "GCE_METADATA"}),
     "version": {**POOL, "version": "1.34"},
 }
 
@@ -104,6 +107,15 @@ def test_a_standard_blue_green_upgrade_does_not_wait(busy: Google) -> None:
     made = pool(busy, {**POOL, "upgradeSettings": STANDARD})
     changed(busy, made, {**OF_NODES["machineType"], "upgradeSettings": STANDARD})
     assert left(busy) == ["ci/other"]
+
+
+def test_the_nodes_of_a_removed_zone_end_with_their_pods(busy: Google) -> None:
+    made = pool(busy, {**POOL, "upgradeSettings": AUTOSCALED})
+    for zones in (["us-central1-b", "us-central1-a"], ["us-central1-a", "us-central1-b", "us-central1-c"], None):
+        assert changed(busy, made, {**POOL, "upgradeSettings": AUTOSCALED, "nodeLocations": zones}) == []
+    one = {**POOL, "upgradeSettings": AUTOSCALED, "nodeLocations": ["us-central1-b"]}
+    assert changed(busy, made, one) == ["warning: GKE deletes the nodes in us-central1-a; pods that end: 1"]
+    assert left(busy) == ["ci/other", "ci/web"]
 
 
 def test_the_end_of_a_pool_is_the_end_of_its_pods(busy: Google) -> None:
