@@ -82,6 +82,14 @@ DEVICE_PLUGIN_CHART = "0.20.0"
 """The version of the chart of NVIDIA's device plugin
 (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""
 
+KUEUE_CHART = "0.19.2"
+"""The version of Kueue's chart (kubernetes-sigs/kueue@8eab687, tag v0.19.2: charts/kueue/Chart.yaml, as it is in the Go
+module sigs.k8s.io/kueue v0.19.2)."""
+
+KUEUE_IMAGE = "registry.k8s.io/kueue/kueue"
+"""Kueue's image, whose tag is v and the version of the chart. The values of the chart in the source name a staging
+registry and a moving tag, so the release names the image itself. Its digest is not known here."""
+
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Kubernetes' pause image, for x86_64 and arm64. Its only process waits for a signal. The digest was not compared with
 the registry. Several public repositories pin the same digest."""

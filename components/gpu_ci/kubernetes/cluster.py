@@ -18,6 +18,7 @@ from ..errors import Problem
 from ..secret_manager import SecretName as SecretManagerName
 from .arc_controller import ArcControllerArgs
 from .gpu_nodes import RESOURCE
+from .kueue import KueueArgs
 from .name_types import EachOnce, NamespaceName, Registry, SecretName
 from .network_rules import PrivateRange
 
@@ -57,7 +58,7 @@ class Cluster(Args):
     CLUSTER_KIND: ClassVar[str]
     """The `kind` of the cluster in a stack file."""
     EXAMPLE: ClassVar[dict[str, Any]]
-    NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller"}
+    NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller", "kueue": "Kueue"}
     """The components that have a namespace, by their field of the cluster. The empty name is the cluster itself."""
 
     DNS_ADDRESSES: ClassVar[Sequence[str]] = ()
@@ -87,6 +88,11 @@ class Cluster(Args):
     )
     controller: ArcControllerArgs = Field(
         default=ArcControllerArgs(), description="GitHub's Actions Runner Controller, which starts the runners"
+    )
+    kueue: KueueArgs | None = Field(
+        default=None,
+        description="Kueue, with a quota of GPUs for each team that uses the cluster; by default none, and no runner "
+        "waits for a quota",
     )
 
     @classmethod

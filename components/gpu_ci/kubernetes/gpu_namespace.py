@@ -13,7 +13,8 @@ from pydantic import Field
 
 from ..args import Args, Integer, SecretInput
 from ..component import Component
-from . import gpu_nodes, network_rules
+from . import gpu_nodes, kueue_labels, network_rules
+from .kueue_labels import QueueName
 from .name_types import EachOnce, GpuResource, NamespaceName, Registry, SecretName
 from .network_rules import DnsAddress, PrivateRange
 
@@ -84,15 +85,21 @@ class GpuNamespaceArgs(Args):
     image_pull_secrets: list[ImagePullSecret] = Field(
         default=[], description="logins of registries with private images; each becomes a Secret that runners can use"
     )
+    queues: Annotated[list[QueueName], EachOnce] = Field(
+        default=[],
+        description="the ClusterQueues of Kueue in which pods of the namespace may wait; for each, a LocalQueue of the "
+        "same name is created. The ClusterQueues must exist, such as queueNames of a Kueue",
+    )
 
 
 class GpuNamespace(Component):
     """A namespace that limits the GPUs of its pods, and their network access.
 
     Creates: the namespace with its pod security level, a GPU quota, and its default service account without a token. A
-    Secret for each of imagePullSecrets. Three network policies, which deny all traffic except DNS of kube-system and
-    NodeLocal DNSCache, and egressPorts of public addresses. The output of this component does not wait for the Secrets,
-    so components that use them must set dependsOn. A changed password replaces only its Secret.
+    Secret for each of imagePullSecrets, and a LocalQueue for each of queues. Three network policies, which deny all
+    traffic except DNS of kube-system and NodeLocal DNSCache, and egressPorts of public addresses. The output of this
+    component does not wait for the Secrets, so components that use them must set dependsOn. A changed password replaces
+    only its Secret.
     Costs: nothing.
     Does not: enforce the policies. The cluster's network plugin enforces them. On EKS, its network policy agent must be
     enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
@@ -119,6 +126,7 @@ class GpuNamespace(Component):
                 "labels": {
                     "pod-security.kubernetes.io/enforce": args.pod_security,
                     "pod-security.kubernetes.io/warn": args.pod_security,
+                    **({kueue_labels.NAMESPACE: "true"} if args.queues else {}),
                 },
             },
             opts=self.child(),
@@ -147,6 +155,17 @@ class GpuNamespace(Component):
                     f"{name}-{role}", metadata=self._metadata(role), spec=spec, opts=self.child()
                 )
             )
+        restrictions += [
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-queue-{queue}",
+                api_version=kueue_labels.API_VERSION,
+                kind="LocalQueue",
+                metadata=self._metadata(queue),
+                spec={"clusterQueue": queue},
+                opts=self.child(),
+            )
+            for queue in args.queues
+        ]
         for login in args.image_pull_secrets:
             kubernetes.core.v1.Secret(
                 f"{name}-pull-{login.name}",

@@ -17,6 +17,7 @@ from gpu_ci import naming, versions
 from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.cluster import Cluster, Connection
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, ImagePullSecret
+from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import SITE
@@ -101,6 +102,8 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     awaited = connection.create_shared(short_name, pools, in_cluster) if described.managed else []
     controller = _controller(f"{short_name}-arc", described, in_cluster)
+    # Without Kueue's definitions, no LocalQueue of the namespace can be created.
+    kueue = [Kueue(f"{short_name}-kueue", described.kueue, in_cluster)] if described.kueue and described.managed else []
     gpus = sum(args.max_gpus for _, args in pools)
     namespace = GpuNamespace(
         f"{short_name}-runners",
@@ -111,8 +114,10 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
             private_ranges=described.private_ranges,
             dns_addresses=list(described.DNS_ADDRESSES),
             image_pull_secrets=_logins(name, described),
+            # A LocalQueue that no pool of this stack names would be an open door to the quota of another team.
+            queues=sorted({args.queue for _, args in pools if args.queue}),
         ),
-        in_cluster,
+        pulumi.ResourceOptions(providers=[provider], depends_on=kueue),
     )
     return Built(
         connection,

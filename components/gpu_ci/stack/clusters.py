@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.alias_generators import to_camel
 
@@ -12,6 +13,7 @@ from .. import extras
 from ..errors import Problem, did_you_mean, in_yaml
 from ..kinds import cluster_for, cluster_kind_names
 from ..validation_errors import join
+from . import queues
 from .hints import section, shape
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
         found += section(model, path, each)
         of_kind = [pool for pool in on if pool.on_cluster == kind]
         found += _shared_namespaces(path, model, each) + model.problems_with_pools(path, each, of_kind)
+        found += queues.problems(path, each, of_kind)
     return found
 
 
@@ -115,13 +118,12 @@ def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]
 
     Each component creates its namespace, and the second creation fails.
     """
-    default = model(**model.EXAMPLE)
-    components: dict[str, Any] = {name: getattr(default, name) if name else default for name in model.NAMESPACES}
-    values = {name: given.get(to_camel(name)) if name else given for name in components}
+    values = {name: given.get(to_camel(name)) if name else given for name in model.NAMESPACES}
     chosen = {
         name: each["namespace"] for name, each in values.items() if isinstance(each, Mapping) and "namespace" in each
     }
-    owners = {components[name].namespace: name for name in components if name not in chosen}
+    defaults = {name: _default_namespace(model, name) for name in values if name not in chosen}
+    owners = {defaults[name]: name for name in defaults if values[name] is not None or not _is_optional(model, name)}
     problems = []
     for name, namespace in chosen.items():
         if isinstance(namespace, str) and (owner := owners.setdefault(namespace, name)) != name:
@@ -135,6 +137,18 @@ def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]
                 )
             )
     return problems
+
+
+def _is_optional(model: type[Cluster], name: str) -> bool:
+    """Return True for a field whose component is created only if the stack file has the field."""
+    return bool(name) and model.model_fields[name].default is None
+
+
+def _default_namespace(model: type[Cluster], name: str) -> Any:
+    """Return the default namespace of a component, by its field of the cluster."""
+    annotation: Any = model.model_fields[name].annotation if name else model
+    [owner] = [each for each in get_args(annotation) or (annotation,) if each is not NoneType]
+    return owner.model_fields["namespace"].default
 
 
 def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:

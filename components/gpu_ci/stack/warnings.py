@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..args import Args
 from ..validation_errors import join
+from . import queues
 from .clusters import CLUSTERS, unused
 from .pools import POOLS
 from .requirements import WHICH_APP
@@ -45,6 +47,7 @@ def stack_warnings(
         *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
         *_overlapping_labels(named),
+        *_unused_quotas(named, clusters),
         *_unused_runner_settings(named, present),
         *_needs_manager(named, [key for key in (MANAGER_APP, GROUP) if key not in present]),
         *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
@@ -89,6 +92,39 @@ def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[st
         for secret in getattr(getattr(args, "runner", None), "image_pull_secrets", ())
         if secret not in _logins(clusters.get(args.cluster_name))
     ]
+
+
+def _unused_quotas(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
+    """Warn about quotas of queues that the pools of the stack cannot use up.
+
+    This is no error, because pools of other stacks may use the queue.
+    """
+    placed: Counter[tuple[str, str]] = Counter()
+    for _, args in pools:
+        if queue := getattr(args, "queue", None):
+            placed[args.cluster_name, queue] += args.max_runners * args.runner.gpus
+    found = []
+    for name, cluster in sorted(clusters.items()):
+        for queue, choices in _created_queues(cluster).items():
+            gpus = placed[name, queue]
+            path = f"{join(CLUSTERS, name)}.kueue.{join('queues', queue)}.gpus"
+            has = f"the pools of the queue have at most {gpus} GPUs" if gpus else "no pool of this stack uses the queue"
+            hint = "hint: lower it, unless pools of other stacks use the queue"
+            if gpus < choices.gpus:
+                found.append(f"{path}: {has}, and the quota is {choices.gpus}; {hint}")
+    return found
+
+
+def _created_queues(cluster: Any) -> Mapping[str, Any]:
+    """Return the queues that the stack creates on a cluster, which is a model or a map of the stack file.
+
+    A stack that does not create Kueue describes the queues of all teams.
+    """
+    if isinstance(cluster, Mapping):
+        args = queues.valid(cluster.get("kueue")) if cluster.get("managed", True) is True else None
+    else:
+        args = cluster.kueue if cluster.managed else None
+    return args.queues if args else {}
 
 
 def _overlapping_labels(pools: Iterable[tuple[str, Any]]) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_
 from ... import versions
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import validate_whole_and_entries
+from ..kueue_labels import QueueName
 from ..name_types import EachOnce, Image, NamespaceName
 from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..scale_set.rules import ConfigUrl
@@ -91,6 +92,11 @@ class RunnerPoolArgs(Args):
         ge=0,
         description="the number of runners that wait for a job in addition to busy ones; each holds its GPUs, and "
         "its node costs",
+    )
+    queue: QueueName | None = Field(
+        default=None,
+        examples=["vision"],
+        description="the queue of Kueue whose quota the runners use; required on a cluster with kueue",
     )
     smoke: JobSmokeSettings = Field(
         default=JobSmokeSettings(), description="the check that must pass before runners start on the pool's nodes"

@@ -100,6 +100,7 @@ def checked_runners(
             max=args.max_runners,
             min_idle=args.min_idle,
             pool=name,
+            queue=args.queue,
             environment=dict(environment),
             tolerations=list(tolerations),
             namespace=args.namespace,

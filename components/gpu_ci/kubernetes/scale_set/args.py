@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from ...args import Args, Input, Integer, SecretInput, StrictBool
 from ...errors import at_path, invalid, raise_problems
 from .. import gpu_nodes
+from ..kueue_labels import QueueName
 from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool, PullSecrets
 from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
 from .rules import (
@@ -265,6 +266,12 @@ class RunnerScaleSetArgs(RunnerChoices):
     )
     pool: Pool = Field(
         examples=["l4"], description="the pool of nodes for jobs, by the value of the node label gpu-ci-pool"
+    )
+    queue: QueueName | None = Field(
+        default=None,
+        examples=["vision"],
+        description="the LocalQueue of Kueue in which a runner waits for its GPUs, in the same namespace; with "
+        "containerMode kubernetes or kubernetes-novolume, the pod of the job waits. By default, Kueue ignores the pods",
     )
     environment: Environment = Field(
         default={}, examples=[{"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}], description=ENVIRONMENT

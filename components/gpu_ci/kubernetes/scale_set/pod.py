@@ -12,7 +12,7 @@ from typing import Any
 
 import pulumi
 
-from .. import gpu_nodes
+from .. import gpu_nodes, kueue_labels
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
 from ..pod_settings import environment, tolerations
 from . import storage
@@ -76,7 +76,7 @@ def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) ->
         if isinstance(args.container_mode, KubernetesNovolume)
         else _on_gpu_nodes(args)
     )
-    return {"metadata": {"annotations": ANNOTATIONS}, "spec": spec}
+    return {"metadata": _metadata(args, has_gpus=not jobs_in_pods), "spec": spec}
 
 
 def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
         "containers": [job],
         "volumes": _job_volumes(args),
     }
-    return {"metadata": {"annotations": ANNOTATIONS}, "spec": spec}
+    return {"metadata": _metadata(args, has_gpus=True), "spec": spec}
 
 
 def listener() -> dict[str, Any]:
@@ -137,6 +137,12 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
             "resources": {"requests": {"storage": f"{mode.work_gib}Gi"}},
         }
     return {"containerMode": {"type": mode.kind, **claim}}
+
+
+def _metadata(args: RunnerScaleSetArgs, *, has_gpus: bool) -> dict[str, Any]:
+    """Return the metadata of a pod. Only pods with GPUs wait in a queue of Kueue, which counts nothing else."""
+    labels = {kueue_labels.QUEUE: args.queue} if args.queue and has_gpus else {}
+    return {**({"labels": labels} if labels else {}), "annotations": ANNOTATIONS}
 
 
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:

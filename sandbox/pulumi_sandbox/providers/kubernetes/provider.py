@@ -13,6 +13,7 @@ from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
 from pulumi_sandbox.providers.kubernetes import objects
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.kueue import definitions as kueue
 from pulumi_sandbox.providers.kubernetes.releases import Releases
 from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
 from pulumi_sandbox.providers.kubernetes.scheduling import quota
@@ -133,6 +134,8 @@ class Kubernetes(Cloud):
             objects.kind(res.token),
             res.token.split(":")[1].removeprefix("core/"),
         )
+        if group == kueue.GROUP:
+            return list(kueue.check(version, kind, res.inputs))
         return list(validation.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
@@ -162,6 +165,8 @@ class Kubernetes(Cloud):
             return
         if isinstance(namespace, str) and not self._exists(namespace):
             yield NO_NAMESPACE.format(namespace)
+        if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
+            yield from kueue.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
         if res.old_inputs is not None:
@@ -220,6 +225,8 @@ class Kubernetes(Cloud):
         elif objects.kind(res.token) == "ResourceQuota":
             for name in quota.keys_without_effect((res.inputs.get("spec") or {}).get("hard")):
                 res.log(f"spec.hard[{name}] has no effect; use requests.{name} to limit this resource", "warning")
+        elif objects.group(res.token) == kueue.GROUP:
+            self.workloads.admit_waiting(res.log)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
@@ -255,6 +262,7 @@ class Kubernetes(Cloud):
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.remove(res)
+            self.workloads.admit_waiting(res.log)
         elif res.token == JOB:
             self.gate.forget(res)
 
@@ -271,6 +279,8 @@ class Kubernetes(Cloud):
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
+        if objects.group(res.token) == kueue.GROUP and (is_cluster_wide := kueue.is_cluster_wide(kind)) is not None:
+            return not is_cluster_wide
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
         for row in self.context.world.find(definitions.DEFINITION):
             spec = row.inputs.get("spec") or {}

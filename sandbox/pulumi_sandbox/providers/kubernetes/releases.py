@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm import chart_objects, chart_rules, charts
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.kueue import definitions as kueue
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.schema import definitions
 from pulumi_sandbox.providers.kubernetes.schema.definitions import minor_version
@@ -206,6 +207,10 @@ class Releases:
             for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
                 self.workloads.forget(row)
+
+        chart = charts.chart_of(res.inputs)
+        if chart is not None and chart.name == KUEUE:
+            kueue.delete_all(self.world, res.name)
 
     def drain(self, res: Resource) -> None:
         """Wait before the removal of a release until its objects are deleted, as Helm does.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET, Chart, version
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, PLUGIN, SCALE_SET, Chart, version
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 
 DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:DaemonSet"
@@ -31,6 +31,8 @@ NFD_TOLERATIONS: list[dict[str, Any]] = [
     {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
     {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
 ]
+# values.yaml of kueue 0.19.2.
+KUEUE_RESOURCES = {"limits": {"cpu": "2", "memory": "512Mi"}, "requests": {"cpu": "500m", "memory": "512Mi"}}
 PCI_LABEL = "feature.node.kubernetes.io/pci-10de.present"
 PLUGIN_LABELS = (
     (PCI_LABEL, "true"),
@@ -129,6 +131,19 @@ def _plugin(release: str, _: str, values: Values, chart_version: str) -> Iterato
         yield DAEMON_SET, {"metadata": {"name": worker_name, "labels": labels}, "spec": spec}
 
 
+def _kueue(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
+    manager, settings = inner(values, "controllerManager", "manager") or {}, inner(values, "controllerManager") or {}
+    image = f"{inner(manager, 'image', 'repository')}:{inner(manager, 'image', 'tag') or f'v{chart_version}'}"
+    labels = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/instance": release, VERSION: f"v{chart_version}"}
+    container = {"name": "manager", "image": image, "resources": manager.get("resources") or KUEUE_RESOURCES}
+    spec = {
+        "replicas": settings.get("replicas", 1),
+        "template": {"spec": {**_scheduling_fields(settings), "containers": [container]}},
+    }
+    name = f"{fullname('kueue', release, values)[:MAX_NAME_LENGTH]}-controller-manager"
+    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
 def _scheduling_fields(values: Values) -> dict[str, Any]:
     """Return the scheduling fields of the values, which replace those of the chart."""
     return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
@@ -138,4 +153,5 @@ MAKERS: dict[str, Callable[[str, str, Values, str], Iterator[Object]]] = {
     CONTROLLER: _controller,
     SCALE_SET: _scale_set,
     PLUGIN: _plugin,
+    KUEUE: _kueue,
 }

@@ -3,6 +3,7 @@
 gha-runner-scale-set*: actions/actions-runner-controller@9bb16ae49d0ce585d8e682aa7e2668a6e832d5d8, charts/*/templates.
 nvidia-device-plugin: NVIDIA/k8s-device-plugin@1b826acc6af3079d8923bac395c3124b8861a9a6,
 deployments/helm/nvidia-device-plugin/templates/validation.yml.
+kueue: kubernetes-sigs/kueue@8eab68778fc1b52affe165fdf5af29d1e9b4f3cb, charts/kueue/templates, pkg/config.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import yaml
+
 from pulumi_sandbox.providers.kubernetes.fields import has_unknown
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, PLUGIN, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
@@ -176,4 +179,39 @@ def _plugin(inputs: Values, values: Values) -> Iterator[Problem]:
             )
 
 
-RULES: dict[str, Rule] = {CONTROLLER: _controller, SCALE_SET: _scale_set, PLUGIN: _plugin}
+def _kueue(_: Values, values: Values) -> Iterator[Problem]:
+    """Check Kueue's configuration, which replaces the default of the chart.
+
+    Kueue decodes it strictly, and exits if it cannot (pkg/config/config.go, Load). The chart accepts any text.
+    """
+    path, text = (
+        "values.managerConfig.controllerManagerConfigYaml",
+        inner(values, "managerConfig", "controllerManagerConfigYaml"),
+    )
+    if not isinstance(text, str):
+        return
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, Mapping):
+        yield Problem(path, "not a map in YAML, so Kueue would exit again and again")
+        return
+    kind = (given.get("apiVersion"), given.get("kind"))
+    if kind[0] not in KUEUE_CONFIGURATIONS or kind[1] != "Configuration":
+        yield Problem(path, f"no kind {kind[1]!r} is registered for version {kind[0]!r}, so Kueue would exit")
+    for name in given:
+        if name not in KUEUE_FIELDS:
+            yield Problem(path, f'unknown field "{name}", so Kueue would exit again and again')
+
+
+# apis/config/v1beta2/configuration_types.go, Configuration and ControllerManager.
+KUEUE_CONFIGURATIONS = ("config.kueue.x-k8s.io/v1beta1", "config.kueue.x-k8s.io/v1beta2")
+KUEUE_FIELDS = (
+    "apiVersion", "kind", "namespace", "manageJobsWithoutQueueName", "managedJobsNamespaceSelector",
+    "internalCertManagement", "waitForPodsReady", "clientConnection", "integrations", "multiKueue", "fairSharing",
+    "admissionFairSharing", "resources", "featureGates", "objectRetentionPolicies", "tls", "webhook",
+    "leaderElection", "metrics", "health", "controller", "pprofBindAddress", "visibilityServer",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {CONTROLLER: _controller, SCALE_SET: _scale_set, PLUGIN: _plugin, KUEUE: _kueue}

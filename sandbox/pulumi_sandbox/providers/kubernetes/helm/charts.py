@@ -15,6 +15,7 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.values import Unknown
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
+KUEUE = "kueue"
 VALUE_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,), "integer": (int,), "boolean": (bool,), "list": (list,), "map": (dict,),
     "any": (str, int, float, bool, list, dict),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.kueue import quota
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
@@ -25,6 +26,7 @@ NO_KNOWN_NODES = (
 )
 
 
+WAITS = "the runner {} waits for quota: {}"
 NO_DNS = (
     "the pod cannot resolve names: the DNS server of its node has the address {}, and no network policy of the pod "
     "allows it on port 53"
@@ -52,7 +54,10 @@ def pod(
         meta["annotations"] = dict(annotations)
     fields = {"metadata": meta, "spec": {**spec, **({"nodeName": placement.node} if placement.node else {})}}
     condition = {"type": "PodScheduled", "status": "True" if placement.node else "False"}
-    if not placement.node:
+    if spec.get("schedulingGates"):
+        # pkg/registry/core/pod/strategy.go, applySchedulingGatedCondition, at k8s.io/kubernetes v1.36.0.
+        condition |= {"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}
+    elif not placement.node:
         condition |= {"reason": "Unschedulable", "message": placement.message}
     status = {"phase": "Running" if placement.node else "Pending", "conditions": [condition]}
     return Record(POD, f"{namespace}/{name}", name, "", fields, {**fields, "status": status}, "controller")
@@ -110,12 +115,23 @@ class Workloads:
         for event in self.images.pull_failures(namespace, spec):
             log(f"a runner for a job would not start: {event}", "warning")
         meta = inner(row.inputs, "spec", "template", "metadata") or {}
+        labels = meta.get("labels") or {}
         launches = self.scheduler.launches(log)
+        waiting = ""
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
+            name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
+            if reason := quota.waits(self.world, namespace, labels, spec):
+                gated = {**spec, "schedulingGates": [quota.GATE]}
+                pod_row = pod(row.name, namespace, name, gated, Placement(), labels, meta.get("annotations"))
+                self.world.insert(pod_row)
+                self.world.insert(runner(pod_row))
+                if not waiting:
+                    log(WAITS.format(name, reason), "info")
+                waiting = reason
+                continue
             placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
             running = [*self.scheduler.running()]
-            name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            pod_row = pod(row.name, namespace, name, spec, placement, annotations=meta.get("annotations"))
+            pod_row = pod(row.name, namespace, name, spec, placement, labels, meta.get("annotations"))
             self.world.insert(pod_row)
             self.world.insert(runner(pod_row))
             if event := self.scheduler.volumes.attach_failure(namespace, spec, placement.node, running):
@@ -123,12 +139,33 @@ class Workloads:
             if not placement.node:
                 log(f"the runner {pod_row.name} stays Pending: {placement.message}", "warning")
                 return  # the next runners would stay Pending too
+        if waiting:
+            return
         if not inner(row.inputs, "spec", "minRunners"):
             placement = self.scheduler.place(spec, {"namespace": namespace})
             if not placement.node:
                 log(f"a runner for a job would stay Pending: {placement.message}", "warning")
-        if problem := self.dns_problem(namespace, meta.get("labels") or {}, placement.node):
+        if problem := self.dns_problem(namespace, labels, placement.node):
             log(problem, "warning")
+
+    def admit_waiting(self, log: Log) -> None:
+        """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
+        for row in self.world.find(POD):
+            if not quota.is_gated(row):
+                continue
+            meta, spec = row.inputs["metadata"], dict(row.inputs["spec"])
+            spec.pop("schedulingGates")
+            if quota.waits(self.world, meta["namespace"], meta.get("labels") or {}, spec):
+                continue
+            placement = self.scheduler.place(spec, {"namespace": meta["namespace"]}, self.scheduler.launches(log))
+            [owner] = [each["name"] for each in meta["ownerReferences"]]
+            started = pod(
+                owner, meta["namespace"], row.name, spec, placement, meta.get("labels"), meta.get("annotations")
+            )
+            self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
+            set_runner = runner(started)
+            self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
+            log(f"the runner {row.name} has quota now, and starts", "info")
 
     def _daemons(self, row: Record, log: Log) -> None:
         spec = inner(row.inputs, "spec", "template", "spec") or {}
