@@ -92,6 +92,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "kubernetes:core/v1:Secret": None,
     "kubernetes:core/v1:ServiceAccountPatch": None,
     "kubernetes:helm.sh/v3:Release": None,
+    "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue": None,
+    "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor": None,
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": None,
 }
 
@@ -125,6 +127,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:kubernetes:DevicePlugin",
         "gpu-ci:kubernetes:GpuNamespace",
         "gpu-ci:kubernetes:ImagePrePull",
+        "gpu-ci:kubernetes:Kueue",
         "gpu-ci:kubernetes:RunnerScaleSet",
         "gpu-ci:kubernetes:SmokeJob",
     ]

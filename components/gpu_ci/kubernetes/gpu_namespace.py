@@ -88,7 +88,7 @@ class GpuNamespaceArgs(Args):
     queues: Annotated[list[QueueName], EachOnce] = Field(
         default=[],
         description="the ClusterQueues of Kueue in which pods of the namespace may wait; for each, a LocalQueue of the "
-        "same name is created. The ClusterQueues must exist, such as queueNames of a Kueue",
+        "same name is created. The ClusterQueues must exist: dependsOn of this component names their Kueue",
     )
 
 

@@ -151,9 +151,7 @@ class Kueue(Component):
     }
 
     namespace: pulumi.Output[str]
-    """Namespace of Kueue."""
-    queue_names: pulumi.Output[list[str]]
-    """Names of the ClusterQueues, for LocalQueues of namespaces. They are known once the ClusterQueues exist."""
+    """Namespace of Kueue. The output waits for the ClusterQueues."""
 
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -199,8 +197,9 @@ class Kueue(Component):
             )
             for queue, choices in args.queues.items()
         ]
-        self.namespace = namespace.metadata.name
-        self.queue_names = pulumi.Output.all(*(queue.id for queue in queues)).apply(lambda _: list(args.queues))
+        self.namespace = pulumi.Output.all(namespace.metadata.name, *(queue.id for queue in queues)).apply(
+            lambda values: str(values[0])
+        )
         self.register()
 
 

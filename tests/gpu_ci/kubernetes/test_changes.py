@@ -16,6 +16,7 @@ from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
 from gpu_ci.kubernetes.image_pre_pull import ImagePrePull
+from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet
 from gpu_ci.kubernetes.smoke_job import SmokeJob
 from pulumi_sandbox.providers import bridged
@@ -49,6 +50,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (GpuNamespace, {"private_ranges": ["10.1.0.0/16"]}, {"egress": UPDATE}),
     (GpuNamespace, {"dns_addresses": ["10.0.0.10"]}, {"dns": UPDATE}),
     (GpuNamespace, {"image_pull_secrets": []}, {}),
+    (GpuNamespace, {"queues": ["vision"]}, {"namespace": UPDATE}),
     (DevicePlugin, {"device_list_strategy": "envvar"}, RELEASED),
     (DevicePlugin, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
     (DevicePlugin, {"sharing": {"kind": "mps", "replicas": 2}}, RELEASED),
@@ -64,6 +66,10 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (ArcController, {"update_strategy": "immediate"}, RELEASED),
     (ArcController, {"metrics": False}, RELEASED),
     (ArcController, {"watch_single_namespace": "gpu-ci"}, RELEASED),
+    (Kueue, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
+    (Kueue, {"replicas": 2}, RELEASED),
+    (Kueue, {"queues": {**Kueue.EXAMPLE["queues"], "vision": {"gpus": 5, "cohort": "gpu"}}}, {"vision": UPDATE}),
+    (Kueue, {"queues": {**Kueue.EXAMPLE["queues"], "vision": {"gpus": 4}}}, {"vision": UPDATE}),
     (ImagePrePull, {"namespace": "other"}, {"daemonset": REPLACE}),
     (ImagePrePull, {"pool": "other"}, {"daemonset": REPLACE}),
     (ImagePrePull, {"images": [IMAGE]}, {"daemonset": UPDATE}),
@@ -93,6 +99,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"max": 5}, RELEASED),
     (RunnerScaleSet, {"min_idle": 1}, RELEASED),
     (RunnerScaleSet, {"pool": "other"}, RELEASED),
+    (RunnerScaleSet, {"queue": "vision"}, RELEASED),
     (RunnerScaleSet, {"environment": {"A": "1"}}, RELEASED),
     (RunnerScaleSet, {"tolerations": [TOLERATION]}, RELEASED),
     (RunnerScaleSet, {"namespace": "other"}, dict.fromkeys(("release", "registered", "app", "files"), REPLACE)),
@@ -199,7 +206,7 @@ def test_a_changed_argument_has_the_documented_effect(
 
 
 @pytest.mark.parametrize(
-    "component", [GpuNamespace, DevicePlugin, ArcController, ImagePrePull, RunnerScaleSet, SmokeJob]
+    "component", [GpuNamespace, DevicePlugin, ArcController, ImagePrePull, Kueue, RunnerScaleSet, SmokeJob]
 )
 def test_every_argument_is_in_the_table(component: type[Component]) -> None:
     told = {field for each, change, _ in CHANGES if each is component for field in change}

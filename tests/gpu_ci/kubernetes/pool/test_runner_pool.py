@@ -227,4 +227,4 @@ def test_an_invalid_disk_hides_no_other_problem() -> None:
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
     found = PoolArgs.placeholder_wiring("here", {})
     assert (found["account"], found["namespace"], "cluster_name" in found) == ("here", "gpu-ci", False)
-    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "smoke", "prePull")
+    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "queue", "smoke", "prePull")

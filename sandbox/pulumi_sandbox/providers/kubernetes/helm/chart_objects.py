@@ -87,10 +87,11 @@ def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iter
     name = str(values.get("runnerScaleSetName") or release)
     default = [{"name": "runner", "image": RUNNER_IMAGE, "command": ["/home/runner/run.sh"]}]
     pod = {"containers": default, "restartPolicy": "Never", **(inner(values, "template", "spec") or {})}
+    metadata = inner(values, "template", "metadata")
     spec = {
         "githubConfigUrl": str(values.get("githubConfigUrl")).removesuffix("/"),
         **{field: values[field] for field in ("minRunners", "maxRunners", "runnerGroup") if field in values},
-        "template": {"spec": pod},
+        "template": {**({"metadata": dict(metadata)} if metadata else {}), "spec": pod},
     }
     labels = {PART_OF: "gha-rs", VERSION: chart_version}
     yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
