@@ -23,6 +23,8 @@ _STUCK = (
 # (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
 _NODE_STARTS = ("TriggeredScaleUp", "Nominated")
 _NO_NODE = "NotTriggerScaleUp"
+# kubernetes-sigs/kueue@8eab687: pkg/controller/jobs/pod/constants/constants.go, pkg/controller/constants/constants.go.
+_QUOTA_GATE, _QUEUE_LABEL = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/queue-name"
 
 
 def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
@@ -31,6 +33,14 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
     if stuck := _stuck_container(pod):
         return Explanation(
             f"pod {name}: {stuck}", "refused", f"kubectl describe pod --namespace {namespace_of(pod)} {name}"
+        )
+    if _QUOTA_GATE in [each.get("name") for each in (pod.get("spec") or {}).get("schedulingGates") or ()]:
+        queue = (pod["metadata"].get("labels") or {}).get(_QUEUE_LABEL, "")
+        return Explanation(
+            f"pod {name} waits for GPUs of the queue {queue} of Kueue",
+            "over-quota",
+            "wait for runners of the queue or of its cohort, or raise gpus of the queue; "
+            f"kubectl describe workloads --namespace {namespace_of(pod)} says how many GPUs are missing",
         )
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)

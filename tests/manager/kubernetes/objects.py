@@ -93,10 +93,20 @@ def runner(name: str, *, of: str = "l4", deleting: bool = False, **status: Any) 
     return checked("EphemeralRunner", {"metadata": about, "spec": spec, "status": {"phase": "Pending", **status}})
 
 
-def pod(name: str, namespace: str = NAMESPACE, *, node: str = "", status: Object | None = None, **more: Any) -> Object:
+def pod(
+    name: str,
+    namespace: str = NAMESPACE,
+    *,
+    node: str = "",
+    gates: tuple[str, ...] = (),
+    status: Object | None = None,
+    **more: Any,
+) -> Object:
     spec: Object = {"containers": [{"name": "runner", "image": "ghcr.io/acme/cuda-runner@sha256:1"}]}
     if node:
         spec["nodeName"] = node
+    if gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
     about = metadata(name, namespace, **more)
     return checked("Pod", {"metadata": about, "spec": spec, "status": status or {"phase": "Pending"}})
 

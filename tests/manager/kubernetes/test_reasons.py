@@ -95,6 +95,25 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
         "over-quota",
         "the quota gpu-ci-quota allows no further pod: requests.nvidia.com/gpu: 4 of 4 are used",
     ),
+    "the quota of its queue is used up": (
+        cluster(
+            runners=[runner("l4-a")],
+            pods=[
+                listener_pod(),
+                pod(
+                    "l4-a",
+                    gates=("kueue.x-k8s.io/admission",),
+                    labels={"kueue.x-k8s.io/queue-name": "vision"},
+                    status={
+                        "phase": "Pending",
+                        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
+                    },
+                ),
+            ],
+        ),
+        "over-quota",
+        "pod l4-a waits for GPUs of the queue vision of Kueue",
+    ),
     "the autoscaler starts no node": (
         waiting(
             event("l4-a", "FailedScheduling", "0/3 nodes are available"),

@@ -222,7 +222,12 @@ WRONG_QUEUES: list[tuple[str, Any, str]] = [
     (
         f"{STEPS}/borrowingLimit",
         "1",
-        f'{QUOTA}.borrowingLimit: Invalid value: "1": must be nil when cohort is empty',
+        "spec: Invalid value: borrowingLimit must be nil when cohort is empty",
+    ),
+    (
+        f"{STEPS}/lendingLimit",
+        "1",
+        f'{QUOTA}.lendingLimit: Invalid value: "1": must be nil when cohort is empty',
     ),
 ]
 

@@ -102,8 +102,10 @@ def _quotas(path: str, resource: Mapping[str, Any], covered: list[Any], cohort: 
             continue
         if amount < 0:
             yield invalid(f"{path}.{key}", resource[key], "must be greater than or equal to 0")
-        if key != "nominalQuota" and not cohort:
+        if key == "lendingLimit" and not cohort:
             yield invalid(f"{path}.{key}", resource[key], "must be nil when cohort is empty")
+        if key == "borrowingLimit" and not cohort:  # a rule of the definition (x-kubernetes-validations)
+            yield Problem("spec", "Invalid value: borrowingLimit must be nil when cohort is empty")
     nominal, lending = amounts["nominalQuota"], amounts["lendingLimit"]
     if nominal is not None and lending is not None and lending > nominal:
         text = "must be less than or equal to the nominalQuota"

@@ -11,7 +11,14 @@ from typing import Any
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from pulumi_sandbox.providers.kubernetes.fields import QUANTITY_WRONG, format_value, quantity, required
+from pulumi_sandbox.providers.kubernetes.fields import (
+    QUANTITY_WRONG,
+    format_value,
+    invalid,
+    quantity,
+    required,
+    unsupported,
+)
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items
 from pulumi_sandbox.providers.kubernetes.schema import go_format
 from pulumi_sandbox.providers.resource import Problem
@@ -110,7 +117,14 @@ def check_schema(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterat
     Rules in the Common Expression Language (x-kubernetes-validations) are not evaluated.
     """
     for error in Checker(_closed(schema)).iter_errors(inputs):
-        yield from _problems(error)
+        path, value = path_text(error.absolute_path), error.instance
+        # The messages are those of k8s.io/apiextensions-apiserver, pkg/apiserver/validation/validation.go, at v0.36.0.
+        if error.validator == "pattern" and not isinstance(value, Unknown):
+            yield invalid(path, value, f"{path} in body should match '{error.validator_value}'")
+        elif error.validator == "enum" and not isinstance(value, Unknown):
+            yield unsupported(path, value, error.validator_value)
+        else:
+            yield from _problems(error)
 
 
 def _closed(schema: Any) -> Any:
