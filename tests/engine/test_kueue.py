@@ -9,63 +9,83 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import bring_up, copied
+from tests.conftest import BroughtUp, bring_up, copied, project_of
 from tests.engine import eks
+from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
 
 RELEASE, KUEUE, FLAVOR = "a10g-runners-release", "example-ci-kueue-release", "example-ci-kueue-flavor"
 VISION, SPEECH, LOCAL = "example-ci-kueue-vision", "example-ci-kueue-speech", "example-ci-runners-queue-vision"
+NAMESPACE = "example-ci-kueue-namespace"
 POD = "kubernetes:core/v1:Pod"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+CLUSTER, POOL = ("gpu-ci:clusters", "example-ci"), ("gpu-ci:pools", "a10g")
+QUEUES = {"vision": {"gpus": 1, "cohort": "gpu"}, "speech": {"gpus": 1, "cohort": "gpu", "borrowingLimit": 0}}
+
+
+def project(shared: Path) -> Path:
+    """Return this project with only the pool a10g of staging, whose two idle runners use a queue."""
+    config = stack.on_eks()
+    config["gpu-ci:clusters"]["example-ci"]["kueue"] = {"queues": QUEUES}
+    config["gpu-ci:pools"]["a10g"] |= {"queue": "vision", "minIdle": 2}
+    return project_of(shared, "kueue", config, eks.settings())
+
+
+@pytest.fixture(scope="session")
+def up_with_kueue(shared: Path) -> BroughtUp:
+    return bring_up(project(shared))
 
 
 @pytest.fixture
-def pool(shared: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
-    """Yield a sandbox of this test, in which a pool on EKS without Kueue is deployed."""
-    project = eks.project(shared)
-    with closing(copied(project, bring_up(project), tmp_path / "a sandbox")) as runner:
+def pool(up_with_kueue: BroughtUp, shared: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
+    """Yield a sandbox of this test, in which the pool is deployed."""
+    with closing(copied(project(shared), up_with_kueue, tmp_path / "a sandbox")) as runner:
         yield runner
 
 
-def up(pool: SandboxRunner, vision: int, **fields: Any) -> list[tuple[str, str]]:
-    """Run `up` with Kueue and this quota of the pool's queue. Return the steps."""
-    queues = {"vision": {"gpus": vision, "cohort": "gpu"}, "speech": {"gpus": 1, "cohort": "gpu", "borrowingLimit": 0}}
-    changes: dict[tuple[str, ...], Any] = {
-        ("gpu-ci:clusters", "example-ci", "kueue"): {"queues": queues},
-        ("gpu-ci:pools", "a10g", "queue"): "vision",
-        **{("gpu-ci:pools", "a10g", name): value for name, value in fields.items()},
-    }
+def changed(pool: SandboxRunner, changes: dict[tuple[str, ...], Any]) -> list[tuple[str, str]]:
+    """Run `up` with these changes of the stack file. Return the steps."""
     file = pool.stack_file("Pulumi.staging.yaml", changes)
-    _, done = pool.steps(*eks.UP, "--config-file", str(file))
-    return done
+    return pool.steps(*eks.UP, "--config-file", str(file))[1]
 
 
 @pytest.mark.slow
-def test_quotas_are_added_changed_and_removed_without_another_check_or_scale_set(pool: SandboxRunner) -> None:
-    done = up(pool, 1, minIdle=2)
-    created = [name for operation, name in done if operation == "create"]
-    ordered = ["example-ci-kueue-namespace", KUEUE, FLAVOR, VISION, LOCAL]
-    assert sorted(ordered, key=created.index) == ordered
-    assert sorted({*created} - {*ordered}) == ["example-ci-kueue", SPEECH]
-    assert [each for each in done if each[0] != "create"] == [
-        ("update", "example-ci-runners-namespace"),
-        ("update", RELEASE),
-    ]
+def test_kueue_comes_first_then_its_queues_then_the_runners(up_with_kueue: BroughtUp, pool: SandboxRunner) -> None:
+    names = [name for operation, name in up_with_kueue.done if operation == "create"]
+    for order in ([NAMESPACE, KUEUE, FLAVOR, VISION, LOCAL, RELEASE], [KUEUE, SPEECH, LOCAL]):
+        assert sorted(order, key=names.index) == order
     # The queue borrows the second GPU from the other one. The pod of the check is in no queue.
-    labelled = [row for row in pool.world() if row["type"] == POD and "labels" in row["inputs"]["metadata"]]
-    pods = [row for row in labelled if QUEUE_LABEL in row["inputs"]["metadata"]["labels"]]
-    assert ["smoke-job" in row["name"] for row in labelled if row not in pods] == [True]
-    assert [row["inputs"]["metadata"]["labels"] for row in pods] == [{QUEUE_LABEL: "vision"}] * 2
-    assert [row["outputs"]["status"]["phase"] for row in pods] == ["Running"] * 2
+    labels = {row["name"]: row["inputs"]["metadata"].get("labels", {}) for row in pool.world() if row["type"] == POD}
+    queued = {name: each[QUEUE_LABEL] for name, each in labels.items() if QUEUE_LABEL in each}
+    assert sorted(queued.values()) == ["vision", "vision"]
+    assert [name.startswith("a10g-smoke-job") for name in labels if name not in queued] == [True]
+    assert "waits for quota" not in up_with_kueue.output
 
-    assert up(pool, 1, minIdle=2) == []
-    assert up(pool, 2, minIdle=2) == [("update", VISION)]
 
+@pytest.mark.slow
+def test_a_changed_quota_is_an_update_of_its_queue_alone(pool: SandboxRunner) -> None:
+    queues = {**QUEUES, "vision": {"gpus": 2, "cohort": "gpu"}}
+    assert changed(pool, {(*CLUSTER, "kueue", "queues"): queues}) == [("update", VISION)]
+
+
+@pytest.mark.slow
+def test_a_pool_gets_a_queue_without_another_check_or_scale_set(shared: Path, tmp_path: Path) -> None:
+    without = eks.project(shared)
+    with closing(copied(without, bring_up(without), tmp_path / "a sandbox")) as pool:
+        done = changed(pool, {(*CLUSTER, "kueue"): {"queues": QUEUES}, (*POOL, "queue"): "vision"})
+    created = {name for operation, name in done if operation == "create"}
+    assert created == {"example-ci-kueue", NAMESPACE, KUEUE, FLAVOR, VISION, SPEECH, LOCAL}
+    others = [each for each in done if each[0] != "create"]
+    assert others == [("update", "example-ci-runners-namespace"), ("update", RELEASE)]
+
+
+@pytest.mark.slow
+def test_runners_are_deleted_before_their_queues_and_the_queues_before_kueue(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     deleted = [name for operation, name in done if operation == "delete"]
-    order = [RELEASE, LOCAL, VISION, FLAVOR, KUEUE]
+    order = [RELEASE, LOCAL, VISION, FLAVOR, KUEUE, NAMESPACE]
     assert sorted(order, key=deleted.index) == order
     kinds = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
     assert sorted(row["id"] for row in pool.world()) == [f"{kind}.actions.github.com" for kind in kinds]

@@ -58,7 +58,7 @@ class Cluster(Args):
     CLUSTER_KIND: ClassVar[str]
     """The `kind` of the cluster in a stack file."""
     EXAMPLE: ClassVar[dict[str, Any]]
-    NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller", "kueue": "Kueue"}
+    NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller", "kueue": "Kueue controller"}
     """The components that have a namespace, by their field of the cluster. The empty name is the cluster itself."""
 
     DNS_ADDRESSES: ClassVar[Sequence[str]] = ()

@@ -162,7 +162,7 @@ def test_a_namespace_that_kueue_has_only_with_kueue_is_free_without() -> None:
     taken = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "namespace": "kueue-system"}
     assert load(stack(clusters={"ci": taken})).pools
     [problem] = refused(stack({"queue": "vision"}, clusters={"ci": {**taken, "kueue": queues()}})).problems
-    assert (problem.path, problem.text) == (f"{CLUSTER}.namespace", "is already the namespace of the Kueue")
+    assert (problem.path, problem.text) == (f"{CLUSTER}.namespace", "is already the namespace of the Kueue controller")
 
 
 @pytest.mark.parametrize(
