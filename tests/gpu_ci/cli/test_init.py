@@ -38,7 +38,14 @@ AWS = (
 )
 COMMIT = "1f" * 20
 PACKAGE = ("--package", f"git+https://github.com/example-org/gpu-ci@{COMMIT}")
-SETS = {"google": (*GOOGLE, *GITHUB), "aws": AWS, "both": (*AWS, "--pool", "l4=g2-standard-8:spot")}
+GKE = (*GOOGLE, *GITHUB, "--gke-cluster", "gpu", "--location", "us-central1", "--runner-image", IMAGE)
+SETS = {
+    "google": (*GOOGLE, *GITHUB),
+    "aws": AWS,
+    "both": (*AWS, "--pool", "l4=g2-standard-8:spot"),
+    "gke": GKE,
+    "both clusters": (*AWS, *GKE[2:4], *GKE[8:12]),
+}
 
 
 def written(folder: Path) -> list[str]:
@@ -67,6 +74,8 @@ def test_the_written_stack_file_passes_the_check(ask: Ask, tmp_path: Path, optio
         (SETS["google"], "cli,gcp,github,sandbox", ["app", "managerApp"]),
         (SETS["aws"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
         (SETS["both"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp", "managerApp"]),
+        (SETS["gke"], "cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
+        (SETS["both clusters"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
     ],
 )
 def test_the_clouds_decide_the_extras_and_the_apps(
@@ -85,6 +94,35 @@ def test_a_pool_gets_the_zones_of_its_region_and_its_attached_gpu(ask: Ask) -> N
     assert pool["guestAccelerator"] == {"type": "nvidia-tesla-t4", "count": 2}
     assert pool["zones"] == ["europe-west4-a", "europe-west4-b", "europe-west4-c"]
     assert pool["market"] == "standard"
+
+
+def test_pools_on_gke_are_on_the_named_cluster_in_zones_of_its_region(ask: Ask) -> None:
+    options = (*GKE, "--pool", "t4=n1-standard-8+nvidia-tesla-t4x2", "--region", "us-east1")
+    zonal = tuple("us-central1-b" if each == "us-central1" else each for each in options)
+    found = yaml.safe_load(ask("init", "new", *zonal, "--json").json["files"]["Pulumi.dev.yaml"])["config"]
+    assert found["gpu-ci:clusters"] == {"gpu": {"kind": "gke", "location": "us-central1-b"}}
+    assert found["gpu-ci:pools"] == {
+        "l4": {
+            "kind": "gke-runners",
+            "clusterName": "gpu",
+            "machineType": "g2-standard-8",
+            "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
+            "market": "spot",
+            "max": 2,
+            "runner": {"image": IMAGE},
+        },
+        "t4": {
+            "kind": "gke-runners",
+            "clusterName": "gpu",
+            "machineType": "n1-standard-8",
+            "guestAccelerator": {"type": "nvidia-tesla-t4", "count": 2},
+            "zones": ["us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f"],
+            "market": "standard",
+            "max": 2,
+            "runner": {"image": IMAGE},
+        },
+    }
+    assert "networks" not in found["gpu-ci:site"]
 
 
 def test_a_second_stack_keeps_the_files_of_the_first(ask: Ask, tmp_path: Path) -> None:
@@ -219,6 +257,25 @@ def test_the_deployment_of_a_stack_has_the_inputs_of_the_reusable_workflow(ask: 
     assert answer["next"][-3].startswith("create the environment us.prod-1 at GitHub")
 
 
+def test_only_a_deployment_with_a_gke_cluster_installs_its_plugin(ask: Ask) -> None:
+    found = {}
+    for name, options in SETS.items():
+        files = ask("init", "new", *options, *PACKAGE, "--json").json["files"]
+        [job] = yaml.safe_load(files[".github/workflows/deploy.yaml"])["jobs"].values()
+        found[name] = (job["with"].get("gke"), "aws-role" in job["with"])
+    assert found == {
+        "google": (None, False),
+        "aws": (None, True),
+        "both": (None, True),
+        "gke": (True, False),
+        "both clusters": (True, True),
+    }
+    reusable = yaml.safe_load((ROOT / ".github/workflows/deploy-stack.yaml").read_text())
+    assert reusable[True]["workflow_call"]["inputs"]["gke"]["default"] is False
+    [step] = [step for step in reusable["jobs"]["deploy"]["steps"] if step.get("if") == "${{ inputs.gke }}"]
+    assert step["with"] == {"install_components": "gke-gcloud-auth-plugin"}
+
+
 def test_the_preview_workflows_are_those_of_the_page(ask: Ask) -> None:
     written_files = ask("init", "new", *GOOGLE, *PACKAGE, "--json").json["files"]
     page = [text for language, text in fences(ROOT / "docs/guides/preview-on-github.md") if language == "yml"]
@@ -318,10 +375,10 @@ def test_the_steps_name_placeholders_that_a_deployment_cannot_use(ask: Ask) -> N
     }
 
 
-def replaced(old: str, new: str) -> tuple[str, ...]:
-    """The options of AWS with another value."""
-    assert old in AWS
-    return tuple(new if value == old else value for value in AWS)
+def replaced(old: str, new: str, options: tuple[str, ...] = AWS) -> tuple[str, ...]:
+    """The options with another value."""
+    assert old in options
+    return tuple(new if value == old else value for value in options)
 
 
 SUBNET = "us-east-1a=subnet-0a1b2c3d4e5f60001"
@@ -371,7 +428,7 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     ],
     (*GOOGLE, "--cluster", "ci"): ["--cluster: is for pools on EKS, and no --pool has an AWS instance type"],
     (*GOOGLE, "--subnet", SUBNET): ["--subnet: is for pools on EKS, and no --pool has an AWS instance type"],
-    (*GOOGLE, "--runner-image", IMAGE): ["--runner-image: is for pools on EKS, and no --pool has an AWS instance type"],
+    (*GOOGLE, "--runner-image", IMAGE): ["--runner-image: is for pools on clusters, and there are none"],
     (*AWS, "--subnet", "us-west-2a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has zones of several regions"],
     (*AWS, "--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has the zone us-east-1a 2 times"],
     replaced(SUBNET, "us-east-1a"): ["--subnet: has a form that is not accepted"],
@@ -379,6 +436,23 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     replaced(SUBNET, "us-east-1a=sn-1"): ["--subnet: has a form that is not accepted"],
     replaced(IMAGE, "latest"): ["--runner-image: has a form that is not accepted"],
     replaced("ci", "-ci"): ["--cluster: has a form that is not accepted"],
+    (*GOOGLE, "--gke-cluster", "gpu"): [
+        "--organization: is missing",
+        "--repository: is missing",
+        "--location: is missing",
+        "--runner-image: is missing",
+    ],
+    (*GOOGLE, "--location", "us-central1"): ["--location: is for pools on GKE, and there are none"],
+    (*AWS, "--gke-cluster", "gpu"): ["--gke-cluster: is for pools on GKE, and there are none"],
+    replaced("us-central1", "moon", GKE): ["--location: moon has no g2-standard-8"],
+    replaced("us-central1", "us-south1", GKE): ["--location: us-south1 has no g2-standard-8"],
+    replaced("us-central1", "us-central1-aa", GKE): ["--location: us-central1-aa has no g2-standard-8"],
+    replaced("gpu", "-gpu", GKE): ["--gke-cluster: has a form that is not accepted"],
+    replaced("l4=g2-standard-8:spot", "l4=g2-standard-8:sopt", GKE): ["--pool: unknown market 'sopt'"],
+    replaced("l4=g2-standard-8:spot", "L4=g2-standard-8", GKE): ["--pool: the name has a form that is not accepted"],
+    replaced("gpu", "ci", SETS["both clusters"]): [
+        "--gke-cluster: has the name of the EKS cluster, and the clusters of a stack file have different names"
+    ],
     # One report has all mistakes.
     ("--project", "Acme_CI", "--region", "us-central1-a", "--pool", "l4=g2-standard-8", "--pool", "l4=t"): [
         "--pool: unknown machine type with a GPU 't'",
@@ -520,7 +594,7 @@ def prompts(monkeypatch: pytest.MonkeyPatch, *answers: str) -> Callable[[], list
 def test_missing_options_are_prompted_for_on_a_terminal(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = prompts(monkeypatch, "l4=g2-standard-8", "acme", "kernels docs", "acme-ci")
+    left = prompts(monkeypatch, "l4=g2-standard-8", "", "acme", "kernels docs", "acme-ci")
     assert ask("init", "new", "--write").code == 0
     assert left() == []
     config = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]
@@ -557,8 +631,25 @@ def test_a_wrong_answer_to_a_prompt_is_asked_for_again_with_the_reason(
     ]
 
 
+def test_a_gke_cluster_is_prompted_for_with_what_its_pools_need(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = ["h=a3-highgpu-8g", "-gpu", "gpu", "us-west2", "us-west4-a", IMAGE, "acme", "kernels", "acme-ci"]
+    left = prompts(monkeypatch, *answers)
+    answer = ask("init", "new", "--write")
+    assert (answer.code, left()) == (0, [])
+    reasons = [line.removeprefix("Error: ") for line in answer.out.splitlines() if line.startswith("Error: ")]
+    assert [reason.partition(";")[0] for reason in reasons] == [
+        "'-gpu': has a form that is not accepted",
+        "us-west2 has no a3-highgpu-8g",
+    ]
+    config = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]
+    assert config["gpu-ci:clusters"] == {"gpu": {"kind": "gke", "location": "us-west4-a"}}
+    assert [pool["kind"] for pool in config["gpu-ci:pools"].values()] == ["gke-runners"]
+
+
 def test_a_pool_that_the_region_does_not_have_is_asked_for_again(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = prompts(monkeypatch, "h=a3-highgpu-8g", "l4=g2-standard-8", "", "acme-ci")
+    left = prompts(monkeypatch, "h=a3-highgpu-8g", "l4=g2-standard-8", "", "", "acme-ci")
     answer = ask("init", "new", "--region", "europe-west6")
     assert (answer.code, left()) == (0, [])
     assert "Error: europe-west6 has no a3-highgpu-8g; expected: one of " in answer.out
@@ -573,16 +664,14 @@ def test_every_template_is_used() -> None:
 
 @pytest.mark.slow
 @pytest.mark.engine
-@pytest.mark.parametrize(("options", "created"), list(zip(SETS.values(), (16, 45, 57), strict=True)), ids=list(SETS))
-def test_three_commands_lead_from_an_empty_folder_to_a_preview(
-    tmp_path: Path, options: tuple[str, ...], created: int
-) -> None:
+@pytest.mark.parametrize(("chosen", "created"), [("google", 16), ("aws", 45), ("both", 57), ("gke", 31)])
+def test_three_commands_lead_from_an_empty_folder_to_a_preview(tmp_path: Path, chosen: str, created: int) -> None:
     """init, pip install, preview: with a wheel, so that nothing of the checkout is used but the CLI."""
     uv = ROOT / ".tools" / "bin" / "uv"
     subprocess.run([uv, "build", "-q", "--wheel", "-o", tmp_path, ROOT], check=True)
     [wheel] = tmp_path.glob("*.whl")
     new = tmp_path / "new"
-    command = [ROOT / ".venv" / "bin" / "gpu-ci", "init", new, *options, "--package", wheel.as_uri(), "--write"]
+    command = [ROOT / ".venv" / "bin" / "gpu-ci", "init", new, *SETS[chosen], "--package", wheel.as_uri(), "--write"]
     subprocess.run(command, check=True, capture_output=True)
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, new / ".venv"], check=True)
     python = new / ".venv" / "bin" / "python"

@@ -24,8 +24,10 @@ from gpu_ci.errors import in_yaml
 @click.option("--organization", default="", help="The GitHub organization whose jobs the pools run.")
 @click.option("--repository", "repositories", multiple=True, help="A repository that can use the pools. Repeatable.")
 @click.option("--cluster", default="", help="The name of an existing EKS cluster.")
-@click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID", help="A private subnet of the cluster.")
-@click.option("--runner-image", default="", help="The image in which jobs on EKS run, with its digest.")
+@click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID", help="A private subnet of the EKS cluster.")
+@click.option("--gke-cluster", default="", help="The name of an existing GKE cluster for the Google machine types.")
+@click.option("--location", default="", help="The region of the GKE cluster, or its zone if it is zonal.")
+@click.option("--runner-image", default="", help="The image in which jobs on clusters run, with its digest.")
 @click.option(
     "--package",
     default="",
@@ -39,8 +41,9 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     Without --write, the command prints the files and writes nothing. On a terminal it prompts for missing options. It
     sends no request, and needs no credentials.
 
-    The machine type decides the kind of the pool: Compute Engine for a Google machine type, EKS for an AWS one. Run the
-    command again with another --stack to add a stack. It then prints the lines that the existing files lack.
+    The machine type decides the kind of the pool: EKS for an AWS one, Compute Engine for a Google one, or GKE with
+    --gke-cluster. Run the command again with another --stack to add a stack. It then prints the lines that the existing
+    files lack.
 
     \b
     Examples:
@@ -48,6 +51,8 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
       gpu-ci init --project acme-ci --pool l4=g2-standard-8 --organization acme --repository kernels --write
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool a10g=g5.2xlarge \\
         --cluster ci --subnet us-east-1a=subnet-0a1b2c3d4e5f60001 --runner-image ghcr.io/acme/runner@sha256:...
+      gpu-ci init --project acme-ci --organization acme --repository kernels --pool l4=g2-standard-8 \\
+        --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
     """
     answers = ask(folder, given) if sys.stdin.isatty() and not as_json else given
     chosen = choices.repository(folder, answers)

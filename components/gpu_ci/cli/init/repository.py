@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -93,12 +93,42 @@ MANAGER_APP = App(
 )
 
 _KINDS = {"aws": "eks-runners", "gcp": "gce-runners"}
-"""The kind of the pools that the templates write for each cloud."""
+"""The kind of a pool on machines of each cloud, without the option that names another kind of cluster."""
+ON_GKE = "gke-runners"
 
 
-def needed_apps(has_machines: bool, has_nodes: bool) -> list[App]:
-    """Return the GitHub Apps of a stack with pools on Compute Engine, on EKS, or both."""
-    return [ADMIN_APP, *([RUNNER_APP] if has_nodes else []), *([MANAGER_APP] if has_machines else [])]
+def kind_of(machine: Machine, on_gke: bool) -> str:
+    """Return the kind of a pool. Pools on machines of Google are on GKE if the user named a GKE cluster."""
+    return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
+
+
+def cluster_kind(kind: str) -> str:
+    """Return the kind of cluster that a kind of pool needs; empty if it needs none."""
+    return next(each.on_cluster for each in catalog() if each.kind == kind)
+
+
+def needed_apps(kinds: Collection[str]) -> list[App]:
+    """Return the GitHub Apps of a stack with pools of these kinds."""
+    on_clusters = {bool(cluster_kind(kind)) for kind in kinds}
+    return [ADMIN_APP, *([RUNNER_APP] if True in on_clusters else []), *([MANAGER_APP] if False in on_clusters else [])]
+
+
+@dataclass(frozen=True)
+class ClusterField:
+    """A field of a cluster in the stack file, and the comment above it."""
+
+    name: str
+    value: Any
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An existing cluster that the user named."""
+
+    name: str
+    kind: str
+    fields: Sequence[ClusterField]
 
 
 @dataclass(frozen=True)
@@ -108,18 +138,26 @@ class Pool:
     name: str
     machine: Machine
     market: str
+    kind: str
     zones: tuple[str, ...] = ()
+    cluster: str = ""
+    """The name of the cluster; empty for a pool without one."""
     max: int = 2
 
     @property
-    def machine_type(self) -> str:
-        return self.machine.machine_type
+    def on_cluster(self) -> bool:
+        return bool(cluster_kind(self.kind))
 
     @property
-    def accelerator(self) -> dict[str, Any]:
-        """The field guestAccelerator. It is empty for a machine type that has GPUs of its own."""
-        if not self.machine.attached:
-            return {}
+    def machine_fields(self) -> dict[str, Any]:
+        """The fields that choose the machine. They depend on its cloud."""
+        if self.machine.cloud == "aws":
+            return {"instanceTypes": [self.machine.machine_type]}
+        accelerator = {"guestAccelerator": self._accelerator} if self.machine.attached else {}
+        return {"machineType": self.machine.machine_type, **accelerator, "zones": self.zones}
+
+    @property
+    def _accelerator(self) -> dict[str, Any]:
         count = {"count": self.machine.api_gpu_count} if self.machine.api_gpu_count > 1 else {}
         return {"type": self.machine.accelerator, **count}
 
@@ -136,25 +174,24 @@ class Repository:
     region: str = ""
     organization: str = ""
     repositories: Sequence[str] = ()
-    cluster: str = ""
+    clusters: Sequence[Cluster] = ()
     aws_region: str = ""
-    subnets: Mapping[str, str] = field(default_factory=dict)
     runner_image: str = ""
 
     @cached_property
     def machines(self) -> list[Pool]:
         """The pools on Compute Engine."""
-        return [pool for pool in self.pools if pool.machine.cloud == "gcp"]
+        return [pool for pool in self.pools if not pool.on_cluster]
 
     @cached_property
     def nodes(self) -> list[Pool]:
-        """The pools on EKS."""
-        return [pool for pool in self.pools if pool.machine.cloud == "aws"]
+        """The pools on clusters."""
+        return [pool for pool in self.pools if pool.on_cluster]
 
     @property
     def apps(self) -> list[App]:
         """The GitHub Apps that the pools need, none without an organization."""
-        return needed_apps(bool(self.machines), bool(self.nodes)) if self.organization else []
+        return needed_apps({pool.kind for pool in self.pools}) if self.organization else []
 
     @property
     def stack_file(self) -> str:
@@ -180,7 +217,7 @@ class Repository:
             "google-provider": f"GOOGLE_PROVIDER_{suffix}",
             "google-service-account": f"GOOGLE_SERVICE_ACCOUNT_{suffix}",
         }
-        return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.nodes else {})
+        return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.aws_region else {})
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Return each file of the repository with its text."""
@@ -215,7 +252,7 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
         organization: The GitHub organization, or an empty text.
         source: Where pip finds the package, such as git+https://…; by default the source of the running gpu-ci.
     """
-    kinds = {_KINDS[pool.machine.cloud] for pool in pools}
+    kinds = {pool.kind for pool in pools}
     needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
     needed |= {"gcp", "github"} if organization else set()  # the keys of Apps are in Secret Manager
     source = source or extras.source()

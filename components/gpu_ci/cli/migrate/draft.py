@@ -99,7 +99,7 @@ class Draft:
 
     def program(self, name: str) -> dict[str, str]:
         """Return the other files of the project, as `gpu-ci init` writes them without workflows, by their paths."""
-        pools = [repository.Pool(each.name, each.machine, "") for each in self.drafted if each.machine]
+        pools = [repository.Pool(each.name, each.machine, "", each.kind) for each in self.drafted if each.machine]
         requirement = repository.requirement(pools, self.organization)
         project = Repository(name, self.stack, pools, requirement, project=self.project, organization=self.organization)
         left_out = {self.stack_file, *repository.WORKFLOWS}
@@ -164,7 +164,7 @@ class Draft:
         if not self.project:
             return [*lines, "      # The GitHub Apps need gcp:project, which stores their keys."]
         lines += ["      # New GitHub Apps. `gpu-ci github-app create` creates them, and replaces the numbers."]
-        for app in needed_apps(MACHINES in kinds, NODES in kinds):
+        for app in needed_apps(kinds):
             key = f"projects/{self.project}/secrets/{app.secret}"
             lines += [f"      {app.key}: {{id: {app.id}, installationId: {app.installation}, privateKey: {key}}}"]
         return lines
