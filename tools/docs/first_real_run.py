@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.verify import eks, google, gpu
+from gpu_ci.cli.verify import eks, gke, google, gpu
 from gpu_ci.cli.verify.checklist import Step
 from gpu_manager.verify import steps as manager
 
 _SECTIONS: Sequence[tuple[str, str, Sequence[Step[Any]]]] = (
     ("Google Cloud", "gpu-ci verify google Pulumi.staging.yaml", google.STEPS),
     ("EKS", "gpu-ci verify eks Pulumi.staging.yaml", eks.STEPS),
+    ("GKE", "gpu-ci verify gke Pulumi.staging.yaml", gke.STEPS),
     ("The runner manager", "gpu-ci verify manager --app-key manager-app.pem", manager.STEPS),
     ("One GPU machine", "gpu-ci verify gpu", gpu.STEPS),
 )

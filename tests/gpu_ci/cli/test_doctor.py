@@ -17,15 +17,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.stack_files import read
-from gpu_ci.cli.verify import deployer, eks, google, programs
+from gpu_ci.cli.verify import deployer, eks, gke, google, programs
 from gpu_ci.cli.verify.checklist import NotAskedError
 from gpu_ci.cli.verify.programs import Output
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_common import google_permissions
 
 from tests.conftest import ROOT
+from tests.engine import gke as gke_stack
 from tests.gpu_ci.cli.conftest import Answer, Ask
-from tests.gpu_ci.cli.verify.google_apis import SECRETS, Google
+from tests.gpu_ci.cli.verify.google_apis import CLUSTER, SECRETS, Google
 from tests.gpu_ci.cli.verify.programs import Account
 from tests.gpu_ci.program.test_program import run as run_program
 
@@ -638,6 +639,82 @@ def test_what_is_broken_on_a_cluster_names_the_command(
     assert answer.code == 1
 
 
+GKE_STEPS = [step.name for step in gke.STEPS if step.ask]
+ON_GKE = ON_EKS.replace(EKS, "  gpu-ci:clusters: {gpu: {kind: gke, location: us-central1}}\n").replace(
+    NODES,
+    "    l4: {kind: gke-runners, clusterName: gpu, machineType: g2-standard-8, zones: [us-central1-a, us-central1-b], "
+    f"market: spot, max: 4, runner: {{image: '{RUNNER_IMAGE}'}}}}\n",
+)
+
+
+def on_gke(environment: Environment) -> None:
+    environment.text = f"{ON_GKE}secretsprovider: {KMS}\n"
+    environment.account.objects["daemonsets"] = []
+    environment.cloud.apis.add("container.googleapis.com")
+    del environment.github.apps[103]["permissions"]["actions"]
+
+
+def test_a_stack_on_gke_alone_asks_about_its_project_once(environment: Environment) -> None:
+    on_gke(environment)
+    answer = environment.doctor("--json")
+    names = [
+        "google/project", "google/apis", "google/permissions", "google/secrets",
+        *(f"gke/{name}" for name in GKE_STEPS if name not in ("apis", "permissions")),
+        "github/app", "github/runnerApp", "state/backend", "state/secrets provider",
+    ]  # fmt: skip
+    assert statuses(answer) == dict.fromkeys(names, "pass")
+    environment.cloud.apis.discard("container.googleapis.com")
+    answer = environment.doctor("--json", "--only", "google")
+    assert fixes(answer, "google/apis") == ["gcloud services enable container.googleapis.com --project acme-ci"]
+
+
+def test_a_gke_cluster_of_another_project_is_asked_about_this_project(environment: Environment) -> None:
+    on_gke(environment)
+    environment.replace("location: us-central1}", "location: us-central1, project: acme-clusters}")
+    answer = environment.doctor("--json")
+    found = statuses(answer)
+    assert [name for name in found if name.startswith("gke/")] == [f"gke/{name}" for name in GKE_STEPS]
+    assert "google/permissions" not in found  # the stack only reads secrets in its own project
+    asked = {line.split(" ", 2)[2] for line in environment.cloud.asked if " container " in line}
+    assert asked == {"/v1/projects/acme-clusters/locations/us-central1/clusters/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("step", "cluster", "fix"),
+    [
+        ("cluster", None, ["gcloud container clusters list --project acme-ci  # names and locations"]),
+        ("network policies", {**CLUSTER, "networkConfig": {"subnetwork": CLUSTER["networkConfig"]["subnetwork"]}},
+         [("gcloud container clusters update gpu --location us-central1 --project acme-ci "
+           "--update-addons NetworkPolicy=ENABLED"),
+          ("gcloud container clusters update gpu --location us-central1 --project acme-ci --enable-network-policy"
+           "  # creates all nodes again")]),
+        ("node pools", {**CLUSTER, "nodePools": [{"name": "l4-a1", "status": "ERROR"}]},
+         [("gcloud container node-pools describe --cluster gpu --location us-central1 --project acme-ci l4-a1")]),
+    ],
+)  # fmt: skip
+def test_what_is_broken_on_a_gke_cluster_names_the_command(
+    environment: Environment, step: str, cluster: dict[str, Any] | None, fix: list[str]
+) -> None:
+    on_gke(environment)
+    environment.cloud.cluster = cluster
+    answer = environment.doctor("--json", "--only", "gke")
+    assert (statuses(answer)[f"gke/{step}"], fixes(answer, f"gke/{step}")) == ("fail", fix)
+
+
+def test_kubectl_without_a_gke_cluster_names_the_command_that_connects_it(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_gke(environment)
+    monkeypatch.setattr(programs, "run", lambda *_, **__: Output(1, "", f"{NO_CLUSTER}\n"))
+    answer = environment.doctor("--json", "--only", "gke")
+    connect = "gcloud container clusters get-credentials gpu --location us-central1 --project acme-ci"
+    assert {name: fixes(answer, f"gke/{name}") for name in ("other nodes", "device plugins", "listeners")} == {
+        "other nodes": [connect],
+        "device plugins": [connect],
+        "listeners": [connect],
+    }
+
+
 NO_CREDENTIALS = 'Unable to locate credentials. You can configure credentials by running "aws login".'
 NO_CLUSTER = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
 CONNECT = "aws eks update-kubeconfig --name ci --region us-east-1"
@@ -704,6 +781,7 @@ ONLY_BUILDS = {
     "gpu-ci:site": {},
     "gpu-ci:pools": {"builds": {"kind": "cloud-build", "region": "us-central1", "machineType": "e2-standard-2"}},
 }
+ONLY_GKE = gke_stack.config(with_eks=False)
 WITH_IMAGES = {**ONLY_BUILDS, "gpu-ci:images": {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE}}}
 SIGNED = {"kmsKeyVersion": "projects/example-ci/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"}
 WITH_OPTIONS = {
@@ -711,10 +789,6 @@ WITH_OPTIONS = {
     "gpu-ci:images": {
         "runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": SIGNED, "schedule": "0 4 * * 1"}
     },
-}
-ONLY_GKE: dict[str, Any] = {
-    **stack_config("Pulumi.staging.yaml"),
-    "gpu-ci:pools": {"l4-gke": stack_config("Pulumi.staging.yaml")["gpu-ci:pools"]["l4-gke"]},
 }
 MANAGED = {
     **stack_config("Pulumi.staging.yaml"),
@@ -728,18 +802,18 @@ MANAGED = {
         stack_config("Pulumi.staging.yaml"),
         stack_config("Pulumi.prod.yaml"),
         ONLY_BUILDS,
+        ONLY_GKE,
         WITH_IMAGES,
         WITH_OPTIONS,
-        ONLY_GKE,
         MANAGED,
     ],
     ids=[
         "staging",
         "prod",
         "builds alone",
+        "nodes on GKE",
         "image pipeline",
         "signed and scheduled images",
-        "GKE alone",
         "manager on Cloud Run",
     ],
 )

@@ -39,7 +39,7 @@ AWS = (
 COMMIT = "1f" * 20
 PACKAGE = ("--package", f"git+https://github.com/example-org/gpu-ci@{COMMIT}")
 GKE = (*GOOGLE, *GITHUB, "--gke-cluster", "gpu", "--location", "us-central1", "--runner-image", IMAGE)
-SETS = {
+SETS: dict[str, tuple[str, ...]] = {
     "google": (*GOOGLE, *GITHUB),
     "aws": AWS,
     "both": (*AWS, "--pool", "l4=g2-standard-8:spot"),

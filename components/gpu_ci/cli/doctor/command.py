@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from gpu_ci.cli.doctor import github, state
 from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
 from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.cli.stack_files import StackFile, one_file, problems_found
-from gpu_ci.cli.verify import google
+from gpu_ci.cli.verify import deployer, google
 from gpu_ci.cli.verify.checklist import Answer, Step, ask_all, shortened
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
@@ -28,6 +29,8 @@ _EVERY_PROJECT = ("project", "apis", "permissions", "secrets")
 _SECRETS_ALONE = ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
 _MANAGER_APIS = ("monitoring.googleapis.com", "run.googleapis.com", "storage.googleapis.com")
 _KMS = "cloudkms.googleapis.com"
+# The module with the steps of each kind of cluster.
+_CHECKLISTS = {"eks": "gpu_ci.cli.verify.eks", "gke": "gpu_ci.cli.verify.gke"}
 
 
 @click.command("doctor")
@@ -77,16 +80,18 @@ def _every_step(deployment: Deployment, contexts: Sequence[str]) -> Iterator[Ste
     """Yield the steps that concern what the file uses. Their names begin with their group."""
     file = deployment.file
     yield from _of_group("google", *_google(deployment))
-    described = of_kind(file.value(CLUSTERS), "eks")
+    described = [(kind, name) for kind in _CHECKLISTS for name in of_kind(file.value(CLUSTERS), kind)]
+    names = [name for _, name in described]
     by_cluster = dict(each.split("=", 1) for each in contexts if "=" in each)
     default = next((each for each in contexts if "=" not in each), "")
-    if unknown := [name for name in by_cluster if name not in described]:
-        raise InputError(f"gpu-ci doctor: --context names no cluster: {unknown[0]}", expected=", ".join(described))
-    if described:
-        from gpu_ci.cli.verify import eks  # loads Pulumi's AWS package, which a stack without clusters does not install
-    for name in described:
-        group = "eks" if len(described) == 1 else f"eks-{name}"
-        yield from _of_group(group, eks.STEPS, eks.target(file, name, by_cluster.get(name, default)))
+    if unknown := [name for name in by_cluster if name not in names]:
+        raise InputError(f"gpu-ci doctor: --context names no cluster: {unknown[0]}", expected=", ".join(names))
+    for kind, name in described:
+        # The module of a kind loads the packages of its cloud, which a stack without such clusters does not install.
+        checklist = importlib.import_module(_CHECKLISTS[kind])
+        group = kind if sum(other == kind for other, _ in described) == 1 else f"{kind}-{name}"
+        cluster = checklist.target(file, name, by_cluster.get(name, default), lambda: deployment.call)
+        yield from _of_group(group, checklist.steps(file, cluster), cluster)
     yield from _of_group("github", [*github.steps(deployment)], deployment)
     yield from _of_group("state", [*state.steps()], deployment)
 
@@ -97,7 +102,7 @@ def _google(deployment: Deployment) -> tuple[Sequence[Step[Any]], Any]:
     target = google.target(file, lambda: deployment.call)
     has_builds = any(isinstance(args, BuildPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools)
     apis = list(target.apis)
-    if not target.pools:
+    if not target.pools and not deployer.has_own_node_pools(file):
         apis.remove("compute.googleapis.com")
     if not target.permissions:
         apis = [*_SECRETS_ALONE]

@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 from gpu_common.secret_patterns import redact
 
 Status = Literal["pass", "fail", "unknown"]
-Target = TypeVar("Target")
+Target = TypeVar("Target", contravariant=True)
 
 # Users may attach the report to an issue, so account numbers (AWS, 12 digits) and e-mail addresses are removed.
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")

@@ -13,6 +13,7 @@ from gpu_ci.cli.lazy import Lazy
 from gpu_ci.cli.output import InputError, print_json, print_text
 from gpu_ci.cli.stack_files import StackFile, one_file
 from gpu_ci.cli.verify import checklist
+from gpu_ci.stack.clusters import CLUSTERS, of_kind
 
 
 class Targets(Lazy):
@@ -21,6 +22,7 @@ class Targets(Lazy):
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "google": ("gpu_ci.cli.verify.google_command", "A Google Cloud project, for the gce-runners of a stack file."),
         "eks": ("gpu_ci.cli.verify.eks_command", "An EKS cluster and its AWS account, for the eks-runners of a stack."),
+        "gke": ("gpu_ci.cli.verify.gke_command", "A GKE cluster and its project, for the gke-runners of a stack file."),
         "manager": ("gpu_manager.cli.verify_command", "A runner manager: its App, GitHub's queue, and its rights."),
         "gpu": ("gpu_ci.cli.verify.gpu_command", "The GPUs of this machine."),
     }
@@ -37,6 +39,7 @@ def command() -> None:
     Examples:
       gpu-ci verify google Pulumi.staging.yaml
       gpu-ci verify eks Pulumi.staging.yaml
+      gpu-ci verify gke Pulumi.staging.yaml
       gpu-ci verify manager --app-key manager-app.pem
       gpu-ci verify gpu
     """
@@ -55,6 +58,37 @@ def one_stack(names: tuple[str, ...]) -> StackFile:
     file = one_file(names)
     file.refuse_mistakes()
     return file
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a cluster of the stack file, and the context of kubectl."""
+    context = click.option(
+        "--context", default="", metavar="NAME", help="The context of kubectl; by default the current context."
+    )
+    name = click.option(
+        "--cluster", "name", metavar="NAME", help="The cluster; required if the file has several clusters of this kind."
+    )
+    return name(context(command))
+
+
+def one_cluster(names: tuple[str, ...], kind: str, name: str | None) -> tuple[StackFile, str]:
+    """Return the stack file and the chosen cluster of a kind, or the only one. Raise an error for another name."""
+    file = one_stack(names)
+    described = {} if file.clusters else of_kind(file.value(CLUSTERS), kind)
+    if not described:
+        raise InputError(
+            f"{file.name}: describes no {kind.upper()} cluster",
+            expected=f"{CLUSTERS}",
+            hint=f"gpu-ci check {file.name}",
+        )
+    if name is None and len(described) > 1:
+        raise InputError(
+            f"gpu-ci verify {kind}: the file has several clusters", got=", ".join(described), hint="add --cluster NAME"
+        )
+    chosen = name or next(iter(described))
+    if chosen not in described:
+        raise InputError(f"gpu-ci verify {kind}: no cluster {chosen!r} in {file.name}", expected=", ".join(described))
+    return file, chosen
 
 
 def verify(

@@ -16,6 +16,7 @@ from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import MANAGER, SITE
 
 _ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", "gcp:projects/iAMMember:IAMMember"
@@ -26,6 +27,10 @@ MACHINES = (
     _ACCOUNT,
     _PROJECT_MEMBER,
 )
+NODE_POOLS = ("gcp:container/nodePool:NodePool", _ACCOUNT, _PROJECT_MEMBER)
+"""The types of pools on GKE clusters."""
+CONTAINER_APIS = ("container.googleapis.com", "iam.googleapis.com")
+"""The services that a stack calls in the project of a GKE cluster."""
 NETWORKS = (
     "gcp:compute/firewall:Firewall",
     "gcp:compute/network:Network",
@@ -58,8 +63,6 @@ BRIDGES = (
     "gcp:serviceaccount/iAMMember:IAMMember",
 )
 """The types of pools of kind cloud-build-gpu."""
-NODE_POOLS = ("gcp:container/nodePool:NodePool", _ACCOUNT, _PROJECT_MEMBER)
-"""The types of pools of kind gke-runners."""
 IMAGE_REPOSITORIES = ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)
 IMAGE_PIPELINES = {
     "container": (
@@ -105,8 +108,20 @@ def permissions(file: StackFile) -> list[str]:
     return sorted(needed)
 
 
+def of_node_pools() -> list[str]:
+    """Return the permissions that the deployer needs on the project of a GKE cluster, sorted."""
+    return sorted({permission for token in NODE_POOLS for permission in google_permissions.of_type(token)})
+
+
+def has_own_node_pools(file: StackFile) -> bool:
+    """Return True if the stack has pools on GKE clusters of its own project."""
+    clusters = file.value(CLUSTERS) or {}
+    names = {args.cluster_name for _, args in file.pools if isinstance(args, GkeGpuNodePoolArgs)}
+    return any(clusters[name].get("project", file.project) == file.project for name in names)
+
+
 def types(file: StackFile) -> set[str]:
-    """Return the types of the Google Cloud resources that the program creates from a stack file."""
+    """Return the types of the Google Cloud resources that the program creates in the stack's project."""
     return {token for group in _groups(file) for token in group}
 
 
@@ -118,6 +133,8 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
     bridges = [args for _, args in file.pools if isinstance(args, BuildGpuBridgeArgs)]
     if machines:
         yield MACHINES
+    if has_own_node_pools(file):
+        yield NODE_POOLS
     if bridges:
         yield BRIDGES
     if any(args.image_repositories for args in bridges):
@@ -130,8 +147,6 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield NETWORKS
     if builds:
         yield BUILDS
-    if any(isinstance(args, GkeGpuNodePoolArgs) for _, args in file.pools):
-        yield NODE_POOLS
     for pipeline in file.pipelines:
         yield IMAGE_PIPELINES.get(pipeline.kind, ())
         options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
@@ -25,6 +25,8 @@ from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate import connection, credentials
 from gpu_ci.gcp.gate.google_service import TIMEOUT_SEC
 from gpu_ci.gcp.gate.runner import GATE_LABEL
+from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
+from gpu_ci.gcp.machine.args import GpuMachineChoices
 from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack import quotas
@@ -69,7 +71,7 @@ SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
-_NOT_FOUND = 404
+NOT_FOUND = 404
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
 _PERMISSIONS_PER_REQUEST = 100
 
@@ -80,6 +82,7 @@ ENDPOINTS = {
     "cloudbuild": "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT",
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
+    "container": "GOOGLE_CONTAINER_CUSTOM_ENDPOINT",
     "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
     "orgpolicy": "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT",
     "secretmanager": "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT",
@@ -167,14 +170,21 @@ class Project:
     permissions: tuple[str, ...]
     """The permissions that the deployer needs on the project."""
     connect: Callable[[], Call]
+    nodes: Mapping[str, GkeGpuNodePoolArgs] = field(default_factory=dict)
+    """The pools of one GKE cluster in the project."""
 
     @cached_property
     def call(self) -> Call:
         return self.connect()
 
     @property
+    def machines(self) -> list[GpuMachineChoices]:
+        """The machines of all pools, also those of ladders."""
+        return [*(rung for pool in self.pools.values() for rung in pool.rungs), *self.nodes.values()]
+
+    @property
     def regions(self) -> list[str]:
-        return sorted({rung.region for pool in self.pools.values() for rung in pool.rungs})
+        return sorted({machine.region for machine in self.machines})
 
 
 def target(file: StackFile, connect: Callable[[], Call]) -> Project:
@@ -190,7 +200,8 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     programs = programs or any(each.kind == "host" for each in file.pipelines)
     containers = [each.choices for each in file.pipelines if each.kind == "container"]
     options = [apis for option, apis in CONTAINER_APIS.items() if any(each.get(option) for each in containers)]
-    groups = (APIS, BUILD_APIS if builds else (), PROGRAM_APIS if programs else (), *options)
+    nodes = deployer.CONTAINER_APIS if deployer.has_own_node_pools(file) else ()
+    groups = (APIS, nodes, BUILD_APIS if builds else (), PROGRAM_APIS if programs else (), *options)
     apis = tuple(dict.fromkeys(itertools.chain.from_iterable(groups)))
     return Project(
         file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
@@ -327,8 +338,7 @@ def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Ma
 
 def machines_offered(project: Project) -> Finding:
     missing, fix, requests = [], [], 0
-    machines = [(rung, zone) for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones]
-    for pool, zone in machines:
+    for pool, zone in ((machine, zone) for machine in project.machines for zone in machine.zones):
         requests += 1
         if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
             missing.append(f"{pool.machine_type} in {zone}")
@@ -351,7 +361,9 @@ def quotas_suffice(project: Project) -> Finding:
     known_limits: limits.Limits = {}
     for answer in answers:
         known_limits |= limits.from_answer(answer, "")
-    findings = quota.compare(quota.needs(quotas.demands(project.pools.items())), known_limits)
+    findings = quota.compare(
+        quota.needs(quotas.demands([*project.pools.items(), *project.nodes.items()])), known_limits
+    )
     details = [{"region": key[0], "metric": key[1], "limit": limit.limit, "usage": limit.usage}
                for key, limit in known_limits.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
     short = [
@@ -366,7 +378,7 @@ def quotas_suffice(project: Project) -> Finding:
     if findings:
         unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
         return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
-    return Finding("pass", "every quota suffices for max and one more VM for the check", details)
+    return Finding("pass", "every quota suffices for what the pools need", details)
 
 
 def images_exist(project: Project) -> Finding:
@@ -385,20 +397,26 @@ def images_exist(project: Project) -> Finding:
 
 
 def networks_reach_internet(project: Project) -> Finding:
-    problems: list[str] = []
-    fix: list[str] = []
-    details: list[Any] = []
     existing = [region for region in project.regions if region in project.subnetworks]
     created = [region for region in project.regions if region not in project.subnetworks]
-    details += [f"{region}: the stack creates the network" for region in created]
-    for region in existing:
-        match = _SUBNETWORK.search(project.subnetworks[region])
-        if match is None:
-            raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
-        problems += _subnetwork_problems(project, match, details, fix)
+    details = [f"{region}: the stack creates the network" for region in created]
     good = [f"{', '.join(existing)} can reach the internet"] if existing else []
     good += [f"not asked for {', '.join(created)}, where the stack creates the network"] if created else []
-    return problems_or_pass(problems, "; ".join(good), details, fix=fix)
+    links = [project.subnetworks[region] for region in existing]
+    return subnetworks_reach_internet(project, links, "; ".join(good), details)
+
+
+def subnetworks_reach_internet(project: Project, links: Sequence[str], good: str, details: Sequence[Any]) -> Finding:
+    """Return a Finding about Private Google Access and the Cloud NAT of each subnetwork."""
+    problems: list[str] = []
+    fix: list[str] = []
+    found = [*details]
+    for link in links:
+        match = _SUBNETWORK.search(link)
+        if match is None:
+            raise NotAskedError(f"{link} names no subnetwork of a project")
+        problems += _subnetwork_problems(project, match, found, fix)
+    return problems_or_pass(problems, good, found, fix=fix)
 
 
 def secrets_exist(project: Project) -> Finding:
@@ -467,7 +485,7 @@ def _find(project: Project, service: str, version: str, request: Callable[[Any],
     try:
         return project.call(service, version, request)
     except GoogleError as error:
-        if error.status != _NOT_FOUND:
+        if error.status != NOT_FOUND:
             raise NotAskedError(str(error)) from None
         return None
 

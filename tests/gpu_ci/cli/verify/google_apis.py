@@ -25,6 +25,18 @@ SECRETS = {"key": "ENABLED", "runner-key": "ENABLED", "manager-key": "ENABLED"}
 NETWORK = "https://www.googleapis.com/compute/v1/projects/acme-ci/global/networks/ci"
 
 
+CLUSTER: Json = {
+    "name": "gpu",
+    "status": "RUNNING",
+    "currentMasterVersion": "1.34.1-gke.3720000",
+    "networkConfig": {
+        "datapathProvider": "ADVANCED_DATAPATH",
+        "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
+    },
+    "nodePools": [{"name": "default-pool", "status": "RUNNING"}],
+}
+
+
 @dataclass
 class Google:
     """A project in which everything is ready, until a test changes it."""
@@ -52,6 +64,8 @@ class Google:
     )
     agent_roles: tuple[str, ...] = ("roles/editor",)
     check_vms: list[str] = field(default_factory=list)
+    cluster: Json | None = field(default_factory=lambda: dict(CLUSTER))
+    """The GKE cluster gpu of us-central1 in acme-ci."""
     asked: list[str] = field(default_factory=list)
 
     def request(self, uri: str, method: str = "GET", body: Any = None, **_: Any) -> tuple[httplib2.Response, bytes]:
@@ -99,6 +113,9 @@ class Google:
                     "AccessSecretVersionResponse",
                     self._value,
                 ),
+            ],
+            "container": [
+                (r"/v1/projects/acme-ci/locations/us-central1/clusters/gpu", "Cluster", lambda *_: self.cluster)
             ],
             "storage": [(r"/storage/v1/b/acme-ci-pulumi-state", "Bucket", lambda *_: self.bucket)],
             "compute": self._compute(),

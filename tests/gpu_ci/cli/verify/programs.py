@@ -1,4 +1,4 @@
-"""Fakes of `aws` and `kubectl`, in this process.
+"""Fakes of `aws`, `kubectl` and `gke-gcloud-auth-plugin`, in this process.
 
 An `aws` command is turned into a call of botocore's model, as the AWS CLI does: it refuses services, operations and
 parameters that the model lacks, and holds each answer to the model's shape.
@@ -14,8 +14,7 @@ from typing import Any
 import botocore.session
 from botocore import xform_name
 from botocore.validate import validate_parameters
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.programs import Output
+from gpu_ci.cli.verify.programs import NotInstalledError, Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()
@@ -88,8 +87,13 @@ class Account:
         self.ran.append(" ".join(command))
         self._environment = environment or {}
         if command[0] in self.missing:
-            raise NotAskedError(f"{command[0]} is not installed")
-        return {"aws": self._aws, "kubectl": self._kubectl}[command[0]](command[1:])
+            raise NotInstalledError(f"{command[0]} is not installed")
+        programs = {"aws": self._aws, "kubectl": self._kubectl, "gke-gcloud-auth-plugin": self._plugin}
+        return programs[command[0]](command[1:])
+
+    def _plugin(self, words: Sequence[str]) -> Output:
+        assert words == ["--version"]
+        return Output(0, "Kubernetes v1.30.0+0a5be104\n", "")
 
     def _kubectl(self, words: Sequence[str]) -> Output:
         if (kind := next(word for word in words[words.index("get") + 1 :])) not in self.objects:
