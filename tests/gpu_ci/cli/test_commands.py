@@ -45,8 +45,8 @@ def test_these_are_the_commands() -> None:
         "recommend", "check", "cost", "quota", "images", "images outdated",
         "images candidates", "images promote", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
-        "doctor", "verify", "verify google", "verify eks", "verify gke", "verify manager", "verify gpu", "zipapp", "schema",
-        "completion",
+        "doctor", "verify", "verify google", "verify eks", "verify gke", "verify manager", "verify gpu", "zipapp",
+        "schema", "completion",
     ]  # fmt: skip
 
 
