@@ -45,7 +45,7 @@ def test_the_deployment_alone_gets_an_identity_and_nothing_may_write_to_the_repo
 
 def test_every_action_is_pinned_by_a_commit() -> None:
     used = [step["uses"] for job in WORKFLOW["jobs"] for step in steps(job) if "uses" in step]
-    assert len(used) == 7
+    assert len(used) == 8
     assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
 
 

@@ -97,15 +97,15 @@ def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[st
 def _unused_quotas(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
     """Warn about quotas of queues that the pools of the stack cannot use up.
 
-    This is no error, because pools of other stacks may use the queue.
+    This is no error, because pools of other stacks may use the queue. Clusters without pools have another warning.
     """
     placed: Counter[tuple[str, str]] = Counter()
     for _, args in pools:
         if queue := getattr(args, "queue", None):
             placed[args.cluster_name, queue] += args.max_runners * args.runner.gpus
     found = []
-    for name, cluster in sorted(clusters.items()):
-        for queue, choices in _created_queues(cluster).items():
+    for name in sorted({name for name, _ in placed}):
+        for queue, choices in _created_queues(clusters.get(name)).items():
             gpus = placed[name, queue]
             path = f"{join(CLUSTERS, name)}.kueue.{join('queues', queue)}.gpus"
             has = f"the pools of the queue have at most {gpus} GPUs" if gpus else "no pool of this stack uses the queue"
@@ -116,14 +116,14 @@ def _unused_quotas(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]
 
 
 def _created_queues(cluster: Any) -> Mapping[str, Any]:
-    """Return the queues that the stack creates on a cluster, which is a model or a map of the stack file.
+    """Return the queues that the stack creates on a cluster: a model, a map of the stack file, or None if it is secret.
 
     A stack that does not create Kueue describes the queues of all teams.
     """
     if isinstance(cluster, Mapping):
         args = queues.valid(cluster.get("kueue")) if cluster.get("managed", True) is True else None
     else:
-        args = cluster.kueue if cluster.managed else None
+        args = cluster.kueue if cluster and cluster.managed else None
     return args.queues if args else {}
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.gpu_ci.cli.conftest import Ask
@@ -58,8 +59,9 @@ def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: 
     )
 
 
-def test_clusters_that_are_a_secret_are_the_one_problem(ask: Ask, tmp_path: Path) -> None:
-    values = stack() | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}
+@pytest.mark.parametrize("fields", [{}, {"queue": "vision"}])
+def test_clusters_that_are_a_secret_are_the_one_problem(fields: dict[str, Any], ask: Ask, tmp_path: Path) -> None:
+    values = stack(fields) | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}
     [found] = ask("check", written(tmp_path, values), "--json").json
     assert [(each["path"], each["hint"]) for each in found["problems"]] == [
         ("gpu-ci:clusters", "pulumi config set --plaintext 'gpu-ci:clusters' …")

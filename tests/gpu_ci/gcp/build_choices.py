@@ -207,7 +207,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         trigger(event={"kind": "pull-request", "branch": "^main$", "commentControl": "ALWAYS"}),
         f"{T}.event.commentControl",
         "must be one of 'COMMENTS_ENABLED_FOR_EXTERNAL_CONTRIBUTORS_ONLY', 'COMMENTS_ENABLED' or 'COMMENTS_DISABLED'",
-        'such as event: {kind: push, branch: "^main$"}',
+        "such as commentControl: COMMENTS_ENABLED_FOR_EXTERNAL_CONTRIBUTORS_ONLY",
     ),
     "a build file and steps": (
         trigger(build={**STEPS, "filename": "cloudbuild.yaml"}),
@@ -231,7 +231,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         trigger(build={**STEPS, "timeoutSec": 86401}),
         f"{T}.build.timeoutSec",
         "must be at most 86400",
-        "such as build: {kind: steps, steps: [{kind: docker, image: kernels}]}",
+        "such as timeoutSec: 86400",
     ),
     "an image with a registry": (step(kind="docker", image="gcr.io/Acme/x:1"), f"{S}.image", FORM, STEP),
     "a script beside arguments": (
