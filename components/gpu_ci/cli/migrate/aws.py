@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gpu_catalog
 
+from gpu_ci.cli.migrate import nodes
 from gpu_ci.cli.migrate.draft import NODES, Cluster, Draft, Pool
-from gpu_ci.cli.migrate.google import runs_on
 from gpu_ci.cli.migrate.google import unknown as unknown_type
 from gpu_ci.cli.migrate.scale_sets import ScaleSet, number
 from gpu_ci.cli.migrate.terraform import Resource
 
 NODE_GROUP = "aws_eks_node_group"
-_DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 _MARKETS = {"SPOT": "spot", "ON_DEMAND": "standard", "CAPACITY_BLOCK": "capacity-block"}
-_LONGEST_SET_NAME = 45
-_NEW_SET = "-next"
 
 
 def node_groups(resources: Sequence[Resource], scale_sets: Iterable[ScaleSet], draft: Draft) -> None:
@@ -27,18 +23,10 @@ def node_groups(resources: Sequence[Resource], scale_sets: Iterable[ScaleSet], d
     sets = list(scale_sets)
     for group in groups:
         name = group.text("node_group_name")
-        own: list[ScaleSet | None] = [
-            each for each in sets if runs_on(each, name, group.values.get("labels"), "eks.amazonaws.com/nodegroup")
-        ]
-        if len(groups) == 1:
-            own = own or [*sets]
-        for scale_set in own or [None]:
-            pool = Pool(
-                scale_set.name if scale_set else name or group.title,
-                f"{scale_set.address} on {group.address}" if scale_set else group.address,
-                "scale set on EKS" if scale_set else "EKS node group",
-                NODES,
-            )
+        labels = group.values.get("labels")
+        own = nodes.scale_sets_on(sets, name, labels, "eks.amazonaws.com/nodegroup", is_only=len(groups) == 1)
+        for scale_set in own:
+            pool = nodes.new_pool(group, scale_set, name, NODES, "EKS")
             draft.pools.append(pool)
             _instance_types(pool, group.values.get("instance_types") or ())
             if pool.skipped:
@@ -53,24 +41,7 @@ def node_groups(resources: Sequence[Resource], scale_sets: Iterable[ScaleSet], d
             else:
                 pool.missing["max"] = "the maximum number of nodes is not in the state"
             pool.keep_disk_size(number(group.values.get("disk_size")))
-            _runner(pool, scale_set)
-
-
-def scale_sets_without_nodes(scale_sets: Iterable[ScaleSet], draft: Draft) -> None:
-    """Add a pool for each scale set whose nodes are not in the state."""
-    for scale_set in scale_sets:
-        pool = Pool(scale_set.name, scale_set.address, "scale set", NODES)
-        pool.missing = {
-            "clusterName": "the state does not have the nodes of the scale set",
-            "instanceTypes": "the state does not have the nodes of the scale set",
-        }
-        if scale_set.max:
-            pool.fields["max"] = scale_set.max
-            pool.notes["max"] = "was maxRunners; here it is the number of nodes"
-        else:
-            pool.missing["max"] = "the scale set has no maxRunners"
-        _runner(pool, scale_set)
-        draft.pools.append(pool)
+            nodes.take_over_runner(pool, scale_set)
 
 
 def scale_up_functions(resources: Sequence[Resource], draft: Draft) -> None:
@@ -135,41 +106,23 @@ def _instance_types(pool: Pool, names: Sequence[str]) -> None:
         pool.notes["instanceTypes"] = "; ".join(unknown.values())
 
 
-def _runner(pool: Pool, scale_set: ScaleSet | None) -> None:
-    """Set the runner. Its scale set gets a name of its own, because both exist during the migration."""
-    runner: dict[str, Any] = {}
-    if scale_set and _DIGEST.fullmatch(scale_set.image):
-        runner["image"] = scale_set.image
-    else:
-        was = f"{scale_set.image} has no digest" if scale_set and scale_set.image else "the state names no image"
-        pool.missing["runner.image"] = f"{was}; jobs need CUDA, torch and GitHub's runner in it"
-    if scale_set:
-        runner["scaleSetName"] = f"{scale_set.name[: _LONGEST_SET_NAME - len(_NEW_SET)]}{_NEW_SET}"
-        pool.notes["runner.scaleSetName"] = f"{scale_set.name} is free only after the old release is deleted"
-        pool.runner_group = scale_set.group
-        if scale_set.gpus:
-            runner["gpus"] = scale_set.gpus
-        if scale_set.min:
-            pool.fields["minIdle"] = scale_set.min
-        if scale_set.container_mode:
-            pool.notes["runner.containerMode"] = f"was {scale_set.container_mode}; compare the choices in the reference"
-        if scale_set.unread:
-            pool.notes["Helm values"] = scale_set.unread
-    if runner:
-        pool.fields["runner"] = runner
-
-
 def _cluster(name: str, group: Resource, resources: Sequence[Resource], draft: Draft) -> None:
     cluster = draft.clusters.setdefault(name, Cluster())
     # arn:aws:eks:<region>:<account>:nodegroup/...
-    region = (group.text("arn").split(":") + [""] * 4)[3]
-    cluster.region = cluster.region or region
+    if region := (group.text("arn").split(":") + [""] * 4)[3]:
+        cluster.fields.setdefault("region", region)
+    if "region" not in cluster.fields:
+        cluster.comments["region"] = "the state does not have it."
     zones = _zones(resources)
-    for subnet in group.values.get("subnet_ids") or ():
-        if zone := zones.get(subnet, ""):
-            cluster.subnets.setdefault(zone, subnet)
-        elif subnet not in cluster.unplaced:
-            cluster.unplaced.append(subnet)
+    placed = {zones[subnet]: subnet for subnet in group.values.get("subnet_ids") or () if zones.get(subnet)}
+    if placed:
+        cluster.fields["subnets"] = {**placed, **cluster.fields.get("subnets", {})}
+    cluster.unplaced += [
+        each for each in group.values.get("subnet_ids") or () if not zones.get(each) and each not in cluster.unplaced
+    ]
+    if cluster.unplaced:
+        listed = ", ".join(cluster.unplaced)
+        cluster.comments["subnets"] = f"the state does not have the zone of {listed}; write <zone>: <subnet>."
 
 
 def _zones(resources: Sequence[Resource]) -> dict[str, str]:

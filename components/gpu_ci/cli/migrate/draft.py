@@ -13,7 +13,7 @@ from gpu_ci.cli.init import repository
 from gpu_ci.cli.init.repository import Repository, needed_apps
 from gpu_ci.errors import in_yaml
 
-MACHINES, NODES = "gce-runners", "eks-runners"
+MACHINES, NODES, GKE_NODES = "gce-runners", "eks-runners", "gke-runners"
 _LEAST_DISK_GIB = 30
 
 
@@ -51,12 +51,15 @@ class Pool:
 
 @dataclass
 class Cluster:
-    """An EKS cluster of the state."""
+    """A cluster of the state."""
 
-    region: str = ""
-    subnets: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    """Fields that the user has to write or check, with the reason."""
+    project: str = ""
+    """The Google Cloud project of the cluster; empty on other clouds."""
     unplaced: list[str] = field(default_factory=list)
-    """Subnets whose zone is not in the state."""
+    """Subnets of a cluster on AWS whose zone is not in the state."""
 
 
 @dataclass
@@ -85,6 +88,8 @@ class Draft:
     subnetworks: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     clusters: dict[str, Cluster] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    """Addresses of clusters that the draft uses."""
     group: RunnerGroup | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -191,17 +196,11 @@ class Draft:
         lines = ["", "  gpu-ci:clusters:"]
         for name, cluster in sorted(self.clusters.items()):
             lines += [f"    {in_yaml(name)}:"]
-            if cluster.region:
-                lines += [f"      region: {in_yaml(cluster.region)}"]
-            else:
-                lines += ["      # region: the state does not have it."]
-            if cluster.subnets:
-                lines += ["      subnets:", *_map(8, cluster.subnets)]
-            if cluster.unplaced:
-                listed = ", ".join(cluster.unplaced)
-                lines += [
-                    _comment(6, f"subnets: the state does not have the zone of {listed}; write <zone>: <subnet>.")
-                ]
+            for key, value in cluster.fields.items():
+                lines += _field(6, key, value)
+            if cluster.project and cluster.project != self.project:
+                lines += _field(6, "project", cluster.project)
+            lines += [_comment(6, f"{key}: {reason}") for key, reason in cluster.comments.items()]
         return lines
 
 
@@ -211,13 +210,17 @@ def _pool(pool: Pool) -> list[str]:
         return [*lines, _comment(4, f"{pool.name}: not a pool, because {pool.skipped}")]
     lines += [f"    {in_yaml(pool.name)}:", f"      kind: {pool.kind}"]
     for name, value in pool.fields.items():
-        if isinstance(value, Mapping) and name == "runner":
-            lines += ["      runner:", *_map(8, value)]
-        else:
-            lines += [f"      {name}: {in_yaml(value)}"]
+        lines += _field(6, name, value)
     lines += [_comment(6, f"{name}: write it; {reason}") for name, reason in pool.missing.items()]
     lines += [_comment(6, f"{name}: {reason}") for name, reason in pool.notes.items()]
     return lines
+
+
+def _field(indent: int, name: str, value: Any) -> list[str]:
+    """Return the lines of a field. These two fields have a line for each of their values."""
+    if isinstance(value, Mapping) and name in ("runner", "subnets"):
+        return [f"{' ' * indent}{name}:", *_map(indent + 2, value)]
+    return [f"{' ' * indent}{name}: {in_yaml(value)}"]
 
 
 def _map(indent: int, values: Mapping[str, Any]) -> list[str]:

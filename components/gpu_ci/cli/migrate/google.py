@@ -1,21 +1,22 @@
-"""Drafts Compute Engine pools from instance groups and GKE node pools in a state."""
+"""Drafts pools on Compute Engine from instance groups, and pools on GKE from node pools, in a state."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gpu_catalog
 
-from gpu_ci.cli.migrate.draft import MACHINES, Draft, Pool
+from gpu_ci.cli.migrate import nodes
+from gpu_ci.cli.migrate.draft import GKE_NODES, MACHINES, Cluster, Draft, Pool
 from gpu_ci.cli.migrate.scale_sets import ScaleSet, number
 from gpu_ci.cli.migrate.terraform import Resource
 
 GROUPS = {"google_compute_instance_group_manager", "google_compute_region_instance_group_manager"}
 _TEMPLATES = {"google_compute_instance_template", "google_compute_region_instance_template"}
 _AUTOSCALERS = {"google_compute_autoscaler", "google_compute_region_autoscaler"}
-NODE_POOL = "google_container_node_pool"
+NODE_POOL, CLUSTER = "google_container_node_pool", "google_container_cluster"
 _SUBNETWORK = re.compile(r"projects/[^/]+/regions/(?P<region>[^/]+)/subnetworks/[^/]+$")
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)/")
 _DISK_TYPES = ("pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced")
@@ -72,47 +73,96 @@ def instance_groups(resources: Sequence[Resource], draft: Draft) -> None:
 
 
 def node_pools(resources: Sequence[Resource], scale_sets: Iterable[ScaleSet], draft: Draft) -> None:
-    """Add a pool of machines to the draft for each node pool of GKE, with the scale sets that run on it."""
-    nodes = [each for each in resources if each.type == NODE_POOL]
+    """Add a pool to the draft for each scale set on a node pool of GKE, and for each node pool without one."""
+    found = [each for each in resources if each.type == NODE_POOL]
     sets = list(scale_sets)
-    for node_pool in nodes:
+    for node_pool in found:
         config = node_pool.block("node_config")
         name = node_pool.text("name")
-        own = [each for each in sets if runs_on(each, name, config.get("labels"), "cloud.google.com/gke-nodepool")]
-        if len(nodes) == 1:
-            own = own or sets
-        title = own[0].name if len(own) == 1 else name or node_pool.title
-        pool = Pool(title, node_pool.address, "GKE node pool", MACHINES, project=node_pool.text("project"))
-        draft.pools.append(pool)
-        location = node_pool.text("location")
-        zones = node_pool.values.get("node_locations") or [location]
-        accelerator = (config.get("guest_accelerator") or [{}])[0]
-        if not _machine(pool, str(config.get("machine_type") or ""), accelerator, zones):
+        labels = config.get("labels")
+        own = nodes.scale_sets_on(sets, name, labels, "cloud.google.com/gke-nodepool", is_only=len(found) == 1)
+        for scale_set in own:
+            pool = nodes.new_pool(node_pool, scale_set, name, GKE_NODES, "GKE")
+            pool.project = node_pool.text("project")
+            draft.pools.append(pool)
+            location = node_pool.text("location")
+            zones = node_pool.values.get("node_locations") or [location]
+            accelerator = (config.get("guest_accelerator") or [{}])[0]
+            pool.fields["clusterName"] = _last(node_pool.text("cluster"))
+            if not _machine(pool, str(config.get("machine_type") or ""), accelerator, zones):
+                continue
+            pool.covers.append(node_pool.address)
+            _gke_cluster(node_pool, resources, draft)
+            _market(pool, node_pool)
+            _max_nodes(pool, node_pool.block("autoscaling"), len(zones))
+            _disk(pool, {"disk_size_gb": config.get("disk_size_gb"), "disk_type": config.get("disk_type")})
+            _node_software(pool, node_pool)
+            nodes.take_over_runner(pool, scale_set)
+
+
+def _market(pool: Pool, node_pool: Resource) -> None:
+    config = node_pool.block("node_config")
+    spot = config.get("spot") or config.get("preemptible")
+    pool.fields["market"] = "flex-start" if config.get("flex_start") else "spot" if spot else "standard"
+    affinity = node_pool.block("node_config", "reservation_affinity")
+    names = affinity.get("values")
+    if affinity.get("consume_reservation_type") == "SPECIFIC_RESERVATION" and isinstance(names, list) and names:
+        on_demand = pool.machine is None or "standard" in pool.machine.markets
+        pool.fields |= {"market": "standard" if on_demand else "reservation", "reservation": str(names[0])}
+    if duration := number(str(config.get("max_run_duration") or "").removesuffix("s")):
+        pool.fields["maxRunDurationSec"] = duration
+
+
+def _max_nodes(pool: Pool, scaling: Mapping[str, Any], zones: int) -> None:
+    # max_node_count is for each zone (registry.terraform.io: google_container_node_pool, autoscaling).
+    most = number(scaling.get("total_max_node_count")) or (number(scaling.get("max_node_count")) or 0) * zones
+    if most:
+        pool.fields["max"] = most
+    else:
+        pool.missing["max"] = "the node pool has no autoscaling"
+    if least := number(scaling.get("total_min_node_count")) or number(scaling.get("min_node_count")):
+        pool.notes["min_node_count"] = f"was {least}; an idle pool has no nodes, and minIdle keeps idle runners"
+
+
+def _node_software(pool: Pool, node_pool: Resource) -> None:
+    """Take over the node image, driver, local SSDs and image streaming. Note what has no field."""
+    config = node_pool.block("node_config")
+    if config.get("image_type") == "UBUNTU_CONTAINERD":
+        pool.fields["imageType"] = "UBUNTU_CONTAINERD"
+    accelerator = node_pool.block("node_config", "guest_accelerator")
+    driver = node_pool.block("node_config", "guest_accelerator", "gpu_driver_installation_config").get(
+        "gpu_driver_version"
+    )
+    if driver == "LATEST":
+        pool.fields["driver"] = "LATEST"
+    elif driver == "INSTALLATION_DISABLED":
+        pool.notes["driver"] = "was INSTALLATION_DISABLED; on nodes of the pool, GKE installs the driver"
+    if disks := number(node_pool.block("node_config", "ephemeral_storage_local_ssd_config").get("local_ssd_count")):
+        pool.fields["localSsdCount"] = disks
+    if node_pool.block("node_config", "gcfs_config").get("enabled") is True:
+        pool.fields["imageStreaming"] = True
+    if subnetwork := _SUBNETWORK.search(str(node_pool.block("network_config").get("subnetwork") or "")):
+        pool.fields["subnetwork"] = subnetwork[0]
+    if accelerator.get("gpu_sharing_config") or accelerator.get("gpu_partition_size"):
+        pool.notes["gpu_sharing_config"] = "a job gets whole GPUs"
+    if config.get("service_account"):
+        pool.notes["service_account"] = "the pool creates an account; grant it roles/artifactregistry.reader for images"
+
+
+def _gke_cluster(node_pool: Resource, resources: Sequence[Resource], draft: Draft) -> None:
+    name = _last(node_pool.text("cluster"))
+    cluster = draft.clusters.setdefault(name, Cluster({"kind": "gke", "location": node_pool.text("location")}))
+    cluster.project = node_pool.text("project")
+    for each in resources:
+        if each.type != CLUSTER or each.text("name") != name:
             continue
-        pool.fields["market"] = "spot" if config.get("spot") or config.get("preemptible") else "standard"
-        scaling = node_pool.block("autoscaling")
-        # max_node_count is for each zone (registry.terraform.io: google_container_node_pool, autoscaling).
-        most = number(scaling.get("total_max_node_count")) or (number(scaling.get("max_node_count")) or 0) * len(zones)
-        if most:
-            pool.fields["max"] = most
-        else:
-            pool.missing["max"] = "the node pool has no autoscaling"
-        if own:
-            pool.fields["runnerLabels"] = [each.name for each in own]
-            pool.notes["runnerLabels"] = (
-                "runs-on of the scale sets. Until they are deleted, use other labels for a trial"
+        draft.kept.append(each.address)
+        calico = each.block("network_policy").get("enabled") is True
+        if each.text("datapath_provider") != "ADVANCED_DATAPATH" and not calico:
+            cluster.comments["networkPolicies"] = (
+                "the cluster enforces none in the state. Enable them (docs/guides/gke.md), or write false: then jobs "
+                "can connect to private addresses"
             )
-            pool.runner_group = own[0].group
-        if own and any(each.image for each in own):
-            pool.notes["image"] = "a job runs on the machine; use container: in workflows for the image of the pods"
-        _disk(pool, {"disk_size_gb": config.get("disk_size_gb"), "disk_type": config.get("disk_type")})
-        _cluster_network(pool, node_pool, resources, draft)
-
-
-def runs_on(scale_set: ScaleSet, name: str, labels: Any, name_label: str) -> bool:
-    """Return True if the selector of a scale set names this node pool, or labels that its nodes have."""
-    nodes = {**(labels if isinstance(labels, dict) else {}), name_label: name}
-    return bool(scale_set.selector) and all(nodes.get(key) == value for key, value in scale_set.selector.items())
 
 
 def unknown(machine_type: str, error: LookupError) -> str:
@@ -184,13 +234,6 @@ def _network(pool: Pool, interface: dict[str, Any], draft: Draft) -> None:
     if interface.get("access_config"):
         pool.notes["access_config"] = "machines have no public address; the subnetwork needs a Cloud NAT"
     _subnetwork(pool, str(interface.get("subnetwork") or ""), draft)
-
-
-def _cluster_network(pool: Pool, node_pool: Resource, resources: Sequence[Resource], draft: Draft) -> None:
-    name = _last(node_pool.text("cluster"))
-    clusters = [each for each in resources if each.type == "google_container_cluster" and each.text("name") == name]
-    pool.covers += [node_pool.address, *(each.address for each in clusters)]
-    _subnetwork(pool, clusters[0].text("subnetwork") if clusters else "", draft)
 
 
 def _subnetwork(pool: Pool, link: str, draft: Draft) -> None:

@@ -23,8 +23,7 @@ _TYPES = {
     "google_compute_region_autoscaler": ("the runner manager", "with its instance group"),
     "google_compute_instance_template": ("the pool's own template", _EMPTY),
     "google_compute_region_instance_template": ("the pool's own template", _EMPTY),
-    "google_container_node_pool": ("a pool of machines", _NODES),
-    "google_container_cluster": ("nothing: pools of machines need no cluster", "nothing else runs on it"),
+    "google_container_node_pool": ("the pool's own node pool", _NODES),
     "aws_eks_node_group": ("the pool's own node group", _NODES),
     "helm_release": ("the stack's controller and scale sets", _RELEASE),
     "aws_launch_template": ("the launch template of the pool's node group", _EMPTY),
@@ -42,7 +41,7 @@ _COVERED = (
     "google_compute_instance_",
     "google_compute_region_",
     "google_compute_autoscaler",
-    "google_container_",
+    "google_container_node_pool",
     "aws_eks_node_group",
 )
 _CHARTS = ("gha-runner-scale-set", "gha-runner-scale-set-controller")
@@ -71,7 +70,9 @@ def left(resources: Sequence[Resource], draft: Draft) -> list[Left]:
     for each in resources:
         if each.mode != "managed":
             continue
-        if each.type in _NETWORK:
+        if each.address in draft.kept:
+            rule: tuple[str, str] | None = _KEPT
+        elif each.type in _NETWORK:
             rule = _KEPT if _around(each) in networks else None
         elif each.type.startswith(_COVERED):
             rule = _rule(each.type) if each.address in covered else None

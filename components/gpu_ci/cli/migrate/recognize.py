@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_ci import naming
-from gpu_ci.cli.migrate import aws, google, scale_sets
-from gpu_ci.cli.migrate.draft import Draft, RunnerGroup
+from gpu_ci.cli.migrate import aws, google, nodes, scale_sets
+from gpu_ci.cli.migrate.draft import GKE_NODES, NODES, Draft, RunnerGroup
 from gpu_ci.cli.migrate.terraform import Resource, State
 
 _GROUP = "github_actions_runner_group"
@@ -22,8 +22,11 @@ def draft_of(state: State, stack: str, organization: str = "", project: str = ""
     google.node_pools(resources, sets, draft)
     aws.scale_up_functions(resources, draft)
     aws.node_groups(resources, sets, draft)
-    if not any(each.type in (google.NODE_POOL, aws.NODE_GROUP) for each in resources):
-        aws.scale_sets_without_nodes(sets, draft)
+    types = {each.type for each in resources}
+    if not types & {google.NODE_POOL, aws.NODE_GROUP}:
+        on_gke = google.CLUSTER in types
+        unknown = ("clusterName", "machineType", "zones") if on_gke else ("clusterName", "instanceTypes")
+        nodes.scale_sets_without_nodes(sets, GKE_NODES if on_gke else NODES, unknown, draft)
     _name(draft)
     draft.project = project or google.project_of(draft.pools, draft.subnetworks.values())
     owners = sorted({each.organization for each in sets if each.organization})

@@ -38,6 +38,8 @@ def written_by_the_user(name: str, config: dict[str, Any]) -> None:
     """Add what the draft's comments ask for."""
     if name == "instance-groups":
         config["gpu-ci:pools"]["a100-big"]["max"] = 1
+    if name == "google-gke":
+        config["gpu-ci:pools"]["arc-runners"]["runner"]["image"] = IMAGE
     if name == "aws-module":
         config["gpu-ci:clusters"] = {"ci": {"region": "us-east-1", "subnets": SUBNETS}}
         for pool in config["gpu-ci:pools"].values():

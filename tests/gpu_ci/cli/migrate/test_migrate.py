@@ -40,8 +40,9 @@ POOLS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "google-gke": {
         "arc-runners": {
-            **MACHINE, "machineType": "g2-standard-16", "zones": ["us-central1-a", "us-central1-c"], "market": "spot",
-            "max": 8, "runnerLabels": ["arc-runners"], "diskGib": 200, "diskType": "pd-balanced",
+            "kind": "gke-runners", "clusterName": "gh-runner-arc", "machineType": "g2-standard-16",
+            "zones": ["us-central1-a", "us-central1-c"], "market": "spot", "max": 8, "diskGib": 200,
+            "diskType": "pd-balanced", "runner": {"scaleSetName": "arc-runners-next"},
         },
     },
     "aws-module": {
@@ -154,6 +155,139 @@ def test_a_cluster_has_the_region_and_the_subnets_of_its_node_groups(ask: Ask) -
     }
 
 
+GKE_POOL = 'module.runners.module.runner-cluster.google_container_node_pool.pools["runner-pool"]'
+GKE_CLUSTER = "module.runners.module.runner-cluster.google_container_cluster.primary"
+
+
+def test_a_gke_cluster_is_used_and_kept(ask: Ask) -> None:
+    document = migrate(ask, "google-gke")
+    assert config(document)["gpu-ci:clusters"] == {"gh-runner-arc": {"kind": "gke", "location": "us-central1-a"}}
+    assert [each["addresses"] for each in document["left"] if each["replaced_by"].startswith("kept")] == [[GKE_CLUSTER]]
+    site = config(document)["gpu-ci:site"]["github"]
+    assert sorted(site) == ["app", "owner", "runnerApp"]
+
+
+@pytest.mark.parametrize(
+    ("values", "enforces"),
+    [
+        ({}, False),
+        ({"network_policy": [{"enabled": False}], "datapath_provider": "LEGACY_DATAPATH"}, False),
+        ({"network_policy": [{"enabled": True, "provider": "CALICO"}]}, True),
+        ({"datapath_provider": "ADVANCED_DATAPATH"}, True),
+    ],
+)
+def test_a_gke_cluster_without_network_policies_is_a_comment(
+    ask: Ask, tmp_path: Path, values: dict[str, Any], enforces: bool
+) -> None:
+    path = changed(tmp_path, "google-gke", lambda resources: resources[GKE_CLUSTER]["values"].update(values))
+    text = ask("migrate", path, "--json").json["files"]["Pulumi.dev.yaml"]
+    assert ("      # networkPolicies: the cluster enforces none in the state." in text) is not enforces
+
+
+def test_a_gke_cluster_of_another_project_names_it(ask: Ask) -> None:
+    found = config(migrate(ask, "google-gke", "--project", "acme-keys"))
+    assert found["gcp:project"] == "acme-keys"
+    assert found["gpu-ci:clusters"]["gh-runner-arc"]["project"] == "acme-ci"
+
+
+DRIVER = {"type": "nvidia-l4", "count": 1}
+LINK = "projects/acme-ci/regions/us-central1/subnetworks/gpu"
+
+
+@pytest.mark.parametrize(
+    ("node", "pool", "fields", "notes"),
+    [
+        ({"spot": False, "flex_start": True, "max_run_duration": "7200s"}, {},
+         {"market": "flex-start", "maxRunDurationSec": 7200}, []),
+        ({"spot": False, "reservation_affinity": [{"consume_reservation_type": "SPECIFIC_RESERVATION",
+          "key": "compute.googleapis.com/reservation-name", "values": ["gpus"]}]},
+         {"node_locations": ["us-central1-a"]},
+         {"market": "standard", "reservation": "gpus", "zones": ["us-central1-a"], "max": 4}, []),
+        ({"spot": False, "machine_type": "a3-ultragpu-8g", "disk_type": "hyperdisk-balanced",
+          "guest_accelerator": [{"type": "nvidia-h200-141gb", "count": 8}],
+          "reservation_affinity": [{"consume_reservation_type": "SPECIFIC_RESERVATION", "values": ["h200"]}]},
+         {"node_locations": ["us-central1-b"]},
+         {"market": "reservation", "reservation": "h200", "zones": ["us-central1-b"], "max": 4,
+          "machineType": "a3-ultragpu-8g", "diskType": "hyperdisk-balanced"}, []),
+        ({"spot": False, "reservation_affinity": [{"consume_reservation_type": "ANY_RESERVATION", "values": []}]}, {},
+         {"market": "standard"}, []),
+        ({"guest_accelerator": [{**DRIVER, "gpu_driver_installation_config": [{"gpu_driver_version": "LATEST"}]}]}, {},
+         {"driver": "LATEST"}, []),
+        ({"guest_accelerator": [{**DRIVER, "gpu_driver_installation_config": [
+            {"gpu_driver_version": "INSTALLATION_DISABLED"}]}]}, {}, {}, ["driver"]),
+        ({"guest_accelerator": [{**DRIVER, "gpu_sharing_config": [{"gpu_sharing_strategy": "MPS"}]}]}, {}, {},
+         ["gpu_sharing_config"]),
+        ({"image_type": "UBUNTU_CONTAINERD"}, {}, {"imageType": "UBUNTU_CONTAINERD"}, []),
+        ({"gcfs_config": [{"enabled": True}], "image_type": "COS_CONTAINERD"}, {}, {"imageStreaming": True}, []),
+        ({"ephemeral_storage_local_ssd_config": [{"local_ssd_count": 1}]}, {}, {"localSsdCount": 1}, []),
+        ({"service_account": "ci@acme-ci.iam.gserviceaccount.com"}, {}, {}, ["service_account"]),
+        ({}, {"network_config": [{"subnetwork": f"https://www.googleapis.com/compute/v1/{LINK}"}]},
+         {"subnetwork": LINK}, []),
+        ({}, {"autoscaling": [{"total_min_node_count": 1, "total_max_node_count": 6}]}, {"max": 6}, ["min_node_count"]),
+        ({}, {"cluster": "projects/acme-ci/locations/us-central1-a/clusters/gh-runner-arc"},
+         {"clusterName": "gh-runner-arc"}, []),
+    ],
+)  # fmt: skip
+def test_the_settings_of_a_gke_node_pool_become_fields_or_notes(
+    ask: Ask, tmp_path: Path, node: dict[str, Any], pool: dict[str, Any], fields: dict[str, Any], notes: list[str]
+) -> None:
+    def change(resources: dict[str, Any]) -> None:
+        values = resources[GKE_POOL]["values"]
+        values |= {**pool, "node_config": [{**values["node_config"][0], **node}]}
+
+    document = ask("migrate", changed(tmp_path, "google-gke", change), "--json").json
+    assert config(document)["gpu-ci:pools"]["arc-runners"] == POOLS["google-gke"]["arc-runners"] | fields
+    lines = document["files"]["Pulumi.dev.yaml"].partition("gpu-ci:pools:")[2].splitlines()
+    names = [line.removeprefix("      # ").partition(":")[0] for line in lines if line.startswith("      # ")]
+    assert sorted(set(names) - {"runner.image", "runner.scaleSetName"}) == notes
+    assert [each["path"] for each in document["problems"]] == ["gpu-ci:pools.arc-runners.runner.image"]
+
+
+def test_scale_sets_are_on_the_node_pools_that_they_select(ask: Ask, tmp_path: Path) -> None:
+    state = json.loads((STATES / "google-gke.json").read_text())
+    module = state["values"]["root_module"]["child_modules"][0]
+    nodes = module["child_modules"][0]["resources"]
+    first = nodes[1]
+    first["values"]["node_config"][0]["labels"] = {"gpu": "l4"}
+    cpu = {"machine_type": "e2-standard-4"}
+    h100 = {"machine_type": "a3-highgpu-8g", "guest_accelerator": [{"type": "nvidia-h100-80gb", "count": 8}]}
+    for name, machine in (("cpu", cpu), ("h100", h100)):
+        values = {**first["values"], "name": name, "node_config": [machine]}
+        nodes.append({**first, "address": f"google_container_node_pool.{name}", "values": values})
+    release = next(each for each in module["resources"] if each["name"] == "arc_runners_set")
+    for name, selector in (("l4", {"gpu": "l4"}), ("big", {"cloud.google.com/gke-nodepool": "h100"})):
+        text = yaml.safe_dump({"template": {"spec": {"nodeSelector": selector}}})
+        values = {**release["values"], "name": name, "values": [text]}
+        module["resources"].append({**release, "address": f"helm_release.{name}", "values": values})
+    module["resources"].remove(release)
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    document = ask("migrate", "state.json", "--json").json
+    pools = config(document)["gpu-ci:pools"]
+    assert {name: (pool["machineType"], pool["max"]) for name, pool in pools.items()} == {
+        "l4": ("g2-standard-16", 8),
+        "big": ("a3-highgpu-8g", 8),
+    }
+    assert [(each["name"], bool(each["skipped"])) for each in document["pools"]] == [
+        ("l4", False),
+        ("cpu", True),
+        ("big", False),
+    ]
+    kept = [each for each in document["left"] if each["replaced_by"].startswith("kept: the draft has no pool")]
+    assert [each["addresses"] for each in kept] == [["google_container_node_pool.cpu"]]
+
+
+def test_a_scale_set_on_a_gke_cluster_without_node_pools_is_a_pool_on_gke(ask: Ask, tmp_path: Path) -> None:
+    state = json.loads((STATES / "google-gke.json").read_text())
+    del state["values"]["root_module"]["child_modules"][0]["child_modules"][0]["resources"][1]
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    document = ask("migrate", "state.json", "--project", "acme-ci", "--json").json
+    pool = config(document)["gpu-ci:pools"]["arc-runners"]
+    assert pool == {"kind": "gke-runners", "max": 8, "runner": {"scaleSetName": "arc-runners-next"}}
+    text = document["files"]["Pulumi.dev.yaml"]
+    missing = "write it; the state does not have the nodes of the scale set"
+    assert [f"      # {name}: {missing}\n" in text for name in ("clusterName", "machineType", "zones")] == [True] * 3
+
+
 SKIPPED = {
     "instance-groups": {"web": "the catalog has no machine type e2-small with an NVIDIA GPU"},
     "aws-module": {
@@ -177,7 +311,7 @@ def test_runners_without_a_gpu_are_comments_with_the_reason(ask: Ask, name: str)
 COMMENTS = {
     "google-mig-vm": ["zones", "min_replicas", "runnerLabels", "image", "startup-script", "service_account"],
     "instance-groups": ["diskGib", "access_config", "image", "startup-script", "service_account", "max"],
-    "google-gke": ["runnerLabels"],
+    "google-gke": ["runner.image", "runner.scaleSetName"],
     "aws-module": ["clusterName", "runner.image", "instanceTypes", "runs-on", "subnets", "max"],
     "helm-eks": ["diskGib", "runner.scaleSetName"],
 }
@@ -230,7 +364,7 @@ def test_the_subnetwork_that_the_draft_uses_is_kept(ask: Ask) -> None:
 PROBLEMS = {
     "google-mig-vm": [],
     "instance-groups": ["gpu-ci:pools.a100-big.max"],
-    "google-gke": [],
+    "google-gke": ["gpu-ci:pools.arc-runners.runner.image"],
     "aws-module": [
         "gpu-ci:pools.a10g.clusterName",
         "gpu-ci:pools.a10g.max",
