@@ -357,6 +357,54 @@ def test_without_an_organization_a_step_says_that_no_job_reaches_the_pools(ask: 
     }
 
 
+def created_by_github(stack: Path, old: int, new: int) -> None:
+    """Write numbers into the stack file as `gpu-ci github-app create` does."""
+    text = stack.read_text()
+    assert f"{{id: {old}, installationId: 1{old}," in text
+    stack.write_text(text.replace(f"{{id: {old}, installationId: 1{old},", f"{{id: {new}, installationId: 9{new},"))
+
+
+def test_a_second_stack_has_the_apps_that_the_first_one_created(ask: Ask, tmp_path: Path) -> None:
+    ask("init", "new", *SETS["google"], "--write")
+    for old, new in ((1, 101), (3, 103)):
+        created_by_github(tmp_path / "new" / "Pulumi.dev.yaml", old, new)
+    answer = ask("init", "new", *SETS["both"], "--stack", "prod", "--json").json
+    github = yaml.safe_load(answer["files"]["Pulumi.prod.yaml"])["config"]["gpu-ci:site"]["github"]
+    keys = "projects/acme-ci/secrets"
+    assert github == {
+        "owner": "acme",
+        "app": {"id": 101, "installationId": 9101, "privateKey": f"{keys}/github-admin-app-key"},
+        "runnerApp": {"id": 2, "installationId": 12, "privateKey": f"{keys}/github-runner-app-key"},
+        "managerApp": {"id": 103, "installationId": 9103, "privateKey": f"{keys}/github-manager-app-key"},
+    }
+    create = ".venv/bin/gpu-ci github-app create Pulumi.prod.yaml --only runnerApp   (creates runnerApp at GitHub)"
+    assert [step for step in answer["next"] if "github-app" in step] == [create]
+    again = ask("init", "new", *SETS["google"], "--stack", "qa", "--json").json
+    assert [step for step in again["next"] if "github-app" in step] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("gcp:project: acme-ci", "gcp:project: acme-other"),
+        ("owner: acme", "owner: acme-labs"),
+        ("installationId: 9101", "installationId: null"),
+        ("config:", "config: ["),
+    ],
+)
+def test_the_app_of_another_project_or_organization_or_of_a_broken_file_is_not_taken_over(
+    ask: Ask, tmp_path: Path, old: str, new: str
+) -> None:
+    ask("init", "new", *SETS["google"], "--write")
+    stack = tmp_path / "new" / "Pulumi.dev.yaml"
+    created_by_github(stack, 1, 101)
+    assert old in stack.read_text()
+    stack.write_text(stack.read_text().replace(old, new))
+    answer = ask("init", "new", *SETS["google"], "--stack", "prod", "--json").json
+    github = yaml.safe_load(answer["files"]["Pulumi.prod.yaml"])["config"]["gpu-ci:site"]["github"]
+    assert (github["app"]["id"], github["app"]["installationId"]) == (1, 11)
+
+
 def test_the_steps_name_placeholders_that_a_deployment_cannot_use(ask: Ask) -> None:
     local = ("--package", "file:///checkout")
     found = {

@@ -13,7 +13,7 @@ import gpu_catalog
 from gpu_catalog import Machine
 
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.init import additions
+from gpu_ci.cli.init import additions, registered_apps
 from gpu_ci.cli.init import repository as files
 from gpu_ci.cli.init.mistakes import mistakes
 from gpu_ci.cli.init.repository import ON_GKE, Cluster, ClusterField, Pool, Repository, kind_of
@@ -193,6 +193,7 @@ def _read(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Prob
         clusters=clusters,
         aws_region=aws_regions[0] if aws_regions else "",
         runner_image=given["runner_image"],
+        registered=registered_apps.find(folder, given["project"], organization) if organization else {},
     )
     return chosen, wrong
 

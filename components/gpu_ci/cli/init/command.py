@@ -66,7 +66,11 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
 
 def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what is left to do, in order."""
-    apps = " and ".join(app.key for app in chosen.apps)
+    create = f".venv/bin/gpu-ci github-app create {chosen.stack_file}"
+    if chosen.new_apps != chosen.apps:
+        create += "".join(f" --only {app.key}" for app in chosen.new_apps)
+    new = " and ".join(app.key for app in chosen.new_apps)
+    app_steps = [f"{create}   (creates {new} at GitHub)"] if new else []
     no_jobs = (
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
@@ -74,7 +78,7 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     return [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
-        f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)" if apps else no_jobs,
+        *(app_steps if chosen.apps else [no_jobs]),
         *_placeholders(chosen),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",

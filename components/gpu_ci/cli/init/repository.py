@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -177,6 +177,8 @@ class Repository:
     clusters: Sequence[Cluster] = ()
     aws_region: str = ""
     runner_image: str = ""
+    registered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The fields of Apps that exist already, by the key of the App."""
 
     @cached_property
     def machines(self) -> list[Pool]:
@@ -192,6 +194,16 @@ class Repository:
     def apps(self) -> list[App]:
         """The GitHub Apps that the pools need, none without an organization."""
         return needed_apps({pool.kind for pool in self.pools}) if self.organization else []
+
+    @property
+    def new_apps(self) -> list[App]:
+        """The GitHub Apps that do not exist yet."""
+        return [app for app in self.apps if app.key not in self.registered]
+
+    def fields_of(self, app: App) -> Mapping[str, Any]:
+        """Return the fields of an App in the stack file."""
+        key = f"projects/{self.project}/secrets/{app.secret}"
+        return self.registered.get(app.key) or {"id": app.id, "installationId": app.installation, "privateKey": key}
 
     @property
     def stack_file(self) -> str:
@@ -232,7 +244,7 @@ class Repository:
         environment.filters["yaml"] = in_yaml
         # GitHub's own expressions are ${{ … }}.
         in_workflows = environment.overlay("<%", "%>", "<<", ">>", "<#", "#>")
-        derived = ("machines", "nodes", "apps", "slug", "actions", "variables")
+        derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "actions", "variables")
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         for path, template in WORKFLOWS.items() if self.actions else ():
             yield path, in_workflows.get_template(template).render(values)
