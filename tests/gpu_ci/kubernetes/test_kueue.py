@@ -174,10 +174,13 @@ QUEUES = {
     "limited": {"gpus": 2, "cohort": "gpu", "borrowingLimit": 1},
     "stingy": {"gpus": 5, "cohort": "gpu", "lendingLimit": 2},
     "other": {"gpus": 9, "cohort": "h100"},
+    "eager": {"gpus": 1, "cohort": "h100", "borrowingLimit": 99},
 }
 
 
-@pytest.mark.parametrize(("queue", "most"), [("alone", 3), ("open", 8), ("limited", 3), ("stingy", 11), ("other", 9)])
+@pytest.mark.parametrize(
+    ("queue", "most"), [("alone", 3), ("open", 8), ("limited", 3), ("stingy", 11), ("other", 10), ("eager", 10)]
+)
 def test_a_queue_can_use_its_own_gpus_and_those_its_cohort_lends(queue: str, most: int) -> None:
     assert KueueArgs(queues=QUEUES).most_gpus(queue) == most
 

@@ -98,10 +98,10 @@ BAD: list[tuple[Any, dict[str, Any], str, str, str]] = [
     ({**queues(), "teams": {}}, {}, f"{CLUSTER}.kueue.teams", "unknown key", "remove it"),
     ({**queues(), "preemption": {}}, {}, f"{CLUSTER}.kueue.preemption", "unknown key", "remove it"),
     (
-        queues(borrowingLimit=0),
+        queues(gpus=3, borrowingLimit=0),
         job(4),
         f"{POOL}.runner.gpus",
-        f"is more than {MOST.format(2)}, so no runner would start",
+        f"is more than {MOST.format(3)}, so no runner would start",
         "raise gpus or borrowingLimit of the queue vision",
     ),
     (
@@ -134,7 +134,8 @@ def test_all_mistakes_of_a_file_are_reported_at_once() -> None:
 def test_idle_runners_of_pools_that_share_a_queue_are_counted_together() -> None:
     values = with_kueue(queues(borrowingLimit=0), minIdle=1)
     pool = values["gpu-ci:pools"]["a10g"]
-    values["gpu-ci:pools"]["b10g"] = {**pool, "minIdle": 2}
+    # The third pool needs a GPU too, but the second one is the first that does not fit.
+    values["gpu-ci:pools"] |= {"b10g": {**pool, "minIdle": 2}, "c10g": pool}
     [problem] = refused(values).problems
     others = ", and other pools use 1 of them for idle runners"
     assert (problem.path, problem.text, problem.expected) == (

@@ -22,6 +22,7 @@ values:
     secrets: [ci/github-app]
     nodes: [{name: one, allocatable: {cpu: 64, memory: 256Gi, pods: 20, nvidia.com/gpu: 8}}]
 """
+FLAVOR_NAME = "spec/resourceGroups/0/flavors/0/name"
 GPU, NAMESPACE = "nvidia.com/gpu", "kubernetes:core/v1:Namespace"
 SELECTOR = {"matchLabels": {"queued": "true"}}
 CONFIGURATION = {
@@ -132,9 +133,19 @@ def test_a_queue_borrows_what_its_cohort_does_not_use_and_the_lender_waits(queue
         (cluster_queue("vision", 1, "gpu", lendingLimit=0), cluster_queue("speech", 3, "gpu", lendingLimit=0), 1),
         (cluster_queue("vision", 1, "gpu"), cluster_queue("speech", 3, "h100"), 1),
         (cluster_queue("vision", 1), cluster_queue("speech", 3), 1),
+        (cluster_queue("vision", 1, "gpu"), changed(cluster_queue("speech", 3, "gpu"), FLAVOR_NAME, "other"), 1),
         (cluster_queue("vision", 0, "gpu"), cluster_queue("speech", 3, "gpu"), 3),
     ],
-    ids=["all", "borrowing-limit", "lending-limit", "lends-nothing", "other-cohort", "no-cohort", "only-borrows"],
+    ids=[
+        "all",
+        "borrowing-limit",
+        "lending-limit",
+        "lends-nothing",
+        "other-cohort",
+        "no-cohort",
+        "other-flavor",
+        "only-borrows",
+    ],
 )
 def test_a_queue_uses_what_its_limits_allow(queued: Cluster, own: Any, other: Any, running: int) -> None:
     queues(queued, own, other)
@@ -153,6 +164,14 @@ def test_a_runner_without_a_queue_starts_at_once(queued: Cluster) -> None:
     queues(queued, cluster_queue("vision", 0))
     queued.up(RELEASE, "set", runners_of("", 2))
     assert phases(queued, "all") == ["Running", "Running"]
+
+
+def test_kueue_without_the_integration_of_pods_has_no_quota(queued: Cluster) -> None:
+    without = kueue(integrations={"frameworks": ["batch/job"]})
+    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), without)
+    queues(queued, cluster_queue("vision", 0))
+    queued.up(RELEASE, "set", runners_of("vision", 1))
+    assert phases(queued, "vision") == ["Running"]
 
 
 def test_a_namespace_that_kueue_does_not_select_has_no_quota(queued: Cluster) -> None:
