@@ -31,7 +31,11 @@ STANDARD = {
 def busy(google: Google) -> Google:
     """Pods on two nodes of the pool and on a node of another one; a runner is on the first, and cannot be evicted."""
     cluster(google)
-    on = (("runner", f"{A}-0", UNEVICTABLE), ("web", f"{B}-1", EVICTABLE), ("other", "other-0", {}))
+    on: tuple[tuple[str, str, dict[str, str]], ...] = (
+        ("runner", f"{A}-0", UNEVICTABLE),
+        ("web", f"{B}-1", EVICTABLE),
+        ("other", "other-0", {}),
+    )
     for name, node, eviction in on:
         meta = {"name": name, "annotations": eviction}
         inputs = {"metadata": meta, "spec": {"nodeName": node}}

@@ -83,6 +83,27 @@ def test_a_market_has_its_label(cluster: Cluster, field: str, label: str) -> Non
     assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == f"{A}-0"
 
 
+@pytest.mark.parametrize(
+    ("field", "label"),
+    [("spot", "gke-spot"), ("preemptible", "gke-preemptible"), ("flexStart", "gke-flex-start")],
+)
+def test_a_market_that_is_off_has_no_label(cluster: Cluster, field: str, label: str) -> None:
+    pool(cluster, with_config(**{field: False}))
+    assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == ""
+
+
+def test_nodes_with_ubuntu_have_its_label(cluster: Cluster) -> None:
+    pool(cluster, with_config(imageType="UBUNTU_CONTAINERD"))
+    assert place(cluster, nodeSelector={"cloud.google.com/gke-os-distribution": "ubuntu"}).node == f"{A}-0"
+    assert place(cluster, nodeSelector={"cloud.google.com/gke-os-distribution": "cos"}).node == ""
+
+
+def test_the_autoscaler_starts_no_node_without_a_device_plugin_for_a_pod_with_gpus(cluster: Cluster) -> None:
+    pool(cluster, with_config(labels={"gpu-ci-pool": "l4", "gke-no-default-nvidia-gpu-device-plugin": "true"}))
+    assert place(cluster).node == ""
+    assert place(cluster, containers=[{"name": "x"}]).node == f"{A}-0"
+
+
 def test_only_pods_that_request_gpus_get_the_toleration_of_the_taint_that_gke_adds(cluster: Cluster) -> None:
     pool(cluster, with_config(taints=None))
     assert place(cluster, tolerations=[]).node == f"{A}-0"
@@ -176,10 +197,11 @@ def test_gke_reserves_a_part_of_a_node(cluster: Cluster) -> None:
     assert place(cluster, containers=[{"name": "x", "resources": {"requests": {"cpu": "8"}}}]).node == ""
 
 
-def test_local_ssds_take_the_place_of_the_boot_disk(cluster: Cluster) -> None:
-    pool(cluster, {**with_config(ephemeralStorageLocalSsdConfig={"localSsdCount": 2}), "initialNodeCount": 1})
+@pytest.mark.parametrize(("count", "gib"), [(1, 375 * 0.9 - 50), (2, 750 * 0.9 - 75), (4, 1500 * 0.9 - 100)])
+def test_local_ssds_take_the_place_of_the_boot_disk(cluster: Cluster, count: int, gib: float) -> None:
+    pool(cluster, {**with_config(ephemeralStorageLocalSsdConfig={"localSsdCount": count}), "initialNodeCount": 1})
     allocatable = cluster.cloud.workloads.scheduler.nodes()[0].allocatable
-    assert float(allocatable["ephemeral-storage"] / 1024**3) == 750 * 0.9 - 75
+    assert float(allocatable["ephemeral-storage"] / 1024**3) == gib
 
 
 # -- launches that fail -----------------------------------------------------------------------------------------------
@@ -256,6 +278,10 @@ def test_pools_of_a_cluster_that_was_looked_up_are_found_by_its_address(tmp_path
 def test_without_a_kubeconfig_pods_run_in_the_only_cluster_and_nowhere_if_there_are_two(cluster: Cluster) -> None:
     pool(cluster)
     assert len(list(groups(cluster.world, ""))) == 2
+    two = f"{CLUSTER_PATH}-2"
+    pool(cluster, path=two)
+    assert list(groups(cluster.world, "")) == []
+    cluster.world.delete(types.NODE_POOL, f"{two}/nodePools/l4")
     group(cluster)
     assert list(groups(cluster.world, "")) == []
     assert len(list(groups(cluster.world, NAME))) == 2
