@@ -52,6 +52,7 @@ ANNOUNCED = (
     "a10g-smoke-job object spec template spec securityContext runAsGroup",
     "a10g-smoke-job object spec template spec securityContext runAsUser",
     "example-ci-runners-dns object spec egress[0] to",
+    "example-ci-runners-egress object spec egress[0] to[0] ipBlock except",
     "github-example-org object appAuth value",
     "l4-gate dependencies",
     "t4-gate dependencies",

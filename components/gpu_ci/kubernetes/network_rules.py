@@ -23,6 +23,17 @@ _Network = IPv4Network | IPv6Network
 _CREDENTIALS = [ip_network(each) for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32")]
 # RFC 1918, RFC 6598 (which EKS also assigns to pods) and RFC 4193.
 _PRIVATE = [ip_network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")]
+# Ranges that no public server has (RFC 6890, and RFC 7526 for 192.88.99.0/24). Networks of Google Cloud may use them
+# (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"). A VPC of AWS may use 198.19.0.0/16 (docs.aws.amazon.com/vpc/
+# latest/userguide/vpc-cidr-blocks.html).
+_RESERVED = [
+    ip_network(each)
+    for each in (
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        "240.0.0.0/4",
+    )
+]
+_NOT_PUBLIC = [*_PRIVATE, *_RESERVED]
 
 
 def _private_range(value: str) -> str:
@@ -40,7 +51,7 @@ def _private_range(value: str) -> str:
         raise invalid(
             "contains addresses that give the machine's credentials", safe_hint="use a range without these addresses"
         )
-    if not any(_within(network, other) for other in _PRIVATE):
+    if not any(_within(network, other) for other in _NOT_PUBLIC):
         raise invalid("is not in a private address range", safe_hint="remove it: pods already reach public addresses")
     return value
 
@@ -61,7 +72,7 @@ def _dns_address(value: str) -> str:
         raise invalid("is not an IP address", hint="169.254.20.10") from None
     if not re.fullmatch(r"[0-9A-Fa-f:.]+", value):
         raise invalid("has a zone, which a NetworkPolicy does not support", hint="169.254.20.10")
-    if not any(address in other for other in (*_PRIVATE, *_CREDENTIALS)):
+    if not any(address in other for other in (*_NOT_PUBLIC, *_CREDENTIALS)):
         raise invalid(
             "is a public address: queries to a public server could carry data out of the cluster",
             safe_hint="use the address of a DNS server of the cluster or of its network",
@@ -94,7 +105,7 @@ def to_dns(addresses: Iterable[str] = ()) -> dict[str, Any]:
 
 def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:
     """Return a policy that allows traffic to these ports of public addresses and of the given private ranges."""
-    excluded = [*_PRIVATE, *_CREDENTIALS]
+    excluded = [*_PRIVATE, *_CREDENTIALS, *_RESERVED]
     public = [
         {"ipBlock": {"cidr": all_addresses, "except": [str(each) for each in excluded if each.version == version]}}
         for all_addresses, version in (("0.0.0.0/0", 4), ("::/0", 6))

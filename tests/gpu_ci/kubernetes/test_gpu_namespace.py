@@ -12,8 +12,13 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.kubernetes.clusters import build
 
 PRIVATE = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"]
+# Networks of Google Cloud may have them, and no public server.
+RESERVED = [
+    *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+    "240.0.0.0/4",
+]
 WORLD = [
-    {"ipBlock": {"cidr": "0.0.0.0/0", "except": [*PRIVATE, "169.254.0.0/16"]}},
+    {"ipBlock": {"cidr": "0.0.0.0/0", "except": [*PRIVATE, "169.254.0.0/16", *RESERVED]}},
     {"ipBlock": {"cidr": "::/0", "except": ["fc00::/7", "fe80::/10", "fd00:ec2::/32"]}},
 ]
 
@@ -82,6 +87,11 @@ def test_other_dns_servers_answer_on_the_port_of_dns_alone() -> None:
     blocks = [{"ipBlock": {"cidr": each}} for each in ("169.254.169.254/32", "fd00:ec2::253/128")]
     assert rule == {"to": [*plain["to"], *blocks], "ports": plain["ports"]}
     assert policies(dnsAddresses=more)["egress"] == policies()["egress"]
+
+
+def test_a_range_that_no_public_server_has_can_be_allowed() -> None:
+    [rule] = policies(privateRanges=["198.19.0.0/16"])["egress"]["egress"]
+    assert rule["to"] == [*WORLD, {"ipBlock": {"cidr": "198.19.0.0/16"}}]
 
 
 def test_registries_have_their_ports_and_their_private_addresses() -> None:
