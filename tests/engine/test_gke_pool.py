@@ -64,6 +64,10 @@ def test_a_second_up_changes_nothing_and_changes_are_those_of_the_replace_table(
         ("delete-replaced", gke.JOB),
         ("delete-replaced", gke.NODES),
     ]
+    # Both node pools existed during the check, and had the labels of the pool.
+    [nodes] = [row for row in pool.world() if row["name"] == gke.NODES]
+    [check] = [row for row in pool.world() if row["type"] == "kubernetes:core/v1:Pod"]
+    assert f"-{nodes['outputs']['name']}-" in check["outputs"]["spec"]["nodeName"]
 
 
 @pytest.mark.slow

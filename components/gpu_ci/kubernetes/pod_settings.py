@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..args import Args
+from ..args import Args, Input
 from ..errors import at_path, invalid, raise_problems, whole_value
 from . import gpu_nodes
 from .name_types import EachOnce
@@ -51,6 +51,10 @@ class Toleration(Args):
         """Return the toleration as an object of Kubernetes."""
         return {name: value for name, value in dict(self).items() if value}
 
+
+# A label value (kubernetes.io, "Labels and Selectors").
+_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+NodeLabels = dict[Annotated[str, Field(pattern=_KEY)], Input[Annotated[str, Field(pattern=_VALUE)]]]
 
 Tolerations = Annotated[list[Toleration], EachOnce]
 TOLERATIONS = "taints that the pods tolerate in addition to the taint of GPU nodes"

@@ -49,6 +49,11 @@ def test_it_runs_on_the_nodes_it_is_given_and_nowhere_else() -> None:
     assert "affinity" not in spec
 
 
+def test_it_also_selects_the_nodes_by_labels_of_the_caller_but_never_those_of_another_pool() -> None:
+    more = {"cloud.google.com/gke-nodepool": "l4-new", "gpu-ci-pool": "another"}
+    assert pod(nodeLabels=more)["nodeSelector"] == NODES | {"cloud.google.com/gke-nodepool": "l4-new"}
+
+
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_it_takes_every_gpu_of_the_node_and_expects_as_many(gpus: int) -> None:
     [container, unasked] = pod(gpus=gpus)["containers"]
@@ -218,6 +223,8 @@ def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None
         ({"namespace": "default"}, "namespace", "of Kubernetes itself"),
         ({"rerunOn": [7]}, "rerunOn[0]", "text"),
         ({"gpu": 4}, "gpu", "text"),
+        ({"nodeLabels": {"gke nodepool": "l4"}}, 'nodeLabels["gke nodepool"]', "name of their node pool"),
+        ({"nodeLabels": {"gke-nodepool": "-l4"}}, "nodeLabels.gke-nodepool", "l4"),
     ],
 )
 def test_a_mistake_is_reported_with_its_path(changes: dict[str, Any], path: str, text: str) -> None:

@@ -122,6 +122,15 @@ def test_every_container_with_gpus_finds_the_libraries_of_the_driver() -> None:
     assert [container["env"][0] for container in (smoke, runner)] == [libraries, libraries]
 
 
+def test_the_check_runs_only_on_nodes_of_the_current_node_pool() -> None:
+    selector = deployed().one(":Job").inputs["spec"]["template"]["spec"]["nodeSelector"]
+    assert selector == {
+        "cloud.google.com/gke-nodepool": "pool-nodes-1",
+        "gpu-ci-pool": "l4",
+        "nvidia.com/gpu.present": "true",
+    }
+
+
 def test_nodes_with_arm_cpus_are_tolerated() -> None:
     arm = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64"}
     gb200 = {

@@ -36,6 +36,7 @@ def checked_runners(
     nodes: pulumi.Resource,
     *,
     rerun_on: Sequence[pulumi.Input[str]],
+    node_labels: Mapping[str, pulumi.Input[str]] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
     tolerations: Sequence[Toleration] = (),
     transformations: Sequence[pulumi.ResourceTransformation] = (),
@@ -48,6 +49,7 @@ def checked_runners(
         args: The arguments of the pool.
         nodes: The resource of the nodes, which the check waits for.
         rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
+        node_labels: The labels that only these nodes have. While the pool is replaced, the old nodes have its labels, too.
         environment: The environment variables of containers with GPUs that these nodes need.
         tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
         transformations: Transformations of the check, such as a hook that explains its failure.
@@ -71,6 +73,7 @@ def checked_runners(
             min_compute_capability=machine.gpu.compute_capability,
             deadline_sec=args.smoke.deadline_sec,
             kubeconfig=args.kubeconfig,
+            node_labels=dict(node_labels),
             environment=dict(environment),
             tolerations=list(tolerations),
             rerun_on=list(rerun_on),

@@ -9,16 +9,22 @@ from pydantic import Field, ValidationInfo, field_validator
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import invalid
 from ..name_types import Image, NamespaceName, Pool, PullSecrets
-from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
+from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, NodeLabels, Tolerations
 
 
 class SmokeJobArgs(Args):
     """The nodes to check, their expected GPU, and the image of the check."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on", "kubeconfig"})
+    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "node_labels", "rerun_on", "kubeconfig"})
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the Job, from the output of a GpuNamespace")
     pool: Pool = Field(description="the pool of nodes to check, by the value of the node label gpu-ci-pool")
+    node_labels: NodeLabels = Field(
+        default={},
+        examples=[{"cloud.google.com/gke-nodepool": "l4"}],
+        description="labels of the nodes to check in addition to those of the pool, such as the label with the name of "
+        "their node pool, so that no node of a pool that is being replaced passes the check",
+    )
     image: Image = Field(
         description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; "
         "preferably the image of the jobs"

@@ -84,7 +84,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     disk = {"ephemeral-storage": "2Gi"}
     return {
         "restartPolicy": "Never",
-        "nodeSelector": gpu_nodes.labels(args.pool),
+        "nodeSelector": {**args.node_labels, **gpu_nodes.labels(args.pool)},
         **({"affinity": smoke_peers.anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
         "tolerations": tolerations(args.tolerations),
         "automountServiceAccountToken": False,

@@ -71,6 +71,7 @@ class Pool(Component):
             name,
             args,
             nodes,
+            node_labels={"gke-nodepool": "l4-new"},
             environment={"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
             tolerations=[Toleration(key="kubernetes.io/arch", value="arm64")],
             rerun_on=["one"],
@@ -109,6 +110,15 @@ def test_the_check_expects_the_gpus_of_a_node_and_the_set_has_the_runners_that_f
     assert command[command.index("--expect-gpus") + 1] == "2"
     assert command[command.index("--expect-gpu") + 1] == "NVIDIA L4"
     assert found.one(":Release").inputs["values"]["maxRunners"] == 6
+
+
+def test_only_the_check_selects_the_nodes_by_what_the_nodes_of_a_replaced_pool_do_not_have() -> None:
+    found = pool(pre_pull={})
+    smoke, pull = (found.one(kind).inputs["spec"]["template"]["spec"] for kind in (":Job", ":DaemonSet"))
+    runner = found.one(":Release").inputs["values"]["template"]["spec"]
+    every_node = {"gpu-ci-pool": "l4", "nvidia.com/gpu.present": "true"}
+    assert [spec["nodeSelector"] for spec in (pull, runner)] == [every_node] * 2
+    assert smoke["nodeSelector"] == {**every_node, "gke-nodepool": "l4-new"}
 
 
 def test_every_pod_on_the_nodes_gets_what_the_nodes_need() -> None:
