@@ -146,7 +146,10 @@ def run_job(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     pool_config = next((each for each in config["pools"] if each["name"] == pool), None)
     if pool_config is None:
         names = ", ".join(each["name"] for each in config["pools"])
-        hint = "pools on Kubernetes and Cloud Build need no manager"
+        hint = (
+            "on Kubernetes, the Actions Runner Controller starts runners, and the sandbox runs no jobs there "
+            "(docs/how-it-works/sandbox-kubernetes.md#helm-releases); make build runs a build of Cloud Build"
+        )
         raise Problem(f"no such pool on Compute Engine\n  got: {pool}\n  expected: one of {names}\n  hint: {hint}")
     workspace = Workspace.find()
     folder = workspace.root / _FOLDER

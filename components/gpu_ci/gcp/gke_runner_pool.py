@@ -41,6 +41,8 @@ class GkeRunnerPoolArgs(RunnerPoolArgs, GkeGpuNodePoolArgs):
         **GkeGpuNodePoolArgs.DECIDED,
         "instanceTypes": "use machineType instead",
         "amiType": "use imageType instead",
+        "instanceStore": "use localSsdCount instead",
+        "parallelImagePull": "use imageStreaming or prePull instead",
         "image": "use imageType for the node image, and runner.image for the container image",
         "runnerLabels": "jobs name the scale set in runs-on, which runner.scaleSetName sets",
     }

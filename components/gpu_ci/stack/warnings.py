@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,11 @@ _SESSION_SEC = 3600
 # Our estimate of the time for node groups and Helm releases, in addition to the timeouts of the stack file.
 _REST_OF_UP_SEC = 1200
 
+
+# The images that GKE can stream: those of Artifact Registry, and public ones of Docker Hub
+# (docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, "Requirements"). Artifact Registry also serves
+# gcr.io. An image without a host is on Docker Hub.
+_STREAMED = re.compile(r"([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io|docker\.io|[^/.:]+)/")
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
 """The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
@@ -46,6 +52,7 @@ def stack_warnings(
         *_idle_gpus(named),
         *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
+        *_unstreamed_images(named),
         *_overlapping_labels(named),
         *_unused_quotas(named, clusters),
         *_unused_runner_settings(named, present),
@@ -125,6 +132,21 @@ def _created_queues(cluster: Any) -> Mapping[str, Any]:
     else:
         args = cluster.kueue if cluster and cluster.managed else None
     return args.queues if args else {}
+
+
+def _unstreamed_images(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Warn about image streaming of a pool whose image GKE cannot stream.
+
+    With another container mode, jobs have images of their own, which the stack file does not name.
+    """
+    return [
+        f"{join(POOLS, name)}.imageStreaming: has no effect on runner.image, because GKE streams only images of Artifact "
+        "Registry and public ones of Docker Hub; hint: copy the image to Artifact Registry, or remove imageStreaming"
+        for name, args in pools
+        if getattr(args, "image_streaming", False)
+        and args.runner.container_mode.kind == "none"
+        and not _STREAMED.match(args.runner.image)
+    ]
 
 
 def _overlapping_labels(pools: Iterable[tuple[str, Any]]) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import date
 from functools import cache
 from typing import Any
 
 import pytest
+from gpu_ci.program import stack_warnings
 from gpu_ci.stack import clusters
 from gpu_ci.stack.warnings import stack_warnings
 
@@ -129,6 +131,40 @@ def test_the_check_runs_only_on_nodes_of_the_current_node_pool() -> None:
         "gpu-ci-pool": "l4",
         "nvidia.com/gpu.present": "true",
     }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "instead"),
+    [
+        ("instanceTypes", ["g6.2xlarge"], "machineType"),
+        ("amiType", "AL2023_x86_64_NVIDIA", "imageType"),
+        ("instanceStore", True, "localSsdCount"),
+        ("parallelImagePull", True, "imageStreaming or prePull"),
+    ],
+)
+def test_a_field_of_nodes_on_eks_names_the_field_of_gke(field: str, value: Any, instead: str) -> None:
+    assert f".l4.{field}: cannot be set\n  got: '{field}'\n  hint: remove it: use {instead} instead" in told(
+        gke.stack({field: value})
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "mode", "warned"),
+    [
+        ("ghcr.io/acme/runner", "none", True),
+        ("docker.pkg.dev/acme/runner", "none", True),
+        ("docker.io/acme/runner", "none", False),
+        ("us-central1-docker.pkg.dev/acme-ci/ci/runner", "none", False),
+        ("eu.gcr.io/acme-ci/runner", "none", False),
+        ("ghcr.io/acme/runner", "kubernetes-novolume", False),
+    ],
+)
+def test_an_image_that_gke_cannot_stream_is_warned_of(image: str, mode: str, warned: bool) -> None:
+    runner = {"image": f"{image}@sha256:{'a1' * 32}", "containerMode": {"kind": mode}}
+    open_server = {"privateRanges": ["10.0.0.2/32"]}
+    found = gke.stack({"imageStreaming": True, "runner": runner}, open_server)
+    texts_of = [text.split(":")[1] for text in stack_warnings.warnings(load(found), date(2026, 10, 5))]
+    assert texts_of == (["pools.l4.imageStreaming"] if warned else [])
 
 
 def test_nodes_with_arm_cpus_are_tolerated() -> None:

@@ -15,7 +15,9 @@ from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, NodeLabels, To
 class SmokeJobArgs(Args):
     """The nodes to check, their expected GPU, and the image of the check."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "node_labels", "rerun_on", "kubeconfig"})
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {"namespace", "namespace_gpus", "node_labels", "rerun_on", "kubeconfig"}
+    )
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the Job, from the output of a GpuNamespace")
     pool: Pool = Field(description="the pool of nodes to check, by the value of the node label gpu-ci-pool")
