@@ -140,8 +140,9 @@ def _unstreamed_images(pools: Iterable[tuple[str, Any]]) -> list[str]:
     With another container mode, jobs have images of their own, which the stack file does not name.
     """
     return [
-        f"{join(POOLS, name)}.imageStreaming: has no effect on runner.image, because GKE streams only images of Artifact "
-        "Registry and public ones of Docker Hub; hint: copy the image to Artifact Registry, or remove imageStreaming"
+        f"{join(POOLS, name)}.imageStreaming: has no effect on runner.image, because GKE streams only images of "
+        "Artifact Registry and public ones of Docker Hub; hint: copy the image to Artifact Registry, or remove "
+        "imageStreaming"
         for name, args in pools
         if getattr(args, "image_streaming", False)
         and args.runner.container_mode.kind == "none"

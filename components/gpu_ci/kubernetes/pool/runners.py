@@ -49,7 +49,8 @@ def checked_runners(
         args: The arguments of the pool.
         nodes: The resource of the nodes, which the check waits for.
         rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
-        node_labels: The labels that only these nodes have. While the pool is replaced, the old nodes have its labels, too.
+        node_labels: The labels that only these nodes have. During a replacement, the old nodes have the labels of the
+            pool, too.
         environment: The environment variables of containers with GPUs that these nodes need.
         tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
         transformations: Transformations of the check, such as a hook that explains its failure.
