@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpu_ci.program import stack_warnings
 from gpu_ci.stack import clusters
-from gpu_ci.stack.warnings import stack_warnings
+from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.program import gke
@@ -242,7 +242,7 @@ def test_nodes_whose_runners_use_all_gpus_are_not_warned_about() -> None:
 def warned(pool: dict[str, Any], runner: dict[str, Any]) -> list[str]:
     """The warnings about a stack with this pool and its runner."""
     settings = load(gke.stack({**pool, "runner": {"image": gke.IMAGE, **runner}}))
-    return stack_warnings([(each.name, each.args) for each in settings.pools], {}, [], [])
+    return stack_warnings_of([(each.name, each.args) for each in settings.pools], {}, [], [])
 
 
 def test_the_runners_wait_for_the_check_and_the_check_for_the_node_pool() -> None:

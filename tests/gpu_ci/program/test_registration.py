@@ -272,4 +272,4 @@ def test_an_app_without_a_runner_group_is_reported_once(
 
 
 def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
-    assert stack_warnings_of([], [], [], [RUNNER_APP]) == []
+    assert stack_warnings_of([], {}, [], [RUNNER_APP]) == []
