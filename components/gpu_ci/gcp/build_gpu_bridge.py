@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
@@ -24,6 +24,7 @@ from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .pool import ladder, rules
+from .resource_names import ImageRepository
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import SmokeSettings
@@ -44,7 +45,6 @@ _COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
 _LONGEST_BUILD_SEC = 86_400
 _DAY_SEC = 86_400
 # 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
-_REPOSITORY = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$"
 
 
 def _around_sec(smoke: SmokeSettings) -> int:
@@ -80,7 +80,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     artifact_mib: Integer = Field(
         default=2048, ge=1, le=65_536, description="the maximum size of the artifacts of a step in MiB, 1 to 65536"
     )
-    image_repositories: list[Annotated[str, Field(pattern=_REPOSITORY)]] = Field(
+    image_repositories: list[ImageRepository] = Field(
         default=[],
         max_length=20,
         examples=[["projects/acme-ci/locations/us-central1/repositories/images"]],
@@ -299,18 +299,6 @@ class BuildGpuBridge(Component):
             member=member,
             opts=self.child(),
         )
-        repositories = [
-            gcp.artifactregistry.RepositoryIamMember(
-                f"{name}-{naming.fit(path, 60)}-reader",
-                project=path.split("/")[1],
-                location=path.split("/")[3],
-                repository=path.split("/")[5],
-                role="roles/artifactregistry.reader",
-                member=member,
-                opts=self.child(),
-            )
-            for path in dict.fromkeys(args.image_repositories)
-        ]
         return [
             log_writer,
             self._on_objects(
@@ -319,7 +307,7 @@ class BuildGpuBridge(Component):
             self._on_objects(
                 "machine-writer", bucket, "roles/storage.objectCreator", member, *permissions.WRITTEN_BY_MACHINES
             ),
-            *repositories,
+            *identities.image_readers(name, args.image_repositories, machines, self.child()),
         ]
 
     def _build_grants(

@@ -27,6 +27,24 @@ def service_account(
     )
 
 
+def image_readers(
+    name: str, repositories: Sequence[str], account: gcp.serviceaccount.Account, opts: pulumi.ResourceOptions
+) -> list[gcp.artifactregistry.RepositoryIamMember]:
+    """Let a service account read Artifact Registry repositories, which may be in other projects."""
+    return [
+        gcp.artifactregistry.RepositoryIamMember(
+            f"{name}-{naming.fit(path, 60)}-reader",
+            project=path.split("/")[1],
+            location=path.split("/")[3],
+            repository=path.split("/")[5],
+            role="roles/artifactregistry.reader",
+            member=pulumi.Output.concat("serviceAccount:", account.email),
+            opts=opts,
+        )
+        for path in dict.fromkeys(repositories)
+    ]
+
+
 def custom_role(
     logical_name: str,
     prefix: str,

@@ -28,4 +28,7 @@ Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceT
 NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
 # Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
+ImageRepository = Annotated[
+    str, Field(pattern=r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$")
+]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]

@@ -782,6 +782,8 @@ ONLY_BUILDS = {
     "gpu-ci:pools": {"builds": {"kind": "cloud-build", "region": "us-central1", "machineType": "e2-standard-2"}},
 }
 ONLY_GKE = gke_stack.config(with_eks=False)
+IMAGES_ON_GKE = gke_stack.config(with_eks=False)
+IMAGES_ON_GKE["gpu-ci:pools"]["l4"]["imageRepositories"] = ["projects/acme-ci/locations/us-central1/repositories/ci"]
 WITH_IMAGES = {**ONLY_BUILDS, "gpu-ci:images": {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE}}}
 SIGNED = {"kmsKeyVersion": "projects/example-ci/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"}
 WITH_OPTIONS = {
@@ -803,6 +805,7 @@ MANAGED = {
         stack_config("Pulumi.prod.yaml"),
         ONLY_BUILDS,
         ONLY_GKE,
+        IMAGES_ON_GKE,
         WITH_IMAGES,
         WITH_OPTIONS,
         MANAGED,
@@ -812,6 +815,7 @@ MANAGED = {
         "prod",
         "builds alone",
         "nodes on GKE",
+        "images of nodes on GKE",
         "image pipeline",
         "signed and scheduled images",
         "manager on Cloud Run",

@@ -146,7 +146,9 @@ def _node_software(pool: Pool, node_pool: Resource) -> None:
     if accelerator.get("gpu_sharing_config") or accelerator.get("gpu_partition_size"):
         pool.notes["gpu_sharing_config"] = "a job gets whole GPUs"
     if config.get("service_account"):
-        pool.notes["service_account"] = "the pool creates an account; grant it roles/artifactregistry.reader for images"
+        pool.notes["service_account"] = (
+            "the pool creates an account; imageRepositories lets it read images of Artifact Registry"
+        )
 
 
 def _gke_cluster(node_pool: Resource, resources: Sequence[Resource], draft: Draft) -> None:

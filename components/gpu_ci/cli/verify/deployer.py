@@ -137,7 +137,7 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield NODE_POOLS
     if bridges:
         yield BRIDGES
-    if any(args.image_repositories for args in bridges):
+    if any(getattr(args, "image_repositories", ()) for _, args in file.pools):
         yield IMAGE_REPOSITORIES
     # Without a manager, the machines read the key of runnerApp, and register their runners themselves.
     reads_key = machines and github.get("runnerApp") and not github.get("managerApp")

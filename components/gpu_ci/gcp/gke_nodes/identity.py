@@ -15,7 +15,7 @@ def roles(args: GkeGpuNodePoolArgs) -> dict[str, str]:
     The first is the minimum for logs, metrics and registration
     (docs.cloud.google.com/kubernetes-engine/security/configure-node-service-accounts). Image streaming needs the second
     on the project of the images (docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, "Requirements").
-    Neither role reads images. The owner of a repository grants that.
+    Neither role reads images.
     """
     streaming = {"image-streaming": "roles/serviceusage.serviceUsageConsumer"} if args.image_streaming else {}
     return {"node": "roles/container.defaultNodeServiceAccount", **streaming}
@@ -38,4 +38,5 @@ def service_account(
         )
         for purpose, role in roles(args).items()
     ]
+    grants += identities.image_readers(name, args.image_repositories, account, opts)
     return account, grants

@@ -64,6 +64,12 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
         "is not an accelerator for n1 machine types",
         "did you mean nvidia-tesla-t4",
     ),
+    (
+        {"image_repositories": ["us-central1-docker.pkg.dev/acme-ci/ci"]},
+        "imageRepositories[0]",
+        "has a form that is not accepted",
+        "",
+    ),
     ({"zones": ["us-central1"]}, "zones[0]", "is a region, not a zone", ""),
     ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is a duplicate", "remove it"),
     (

@@ -61,6 +61,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"disk_type": "pd-ssd"}, "update"),
     ({}, {"local_ssd_count": 1}, "replace"),
     ({}, {"image_streaming": True}, "update"),
+    ({}, {"image_repositories": ["projects/acme-ci/locations/eu/repositories/ci"]}, ""),
     (STREAMING, {"secondary_boot_disk": DISK_IMAGE}, "replace"),
     ({}, {"upgrade_strategy": "SURGE"}, "update"),
 ]

@@ -100,6 +100,24 @@ def test_image_streaming_adds_the_role_of_its_api_and_nothing_else() -> None:
     assert config(image_streaming=True) == {**config(), "gcfsConfig": {"enabled": True}}
 
 
+def test_nodes_may_read_each_repository_of_images_once() -> None:
+    path, other = (f"projects/{project}/locations/eu/repositories/ci" for project in ("acme-ci", "example-images"))
+    found = pool(image_repositories=[path, other, path])
+    grants = found.of(":RepositoryIamMember")
+    assert [grant.inputs for grant in grants] == [
+        {
+            "project": project,
+            "location": "eu",
+            "repository": "ci",
+            "role": "roles/artifactregistry.reader",
+            "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
+        }
+        for project in ("acme-ci", "example-images")
+    ]
+    assert {row.urn for row in grants} <= set(found.one(":NodePool").request.dependencies)
+    assert pool().of(":RepositoryIamMember") == []
+
+
 def test_nodes_wait_for_the_roles_of_their_service_account() -> None:
     found = pool(image_streaming=True)
     assert {row.urn for row in found.of(":IAMMember")} <= set(found.one(":NodePool").request.dependencies)
