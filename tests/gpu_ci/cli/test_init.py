@@ -125,6 +125,33 @@ def test_pools_on_gke_are_on_the_named_cluster_in_zones_of_its_region(ask: Ask) 
     assert "networks" not in found["gpu-ci:site"]
 
 
+def test_a_runner_on_a_small_node_gets_what_the_node_has_for_pods(ask: Ask, tmp_path: Path) -> None:
+    small = ("l4=g2-standard-4", "t4=n1-standard-4+nvidia-tesla-t4x1", "a10g=g5.xlarge", "big=g2-standard-8")
+    pools = tuple(word for pool in small for word in ("--pool", pool))
+    options = tuple(word for word in SETS["both clusters"] if word not in ("--pool", "a10g=g5.2xlarge:spot", GOOGLE[3]))
+    assert ask("init", "new", *options, *pools, "--write").code == 0
+    found = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]["gpu-ci:pools"]
+    sizes = {
+        name: {key: value for key, value in pool["runner"].items() if key != "image"} for name, pool in found.items()
+    }
+    assert sizes == {
+        "l4": {"cpus": 3, "memoryGib": 12},
+        "t4": {"cpus": 3, "memoryGib": 11},
+        "a10g": {"cpus": 3, "memoryGib": 13},
+        "big": {},
+    }
+    assert ask("check", "new/Pulumi.dev.yaml").code == 0
+
+
+@pytest.mark.parametrize("more", [(), GKE[8:]], ids=["Compute Engine", "GKE"])
+def test_a_flex_start_pool_has_the_time_limit_that_it_needs(ask: Ask, tmp_path: Path, more: tuple[str, ...]) -> None:
+    options = ("--project", "acme-ci", *GITHUB, "--pool", "l4=g2-standard-8:flex-start", *more)
+    assert ask("init", "new", *options, "--write").code == 0
+    [pool] = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]["gpu-ci:pools"].values()
+    assert (pool["market"], pool["maxRunDurationSec"]) == ("flex-start", 21600)
+    assert ask("check", "new/Pulumi.dev.yaml").code == 0
+
+
 def test_a_second_stack_keeps_the_files_of_the_first(ask: Ask, tmp_path: Path) -> None:
     ask("init", "new", *GOOGLE, "--write")
     (tmp_path / "new" / "__main__.py").write_text("mine\n")
@@ -456,6 +483,9 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     (*GOOGLE, "--pool", "l4=g2-standard-8:spot", "--pool", "l4=g5.2xlarge"): ["--pool: has the name l4 3 times"],
     ("--project", "acme-ci", "--pool", "h=a3-highgpu-8g", "--region", "us-west2"): [
         "--region: us-west2 has no a3-highgpu-8g"
+    ],
+    (*GOOGLE, "--pool", "b=a4-highgpu-8g:reservation"): [
+        "--pool: reservation is missing; market: reservation requires it"
     ],
     (*GOOGLE, "--region", "us-central1-a"): ["--region: is a zone"],
     (*GOOGLE, "--region", "moon"): ["--region: moon has no g2-standard-8"],

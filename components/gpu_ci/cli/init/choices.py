@@ -13,7 +13,7 @@ import gpu_catalog
 from gpu_catalog import Machine
 
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.init import additions, registered_apps
+from gpu_ci.cli.init import additions, registered_apps, runner_size
 from gpu_ci.cli.init import repository as files
 from gpu_ci.cli.init.mistakes import mistakes
 from gpu_ci.cli.init.repository import ON_GKE, Cluster, ClusterField, Pool, Repository, kind_of
@@ -246,7 +246,8 @@ def _pools(given: Mapping[str, Any], wrong: list[Problem]) -> list[Pool]:
         kind = kind_of(machine, bool(given["gke_cluster"]))
         zones = _zones(machine, kind, given, wrong) if machine.cloud == "gcp" else ()
         cluster = given[ON_CLUSTERS[kind].name] if kind in ON_CLUSTERS else ""
-        pools.append(Pool(name, machine, market, kind, zones, cluster))
+        size = runner_size.of(kind, machine) if kind in ON_CLUSTERS else {}
+        pools.append(Pool(name, machine, market, kind, zones, cluster, size))
     wrong += _duplicates("--pool", "name", names)
     return pools
 
@@ -327,6 +328,9 @@ def _of_option(problem: Problem, chosen: Repository) -> Problem:
     option = next((option for form, option in _OPTION_OF_PATH if re.search(form, problem.path)), "")
     option = option or _name_option(problem.path, chosen) or problem.path
     example = next((_example(name) for name, each in OPTIONS.items() if each == option and name in EXAMPLES), "")
+    if option == "--pool" and problem.text.startswith("is missing"):  # a field that no option sets
+        text = f"{problem.path.rpartition('.')[2]} {problem.text}"
+        return replace(problem, path=option, text=text, hint="leave the pool out, and add it to the stack file by hand")
     in_the_file = problem.hint.startswith(("such as ", "pulumi config set"))
     hint = (f"such as {option} {example}" if example else "") if in_the_file else problem.hint
     return replace(problem, path=option, hint=hint)

@@ -113,6 +113,11 @@ def needed_apps(kinds: Collection[str]) -> list[App]:
     return [ADMIN_APP, *([RUNNER_APP] if True in on_clusters else []), *([MANAGER_APP] if False in on_clusters else [])]
 
 
+# The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
+# jobs.<job_id>.timeout-minutes: 360).
+FLEX_START_SEC = 6 * 3600
+
+
 @dataclass(frozen=True)
 class ClusterField:
     """A field of a cluster in the stack file, and the comment above it."""
@@ -142,6 +147,8 @@ class Pool:
     zones: tuple[str, ...] = ()
     cluster: str = ""
     """The name of the cluster; empty for a pool without one."""
+    runner_size: Mapping[str, int] = field(default_factory=dict)
+    """The fields of the runner that make it fit on a small node."""
     max: int = 2
 
     @property
@@ -155,6 +162,11 @@ class Pool:
             return {"instanceTypes": [self.machine.machine_type]}
         accelerator = {"guestAccelerator": self._accelerator} if self.machine.attached else {}
         return {"machineType": self.machine.machine_type, **accelerator, "zones": self.zones}
+
+    @property
+    def run_limit_sec(self) -> int:
+        """The time limit of a machine, which flex-start requires; otherwise 0."""
+        return FLEX_START_SEC if self.market == "flex-start" else 0
 
     @property
     def _accelerator(self) -> dict[str, Any]:
