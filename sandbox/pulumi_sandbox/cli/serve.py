@@ -162,6 +162,7 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
         "GOOGLE_IAM_CUSTOM_ENDPOINT": f"{services.url('iam')}/v1/",
         "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{services.url('cloudbuild')}/v1/",
         "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT": f"{services.url('artifactregistry')}/v1/",
+        "GOOGLE_CONTAINER_CUSTOM_ENDPOINT": f"{services.url('container')}/v1/",
         "GOOGLE_STORAGE_CUSTOM_ENDPOINT": f"{services.url('storage')}/storage/v1/",
         "GITHUB_API_URL": services.url("github"),
     }

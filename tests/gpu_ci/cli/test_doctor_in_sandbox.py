@@ -46,6 +46,26 @@ def folder(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
+ON_GKE = ["--gke-cluster", "gpu", "--location", "us-central1", "--runner-image", f"ghcr.io/acme/r@sha256:{'1' * 64}"]
+
+
+def test_the_steps_about_a_gke_cluster_ask_the_sandbox(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = ["--project", "acme-ci", "--pool", "l4=g2-standard-8", "--organization", "acme", "--repository", "kernels"]
+    assert ask("init", "pools", *chosen, *ON_GKE, "--write").code == 0
+    monkeypatch.chdir(tmp_path / "pools")
+    answer = doctor()
+    found = {step["name"]: step["status"] for step in answer.json["steps"] if step["name"].startswith("gke/")}
+    asked = ("gke/cluster", "gke/network policies", "gke/machines", "gke/quotas", "gke/networks", "gke/node pools")
+    assert {name: found[name] for name in asked} == dict.fromkeys(asked, "pass")
+    (tmp_path / "pools/sandbox.yaml").write_text(
+        (tmp_path / "pools/sandbox.yaml").read_text().replace("  gcp:\n", "  gcp:\n    - projects/*/clusters/other\n")
+    )
+    [step] = [step for step in doctor().json["steps"] if step["name"] == "gke/cluster"]
+    assert (step["status"], step["got"]) == ("fail", "gpu does not exist in us-central1 of acme-ci")
+
+
 def edit(file: Path, *changes: Change) -> None:
     text = file.read_text()
     for old, new in changes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
 from pulumi_sandbox.providers.gcp.bucket_server import BucketServer, WorldStorage
+from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
 from pulumi_sandbox.providers.gcp.image_builds import ImageBuilds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
@@ -39,6 +41,13 @@ def local_services(cloud: Cloud) -> LocalServices:
             return None
         return str(result["secretData"])
 
+    def cluster_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result of a lookup of a GKE cluster, or None if the cluster does not exist."""
+        try:
+            return cloud.invoke(GET_CLUSTER, arguments)[0]
+        except Refused:
+            return None
+
     file = cloud.context.workspace.settings_file
     restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")))
     google = MachineApis(world, value_of, restrictions)
@@ -47,6 +56,7 @@ def local_services(cloud: Cloud) -> LocalServices:
         world,
         restrictions,
         lambda path: any(fnmatchcase(path, one) for one in listed),
+        cluster_of,
     )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
@@ -72,6 +82,7 @@ def local_services(cloud: Cloud) -> LocalServices:
             "orgpolicy": project_apis.organization_policy,
             "iam": project_apis.iam,
             "cloudbuild": cloud_build,
+            "container": project_apis.container,
             "artifactregistry": images.artifact_registry,
         },
         {"storage": buckets.address},

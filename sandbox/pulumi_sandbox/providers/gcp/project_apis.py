@@ -1,8 +1,9 @@
-"""Emulate the Google APIs that read a project's state, grants, services, policies and buckets.
+"""Emulate the Google APIs that read a project's state, grants, services, policies, buckets and GKE clusters.
 
-Paths and responses follow the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2, iam v1 and
-storage v1. The sandbox's user owns every project. Another account has the permissions of its custom roles and of
-roles/owner, like the account that PULUMI_SANDBOX_GOOGLE_ACCOUNT names. Folders and organizations do not exist.
+Paths and responses follow the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2, iam v1,
+storage v1 and container v1. The sandbox's user owns every project. Another account has the permissions of its custom
+roles and of roles/owner, like the account that PULUMI_SANDBOX_GOOGLE_ACCOUNT names. Folders and organizations do not
+exist.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PROJECT = re.compile(r"/v3/projects/([^/:]+)(?::(getIamPolicy|testIamPermissions
 SERVICES = re.compile(r"/v1/projects/([^/]+)/services:batchGet")
 POLICY = re.compile(r"/v2/(projects/[^/]+/policies/([\w.]+)):getEffectivePolicy")
 BUCKET_PATH = re.compile(r"/storage/v1/b/([^/]+)")
+CLUSTER_PATH = re.compile(r"/v1/(projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/clusters/(?P<name>[^/]+))")
 ACCOUNT = re.compile(r"/v1/projects/[^/]+/serviceAccounts/([^/]+):testIamPermissions")
 
 
@@ -39,6 +41,8 @@ class ProjectApis:
     restrictions: Restrictions
     exists: Callable[[str], bool] = lambda _: False
     """Returns True for a path of a resource that sandbox.yaml lists."""
+    cluster: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda _: None
+    """Returns the result of getCluster for name, location and project, or None if the cluster does not exist."""
 
     def resource_manager(self, call: Call) -> Answer:
         """Answer projects.get, getIamPolicy and testIamPermissions."""
@@ -121,6 +125,36 @@ class ProjectApis:
                 "name": name,
                 "versioning": {"enabled": is_versioned},
                 "iamConfiguration": access,
+            },
+        )
+
+    def container(self, call: Call) -> Answer:
+        """Answer clusters.get, with the values of the function getCluster. A cluster is always RUNNING."""
+        match = CLUSTER_PATH.fullmatch(call.path)
+        if match is None or call.method != "GET":
+            return _not_served(call)
+        if refusal := self.refusal(call, match["project"], "container.clusters.get"):
+            return refusal
+        found = self.cluster(match.groupdict())
+        if found is None:
+            return error_answer(404, "NOT_FOUND", f"Not found: {match[1]}.")
+        own = [
+            row.id.rpartition("/")[2] for row in self.world.find(types.NODE_POOL) if row.id.startswith(f"{match[1]}/")
+        ]
+        names = dict.fromkeys([*(str(each["name"]) for each in found.get("nodePools") or ()), *own])
+        network = {key: found[key] for key in ("datapathProvider", "network", "subnetwork") if found.get(key)}
+        calico = any(each.get("enabled") for each in found.get("networkPolicies") or ())
+        return as_json(
+            200,
+            {
+                "name": match["name"],
+                "location": match["location"],
+                "status": "RUNNING",
+                "currentMasterVersion": found["masterVersion"],
+                "autopilot": {"enabled": found.get("enableAutopilot") is True},
+                "networkConfig": network,
+                "networkPolicy": {"provider": "CALICO", "enabled": True} if calico else {},
+                "nodePools": [{"name": name, "status": "RUNNING"} for name in names],
             },
         )
 

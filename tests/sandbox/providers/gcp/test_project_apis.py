@@ -86,6 +86,48 @@ def test_a_bucket_of_a_stack_has_the_settings_of_its_inputs(
     assert asked(apis.storage, "/storage/v1/b/state", {})[0] == 404  # no bucket is created
 
 
+GKE = "projects/p/locations/us-central1/clusters"
+
+
+def cluster(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the result of getCluster for the cluster gpu."""
+    found = {
+        "masterVersion": "1.34.1-gke.3720000",
+        "enableAutopilot": False,
+        "datapathProvider": "ADVANCED_DATAPATH",
+        "subnetwork": "projects/p/regions/us-central1/subnetworks/ci",
+        "networkPolicies": [{"enabled": True}],
+        "nodePools": [{"name": "default-pool", "nodeConfigs": []}],
+    }
+    return found if arguments == {"project": "p", "location": "us-central1", "name": "gpu"} else None
+
+
+def test_a_gke_cluster_has_the_values_of_its_lookup_and_the_node_pools_of_stacks(apis: ProjectApis) -> None:
+    apis.cluster = cluster
+    for path in (f"{GKE}/gpu/nodePools/l4-a1", f"{GKE}/other/nodePools/t4"):
+        apis.world.insert(Record(types.NODE_POOL, path, "nodes", "", {}, {}))
+    status, answer = asked(apis.container, f"/v1/{GKE}/gpu")
+    compare(answer, "container", "Cluster")
+    assert status == 200
+    assert answer == {
+        "name": "gpu",
+        "location": "us-central1",
+        "status": "RUNNING",
+        "currentMasterVersion": "1.34.1-gke.3720000",
+        "autopilot": {"enabled": False},
+        "networkConfig": {
+            "datapathProvider": "ADVANCED_DATAPATH",
+            "subnetwork": "projects/p/regions/us-central1/subnetworks/ci",
+        },
+        "networkPolicy": {"provider": "CALICO", "enabled": True},
+        "nodePools": [{"name": "default-pool", "status": "RUNNING"}, {"name": "l4-a1", "status": "RUNNING"}],
+    }
+    missing = asked(apis.container, f"/v1/{GKE}/other")
+    assert (missing[0], missing[1]["error"]["message"]) == (404, f"Not found: {GKE}/other.")
+    assert asked(apis.container, f"/v1/{GKE}/gpu", who="Bearer x")[0] == 401
+    assert asked(apis.container, f"/v1/{GKE}/gpu", who=f"Bearer {token_of('a@p.example')}")[0] == 403
+
+
 def test_an_account_has_the_permissions_of_its_custom_roles_and_an_owner_has_all(apis: ProjectApis) -> None:
     role = "projects/p/roles/deploy"
     apis.world.insert(Record(types.CUSTOM_ROLE, role, "deploy", "", {"permissions": ["a.b.get"]}, {}))
