@@ -11,6 +11,7 @@ PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 FORM = "lower case letters, digits and dashes, a letter first, at most 40 characters"
 """The description of PATTERN in messages."""
 _COMPONENT = re.compile(PATTERN)
+_LONGEST = 40
 
 
 def fit(text: str, limit: int) -> str:
@@ -24,6 +25,11 @@ def fit(text: str, limit: int) -> str:
         return normalized
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     return f"{normalized[: limit - 7].rstrip('-')}-{digest}"
+
+
+def of_part(name: str, role: str) -> str:
+    """Return the name of a component that is part of the component `name`. It is as long as `check` allows at most."""
+    return fit(f"{name}-{role}", _LONGEST)
 
 
 def check(kind: str, name: str) -> None:

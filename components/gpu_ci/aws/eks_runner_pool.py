@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pulumi
 from pydantic import Field
 
-from .. import versions
+from .. import naming, versions
 from ..args import Args, Input
 from ..component import Component
 from ..kubernetes.pool.args import RunnerPoolArgs
@@ -86,7 +86,9 @@ class EksRunnerPool(Component):
     def __init__(self, name: str, args: EksRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         nodes = GpuNodeGroup(
-            f"{name}-nodes", GpuNodeGroupArgs(**{**args.fields_of(GpuNodeGroupArgs), "pool": name}), self.child()
+            naming.of_part(name, "nodes"),
+            GpuNodeGroupArgs(**{**args.fields_of(GpuNodeGroupArgs), "pool": name}),
+            self.child(),
         )
         runners = checked_runners(
             self,

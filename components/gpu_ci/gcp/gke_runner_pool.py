@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pulumi
 
+from .. import naming
 from ..args import Args
 from ..component import Component
 from ..kubernetes.pod_settings import Toleration
@@ -97,7 +98,9 @@ class GkeRunnerPool(Component):
     def __init__(self, name: str, args: GkeRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         nodes = GkeGpuNodePool(
-            f"{name}-nodes", GkeGpuNodePoolArgs(**{**args.fields_of(GkeGpuNodePoolArgs), "pool": name}), self.child()
+            naming.of_part(name, "nodes"),
+            GkeGpuNodePoolArgs(**{**args.fields_of(GkeGpuNodePoolArgs), "pool": name}),
+            self.child(),
         )
         runners = checked_runners(
             self,

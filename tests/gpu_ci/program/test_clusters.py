@@ -340,6 +340,16 @@ def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
     assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
 
 
+def test_the_longest_name_of_a_pool_is_deployed() -> None:
+    values = stack()
+    values["gpu-ci:pools"] = {"p" * 40: {**A10G, "prePull": {}}}
+    found = run(values)
+    assert found.one(":NodeGroup").inputs["labels"]["gpu-ci-pool"] == "p" * 40
+    parts = [row.name for row in found.rows if row.parent_name == "p" * 40]
+    assert [len(name) for name in parts] == [40, 40, 40, 40]
+    assert len(set(parts)) == 4
+
+
 def test_two_scale_sets_of_one_name_on_one_cluster_are_refused() -> None:
     values = stack()
     values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}

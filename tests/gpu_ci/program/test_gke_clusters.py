@@ -393,6 +393,19 @@ def test_a_quota_that_is_too_small_for_the_nodes_is_a_problem() -> None:
     )
 
 
+def test_the_longest_names_of_a_pool_and_of_a_cluster_are_deployed() -> None:
+    pools, cluster = ("p" * 40, f"{'p' * 39}q"), "c" * 40
+    values = gke.stack()
+    values["gpu-ci:clusters"] = {cluster: gke.GKE}
+    values["gpu-ci:pools"] = {name: {**gke.L4, "clusterName": cluster, "prePull": {}} for name in pools}
+    found = gke.deployed(values)
+    assert {row.inputs["values"].get("runnerScaleSetName") for row in found.of(":Release")} == {None, *pools}
+    assert {row.inputs["nodeConfig"]["labels"]["gpu-ci-pool"] for row in found.of(":NodePool")} == {*pools}
+    parts = [row.name for row in found.rows if row.parent_name in pools]
+    assert [len(name) for name in parts] == [40] * 8
+    assert len(set(parts)) == 8
+
+
 def test_clusters_of_two_clouds_are_in_one_stack() -> None:
     values = gke.stack()
     values["gpu-ci:clusters"]["ci"] = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"]["ci"])

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import pulumi
 
+from ... import naming
 from ...component import Component
 from ..image_pre_pull import ImagePrePull, ImagePrePullArgs
 from ..pod_settings import Toleration
@@ -57,7 +58,7 @@ def checked_runners(
     """
     machine, runner = args.node.machine, args.runner
     smoke = SmokeJob(
-        f"{name}-smoke",
+        naming.of_part(name, "smoke"),
         SmokeJobArgs(
             namespace=args.namespace,
             pool=name,
@@ -84,7 +85,7 @@ def checked_runners(
     if args.pre_pull is not None:
         # The nodes pull a changed image while the check of that image runs. So this does not depend on the check.
         ImagePrePull(
-            f"{name}-pre-pull",
+            naming.of_part(name, "pre-pull"),
             ImagePrePullArgs(
                 namespace=args.namespace,
                 pool=name,
@@ -96,7 +97,7 @@ def checked_runners(
             pool.child(),
         )
     runners = RunnerScaleSet(
-        f"{name}-runners",
+        naming.of_part(name, "runners"),
         RunnerScaleSetArgs(
             **{**dict(runner), "scale_set_name": runner.scale_set_name or name},
             github_config_url=args.github_config_url,
