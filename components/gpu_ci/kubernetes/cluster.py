@@ -19,7 +19,7 @@ from ..secret_manager import SecretName as SecretManagerName
 from .arc_controller import ArcControllerArgs
 from .gpu_nodes import RESOURCE
 from .kueue import KueueArgs
-from .name_types import EachOnce, NamespaceName, Registry, SecretName
+from .name_types import EachNameOnce, EachOnce, NamespaceName, Registry, SecretName
 from .network_rules import PrivateRange
 
 
@@ -83,7 +83,7 @@ class Cluster(Args):
         description="true if the cluster enforces network policies. Without privateRanges, the check of each pool "
         "verifies this. With false, jobs can connect to private addresses",
     )
-    image_pull_secrets: list[RegistryLogin] = Field(
+    image_pull_secrets: Annotated[list[RegistryLogin], EachNameOnce] = Field(
         default=[], description="logins of registries with private images, each a Secret in the namespace"
     )
     controller: ArcControllerArgs = Field(

@@ -15,7 +15,7 @@ from ..args import Args, Integer, SecretInput
 from ..component import Component
 from . import gpu_nodes, kueue_labels, network_rules
 from .kueue_labels import QueueName
-from .name_types import EachOnce, GpuResource, NamespaceName, Registry, SecretName
+from .name_types import EachNameOnce, EachOnce, GpuResource, NamespaceName, Registry, SecretName
 from .network_rules import DnsAddress, PrivateRange
 
 Port = Annotated[Integer, Field(ge=1, le=65535)]
@@ -82,7 +82,7 @@ class GpuNamespaceArgs(Args):
         description="addresses to which pods may send DNS queries, in addition to kube-system and 169.254.20.10, such "
         "as 169.254.169.254 of Cloud DNS on GKE; only port 53 is open",
     )
-    image_pull_secrets: list[ImagePullSecret] = Field(
+    image_pull_secrets: Annotated[list[ImagePullSecret], EachNameOnce] = Field(
         default=[], description="logins of registries with private images; each becomes a Secret that runners can use"
     )
     queues: Annotated[list[QueueName], EachOnce] = Field(

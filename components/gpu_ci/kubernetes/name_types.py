@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -31,6 +32,17 @@ def _each_once(values: list[Any]) -> list[Any]:
 
 
 EachOnce = whole_value(_each_once)
+
+
+def _each_name_once(values: list[Any]) -> list[Any]:
+    names = [each.get("name") if isinstance(each, Mapping) else getattr(each, "name", None) for each in values]
+    error = invalid("is a duplicate", safe_hint="give each login another name")
+    again = [(at, name) for at, name in enumerate(names) if name is not None and name in names[:at]]
+    raise_problems([at_path(error, name, at, "name") for at, name in again])
+    return values
+
+
+EachNameOnce = whole_value(_each_name_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_reserved)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # The names of most objects, such as Secrets and claims, are DNS subdomains: labels separated by dots.

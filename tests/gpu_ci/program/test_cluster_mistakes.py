@@ -132,6 +132,24 @@ def test_private_ranges_of_a_cluster_are_there_once_each() -> None:
     assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is a duplicate")
 
 
+def test_two_logins_of_registries_have_two_names() -> None:
+    login = {"name": "ghcr", "registry": "ghcr.io", "username": "x", "password": "projects/acme-ci/secrets/token"}
+    other = {**login, "registry": "docker.io"}
+    [problem] = refused(of_cluster(imagePullSecrets=[login, other])).problems
+    assert (problem.path, problem.text, problem.got, problem.hint) == (
+        f"{CLUSTER}.imagePullSecrets[1].name",
+        "is a duplicate",
+        "'ghcr'",
+        "give each login another name",
+    )
+    found = refused(of_cluster(imagePullSecrets=[login, {**other, "registry": "https://docker.io"}])).problems
+    assert sorted(each.path for each in found) == [
+        f"{CLUSTER}.imagePullSecrets[1].name",
+        f"{CLUSTER}.imagePullSecrets[1].registry",
+    ]
+    assert load(of_cluster(imagePullSecrets=[login, {**other, "name": "hub"}])).clusters["ci"]
+
+
 def test_a_subnet_in_two_zones_is_reported_for_the_cluster_and_not_for_its_pools() -> None:
     subnet = "subnet-0123456789abcdef0"
     [problem] = refused(of_cluster(subnets={"us-east-1a": subnet, "us-east-1b": subnet})).problems
