@@ -58,7 +58,7 @@ def idle(pool: SandboxRunner) -> int:
 @pytest.mark.slow
 def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp) -> None:
     names = [name for operation, name in up_on_eks.done if operation == "create"]
-    assert len(names) == len(up_on_eks.done) == 43
+    assert len(names) == len(up_on_eks.done) == 44
     order = [
         TEMPLATE,
         NODES,
@@ -228,7 +228,7 @@ def caches(pool: SandboxRunner) -> list[str]:
 def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     names = [name for operation, name in done if operation == "delete"]
-    assert len(names) == len(done) == 43
+    assert len(names) == len(done) == 44
     assert names.index(RELEASE) < names.index("example-ci-arc-release")
     assert names.index(JOB) < names.index(NODES)
     # Without its definition, the cluster would lose every scale set, also those of other programs.

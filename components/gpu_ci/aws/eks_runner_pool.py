@@ -18,6 +18,7 @@ from . import node_capacity
 from .diagnosis import after_failed_check
 from .gpu_node_group import GpuNodeGroup
 from .nodes.args import GpuNodeGroupArgs
+from .nodes.autoscaler_tags import NODE_GROUP_LABEL
 from .nodes.rules import machines_of
 
 
@@ -96,6 +97,7 @@ class EksRunnerPool(Component):
             args,
             nodes,
             rerun_on=[nodes.generation, args.device_plugin],
+            node_labels={NODE_GROUP_LABEL: nodes.node_group_name},
             transformations=[
                 after_failed_check(
                     self,

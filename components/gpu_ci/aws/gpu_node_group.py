@@ -88,7 +88,7 @@ class GpuNodeGroup(Component):
         nodes = self._nodes(name, args, tags, role, [*attached, *self._image_in_use(name, args)], template)
         # The name is unknown until EKS has created the group.
         scaling = nodes.resources.apply(partial(_scaling_group, args.subject))
-        for short_name, (key, value) in group_tags(name, args, args.cluster_name).items():
+        for short_name, (key, value) in group_tags(name, args, args.cluster_name, nodes.node_group_name).items():
             aws.autoscaling.Tag(
                 f"{name}-asg-{short_name}",
                 autoscaling_group_name=scaling,

@@ -72,6 +72,7 @@ def test_cluster_autoscaler_can_start_from_no_node() -> None:
         "k8s.io/cluster-autoscaler/node-template/label/gpu-ci-pool": "l4",
         "k8s.io/cluster-autoscaler/node-template/label/nvidia.com/gpu.present": "true",
         "k8s.io/cluster-autoscaler/node-template/label/k8s.amazonaws.com/accelerator": "nvidia-l4",
+        "k8s.io/cluster-autoscaler/node-template/label/eks.amazonaws.com/nodegroup": "pool-nodes-1",
         "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu": "1",
         "k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage": "89Gi",
     }
@@ -82,7 +83,7 @@ def test_the_tags_name_the_group_eks_made_and_wait_for_it() -> None:
     assert {row.inputs["autoscalingGroupName"] for row in rows} == {"eks-pool-nodes-1"}
     assert {row.inputs["tag"]["propagateAtLaunch"] for row in rows} == {False}
     preview = tag_rows(group(preview=True))
-    assert [row.inputs["autoscalingGroupName"] for row in preview] == [UNKNOWN] * 8
+    assert [row.inputs["autoscalingGroupName"] for row in preview] == [UNKNOWN] * 9
 
 
 def test_a_node_group_without_an_auto_scaling_group_is_reported_without_a_traceback() -> None:

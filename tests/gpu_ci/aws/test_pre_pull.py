@@ -68,8 +68,10 @@ def test_the_pod_is_on_the_nodes_of_the_check_and_uses_the_secrets_of_the_runner
     found = resources(runner={"image": RUNNER, "imagePullSecrets": ["ghcr"]}, prePull={"pauseImage": JOB})
     spec = found["l4-pre-pull-daemonset"]["spec"]["template"]["spec"]
     check = found["l4-smoke-job"]["spec"]["template"]["spec"]
-    for key in ("nodeSelector", "tolerations", "imagePullSecrets"):
+    for key in ("tolerations", "imagePullSecrets"):
         assert spec[key] == check[key]
+    # While a node group is replaced, only the check is limited to the new one.
+    assert check["nodeSelector"] == {**spec["nodeSelector"], "eks.amazonaws.com/nodegroup": "pool-nodes-1"}
     assert [each["image"] for each in spec["containers"]] == [JOB]
 
 

@@ -106,6 +106,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"controller": {**CONTROLLER, "serviceAccountName": "other"}}, RELEASED),
     (SmokeJob, {"namespace": "other"}, {"job": REPLACE, "check": REPLACE}),
     (SmokeJob, {"pool": "other"}, {"job": REPLACE, "check": UPDATE}),
+    (SmokeJob, {"node_labels": {"cloud.google.com/gke-nodepool": "l4"}}, {"job": REPLACE}),
     (SmokeJob, {"image": IMAGE}, {"job": REPLACE}),
     (SmokeJob, {"image_pull_secrets": ["ghcr"]}, {"job": REPLACE}),
     (SmokeJob, {"run_as_user": 1001}, {"job": REPLACE}),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import pulumi
 
@@ -27,6 +26,13 @@ same README, "Special note on GPU instances").
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """The resource that the EFA device plugin advertises (docs.aws.amazon.com/eks/latest/userguide/node-efa.html)."""
 
+NODE_GROUP_LABEL = "eks.amazonaws.com/nodegroup"
+"""The label with the name of the node group, which EKS adds to every node.
+
+Cluster Autoscaler does not know the label of an empty group (kubernetes/autoscaler@017598c:cluster-autoscaler/
+cloudprovider/aws/aws_wrapper.go, getManagedNodegroupInfo), so the group needs a tag for it.
+"""
+
 _PREFIX = "k8s.io/cluster-autoscaler"
 _NODE_PREFIX = f"{_PREFIX}/node-template"
 
@@ -37,31 +43,29 @@ def node_labels(name: str, args: GpuNodeGroupArgs) -> dict[str, str]:
 
 
 def group_tags(
-    name: str, args: GpuNodeGroupArgs, cluster: pulumi.Input[str]
-) -> dict[str, tuple[pulumi.Input[str], str]]:
-    """Return key and value of each tag, by a unique short name."""
+    name: str, args: GpuNodeGroupArgs, cluster: pulumi.Input[str], node_group: pulumi.Input[str]
+) -> dict[str, tuple[pulumi.Input[str], pulumi.Input[str]]]:
+    """Return key and value of each tag of the group with the name `node_group`, by a unique short name."""
     return {
         "enabled": (f"{_PREFIX}/enabled", "true"),
         "owned": (pulumi.Output.concat(f"{_PREFIX}/", cluster), "owned"),
         "taint": (f"{_NODE_PREFIX}/taint/{gpu_nodes.TAINT_KEY}", f"{gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"),
-        **_tags("label", node_labels(name, args)),
+        **_tags("label", {**node_labels(name, args), NODE_GROUP_LABEL: node_group}),
         **_tags("resources", _resources(args)),
     }
 
 
-def _tags(kind: str, values: Mapping[str, Any]) -> dict[str, tuple[pulumi.Input[str], str]]:
-    return {
-        naming.fit(f"{kind}-{key}", 60): (f"{_NODE_PREFIX}/{kind}/{key}", str(value)) for key, value in values.items()
-    }
+def _tags(kind: str, values: Mapping[str, pulumi.Input[str]]) -> dict[str, tuple[pulumi.Input[str], pulumi.Input[str]]]:
+    return {naming.fit(f"{kind}-{key}", 60): (f"{_NODE_PREFIX}/{kind}/{key}", value) for key, value in values.items()}
 
 
-def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
+def _resources(args: GpuNodeGroupArgs) -> dict[str, str]:
     """Return the resources that a pod can request on one node. A fraction of a GPU counts as one device."""
     machine = args.machines[0]
     return {
-        gpu_nodes.RESOURCE: math.ceil(machine.gpu_count),
+        gpu_nodes.RESOURCE: str(math.ceil(machine.gpu_count)),
         "ephemeral-storage": f"{free_for_pods_gib(args.pod_disk_gib)}Gi",
-        **({EFA_RESOURCE: len(cards(machine))} if args.efa else {}),
+        **({EFA_RESOURCE: str(len(cards(machine)))} if args.efa else {}),
     }
 
 
