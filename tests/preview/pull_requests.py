@@ -241,5 +241,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (121, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (122, 0, 0, 0), stack="dev"),
 )
