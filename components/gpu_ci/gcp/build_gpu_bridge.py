@@ -24,10 +24,10 @@ from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .pool import ladder, rules
-from .resource_names import ImageRepository
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import SmokeSettings
+from .resource_names import ImageRepository
 from .smoke_gate import SmokeGate
 
 # Seconds that a machine may need for its sources and container image.

@@ -31,12 +31,14 @@ class GkeGpuNodePool(Component):
     """GPU nodes on Google Kubernetes Engine for pods that tolerate the GPU taint, scaled on demand from zero to `max`.
 
     Creates: a service account for the nodes, with the role that GKE requires, and read access to imageRepositories.
-    With imageStreaming, also a role for the API that streams images. A node pool with GKE's driver, the GPU taint and the labels of GPU nodes. Its nodes have no
-    public address. GKE upgrades the nodes, and repairs them unless they are flex-start nodes.
+    With imageStreaming, also a role for the API that streams images. A node pool with GKE's driver, the GPU taint and
+    the labels of GPU nodes. Its nodes have no public address. GKE upgrades the nodes, and repairs them unless they
+    are flex-start nodes.
     Costs: nothing while there is no node. A node costs its machine and its disks. A reservation is paid for its time.
-    Does not: create the cluster or start nodes. The cluster autoscaler starts a node when a pod needs it, and GKE's own
-    device plugin announces the GPUs. Nodes can read private images of Artifact Registry only from imageRepositories. To reach
-    other registries, the network needs Cloud NAT. For flex-start, the cluster must have another node pool.
+    Does not: create the cluster or start nodes. The cluster autoscaler starts a node when a pod needs it, and GKE's
+    own device plugin announces the GPUs. Nodes can read private images of Artifact Registry only from
+    imageRepositories. To reach other registries, the network needs Cloud NAT. For flex-start, the cluster must have
+    another node pool.
     Replaces on change of: the node pool for guestAccelerator, market, reservation, maxRunDurationSec, imageType,
     driver, localSsdCount, secondaryBootDisk, the project, the cluster, its location and the subnetwork, and for a
     machineType with other GPUs. GKE could change the driver in place, but Google's provider replaces the pool. Other
