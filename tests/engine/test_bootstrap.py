@@ -27,7 +27,7 @@ from tests.bootstrap.stacks import staging_with
 from tests.conftest import ROOT, lay_out
 from tests.sandbox_runner import SandboxRunner
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def up(stack: str) -> tuple[str, ...]:

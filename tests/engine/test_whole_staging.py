@@ -18,7 +18,7 @@ from pulumi_sandbox.world.store import World
 from tests.conftest import ROOT, lay_out
 from tests.sandbox_runner import SandboxRunner
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 PLANTED = "planted-47"
