@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import celpy
@@ -13,6 +15,14 @@ from .iam import allows
 from .tokens import JOBS, OWNER, REPOSITORY, TRUSTED, Claims, trust
 
 PROVIDER = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+
+
+@pytest.fixture(autouse=True)
+def recursion_limit() -> Iterator[None]:
+    """Restore the recursion limit, which celpy raises for the whole process."""
+    limit = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(limit)
 
 
 def cel(condition: str, claims: Claims) -> bool:
