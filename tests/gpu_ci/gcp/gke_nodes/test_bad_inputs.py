@@ -346,8 +346,13 @@ def test_independent_mistakes_are_reported_together() -> None:
             {},
             "subnetwork: is in us-east1, but the cluster is in us-central1",
         ),
+        (
+            {"location": "us-central1", "subnetwork": "projects/example-ci/regions/us-east1/subnetworks/ci"},
+            {},
+            "subnetwork: is in us-east1, but the cluster is in us-central1",
+        ),
     ],
-    ids=["location", "version", "old-version", "autopilot", "name", "subnetwork"],
+    ids=["location", "version", "old-version", "autopilot", "name", "subnetwork", "both"],
 )
 def test_wiring_that_is_known_later_is_checked_with_the_same_text(
     late: dict[str, Any], changes: dict[str, Any], message: str
