@@ -257,7 +257,7 @@ def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offe
     nodes = made.one(":NodeGroup").inputs
     assert (nodes["clusterName"], nodes["version"], nodes["capacityType"]) == ("ci", "1.35", "SPOT")
     assert nodes["subnetIds"] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
-    assert len([row for row in made.rows if row.request.custom]) == 14
+    assert len([row for row in made.rows if row.request.custom]) == 15
     pulled = deploy(lambda: exec(pre_pull, {}), computed=COMPUTED).one(":DaemonSet").inputs  # noqa: S102
     spec = pulled["spec"]["template"]["spec"]
     assert spec["nodeSelector"].items() <= nodes["labels"].items()

@@ -127,7 +127,7 @@ def test_a_cluster_version_that_comes_late_is_held_against_the_release() -> None
 def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
     late = {name: Late(None, known=False) for name in TYPES}
     rows = group(preview=True, offerings=late).rows
-    assert len(rows) == 15
+    assert len(rows) == 16
 
 
 def test_spot_with_few_types_gets_a_warning_with_types_of_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

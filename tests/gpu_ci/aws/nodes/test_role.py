@@ -53,4 +53,4 @@ def test_other_partitions_have_their_own_names(region: str, partition: str, serv
 def test_everything_is_in_the_clusters_region_despite_another_region_of_the_provider() -> None:
     rows = [row for row in group(**EFA).rows if row.type.startswith("aws:") and ":iam/" not in row.type]
     assert [row.name for row in rows if row.inputs.get("region") != "us-east-1"] == []
-    assert len(rows) == 15
+    assert len(rows) == 16
