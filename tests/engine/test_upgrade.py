@@ -40,6 +40,7 @@ FOLLOWS = {
             f"{_CHECK}.containers[0].securityContext.readOnlyRootFilesystem",
             # It also tries the API server, which network policies should block.
             *(f"{_CHECK}.containers[1].command[{at}]" for at in (8, 9)),
+            f'{_CHECK}.nodeSelector["eks.amazonaws.com/nodegroup"]',
             f"{_CHECK}.securityContext.runAsGroup",
             f"{_CHECK}.securityContext.runAsUser",
             f"{_CHECK}.volumes[0].configMap.name",

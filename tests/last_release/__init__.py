@@ -35,7 +35,11 @@ PAYLOADS = {
 
 # What the changelog announces beyond that: new resources, and what differs in registrations. appAuth is that of the App
 # which administers: the engine updates a provider's configuration in place, and nothing that it made.
-ADDED = ("a10g-nodes-limits", "a10g-runners-registered")
+ADDED = (
+    "a10g-nodes-asg-label-eks-amazonaws-com-nodegroup-2d54c0",
+    "a10g-nodes-limits",
+    "a10g-runners-registered",
+)
 ANNOUNCED = (
     "a10g-nodes-nodes ignoreChanges[0]",
     "a10g-nodes-nodes object labels nvidia.com/gpu.deploy.operands",
@@ -49,6 +53,7 @@ ANNOUNCED = (
     "a10g-smoke-job object spec template spec containers[0] resources requests ephemeral-storage",
     "a10g-smoke-job object spec template spec containers[0] securityContext readOnlyRootFilesystem",
     "a10g-smoke-job object spec template spec containers[1] command",
+    "a10g-smoke-job object spec template spec nodeSelector eks.amazonaws.com/nodegroup",
     "a10g-smoke-job object spec template spec securityContext runAsGroup",
     "a10g-smoke-job object spec template spec securityContext runAsUser",
     "example-ci-runners-dns object spec egress[0] to",
