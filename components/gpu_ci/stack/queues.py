@@ -87,14 +87,17 @@ def _too_small(kueue: Mapping[str, Any], pools: Sequence[PoolEntry]) -> list[Pro
 
 
 def valid(kueue: Any) -> KueueArgs | None:
-    """Return the arguments of Kueue, or None if they have problems, which are reported elsewhere."""
-    from ..kubernetes.kueue import KueueArgs
+    """Return the arguments of Kueue, or None if they have problems, which are reported elsewhere.
 
+    One such problem is that Pulumi's Kubernetes package is not installed.
+    """
     if not isinstance(kueue, Mapping) or not kueue:
         return None
     try:
+        from ..kubernetes.kueue import KueueArgs
+
         return KueueArgs(**kueue)
-    except ArgsError:
+    except (ArgsError, ModuleNotFoundError):
         return None
 
 

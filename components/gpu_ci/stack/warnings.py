@@ -125,12 +125,12 @@ def _unused_quotas(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]
 def _created_queues(cluster: Any) -> Mapping[str, Any]:
     """Return the queues that the stack creates on a cluster: a model, a map of the stack file, or None if it is secret.
 
-    A stack that does not create Kueue describes the queues of all teams.
+    The cluster may be invalid. A stack that does not create Kueue describes the queues of all teams.
     """
     if isinstance(cluster, Mapping):
         args = queues.valid(cluster.get("kueue")) if cluster.get("managed", True) is True else None
     else:
-        args = cluster.kueue if cluster and cluster.managed else None
+        args = cluster.kueue if getattr(cluster, "managed", False) else None
     return args.queues if args else {}
 
 
