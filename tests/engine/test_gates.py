@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
 # The error of each check. Exit code 3 is a fake's: the check measures no speed.
 CAUSES = {
-    # On a cluster, the first line of these three is an event Pulumi omits (docs/operate/eks-check-fails.md).
+    # On a cluster, the first line of these three is an event Pulumi omits (docs/operate/kubernetes-check-fails.md).
     "untolerated": rf"0/2 nodes are available: 2 node\(s\) had untolerated taint\(s\)\.[^*]*\*[^*]*\* {LATE}",
     "greedy": rf"0/2 nodes are available: 1 Insufficient nvidia\.com/gpu, 1 node\(s\) didn't [^*]*\*[^*]*\* {LATE}",
     "over-quota": r"exceeded quota: gpus, requested: requests\.nvidia\.com/gpu=2, used: requests\.nvidia\.com/gpu=0"

@@ -82,7 +82,7 @@ def test_a_node_that_never_starts_is_reported_with_a_hint(pool: SandboxRunner) -
     text = eks.diagnostics(failed.output)[JOB]
     [right] = pods(pool)
     assert right["exitCode"] == 4
-    # The first line is an event Pulumi omits (docs/operate/eks-check-fails.md); the check's own words it does.
+    # The first line is an event Pulumi omits (docs/operate/kubernetes-check-fails.md); the check's own words it does.
     assert re.search(r"l4-smoke-job-\S+: FailedScheduling: 0/1 nodes are available: 1 Insufficient ", text)
     assert re.search(
         rf"\[Error\] l4 on {right['node']}: after 20 s: 1 of 2 machines were seen, this one passed so far; missing: "

@@ -309,7 +309,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "first up", "pulumi up --stack STACK",
         "a node joins the cluster within five minutes, and the smoke check passes",
-        "docs/operate/eks-check-fails.md has a row for each event",
+        "docs/operate/kubernetes-check-fails.md has a row for each event",
     ),
     Step(
         "max while a job runs", "pulumi up --stack STACK",

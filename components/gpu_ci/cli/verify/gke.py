@@ -217,7 +217,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "first up", "pulumi up --stack STACK",
         "a node joins the cluster within ten minutes, and the smoke check passes",
-        "docs/operate/eks-check-fails.md has a row for each event",
+        "docs/operate/kubernetes-check-fails.md has a row for each event",
     ),
     Step(
         "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node ends afterwards",
