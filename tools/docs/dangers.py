@@ -36,6 +36,8 @@ def page() -> Iterator[str]:
     for chart, entry in CHARTS.items():
         yield f"| Helm release of `{chart}` | {entry.on_delete} | | {entry.source} |"
     yield ""
+    yield "A node pool on GKE is not reported for a change of its machines if its upgrades are autoscaled blue-green"
+    yield "ones, which wait for jobs. It is also reported if it loses a zone."
     yield "A managed instance group is also reported if it shrinks, or if it gets another template while"
     yield "`updatePolicy.type` is `PROACTIVE`."
     yield ""

@@ -27,12 +27,14 @@ class JobResource:
 
 _EKS = "docs.aws.amazon.com/eks/latest/userguide/"
 _GOOGLE = "docs.cloud.google.com/compute/docs/"
+_GKE = "docs.cloud.google.com/kubernetes-engine/docs/"
 _HELM = "kubernetes:helm.sh/v3:Release"
 
 GROUPS = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
     "gcp:compute/instanceGroupManager:InstanceGroupManager",
 )
+NODE_POOL = "gcp:container/nodePool:NodePool"
 JOB_RESOURCES = (
     JobResource(
         GROUPS,
@@ -56,9 +58,22 @@ JOB_RESOURCES = (
         "none found",
     ),
     JobResource(
-        ("gcp:container/nodePool:NodePool", "gcp:container/cluster:Cluster"),
+        (NODE_POOL,),
         "its nodes are deleted, and the jobs in their pods end when the pods are evicted",
-        "docs.cloud.google.com/kubernetes-engine/docs/how-to/node-pools",
+        f"{_GKE}how-to/node-pools, and concepts/node-pool-upgrade-strategies",
+        (
+            "nodeConfig.machineType",
+            "nodeConfig.diskSizeGb",
+            "nodeConfig.diskType",
+            "nodeConfig.gcfsConfig",
+            "nodeConfig.imageType",
+        ),
+        "GKE replaces the nodes, and ends a job one hour after the replacement of its node began",
+    ),
+    JobResource(
+        ("gcp:container/cluster:Cluster",),
+        "its nodes are deleted, and the jobs in their pods end when the pods are evicted",
+        f"{_GKE}how-to/node-pools",
     ),
     JobResource(
         ("aws:eks/nodeGroup:NodeGroup",),
@@ -104,12 +119,19 @@ _CONTROLLER = JobResource(
     "no controller starts or deletes runners any more, and the runner scale sets stay",
     "docs.github.com, Deploying runner scale sets with Actions Runner Controller",
 )
+_KUEUE = JobResource(
+    (_HELM,),
+    "Helm deletes the definitions of Kueue, and with them every queue of the cluster, also those of other programs; "
+    "runners that wait for quota do not start",
+    "charts/kueue/templates/crd in github.com/kubernetes-sigs/kueue",
+)
 CHARTS = {
     "gha-runner-scale-set": _SCALE_SET,
     "gha-runner-scale-set-controller": _CONTROLLER,
     "actions-runner-controller": _CONTROLLER,
+    "kueue": _KUEUE,
 }
-"""Helm releases of GitHub's runners and of their controllers, by the last part of the chart's name."""
+"""Helm releases of GitHub's runners and of the controllers that start them, by the last part of the chart's name."""
 
 
 def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
@@ -131,9 +153,14 @@ def job_resource_of(change: Change) -> JobResource | None:
 
 def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
     """Yield findings about an update that stops, replaces or deletes machines, or keeps all of them."""
-    changed = sorted({pair.keys[0] for pair in change.inputs if _differs(pair.before, pair.after)})
-    if disruptive := [name for name in changed if name in job_resource.machine_properties]:
+    paths = [pair.keys for pair in change.inputs if _differs(pair.before, pair.after)]
+    changed = sorted({name for keys in paths for name in (keys[0], ".".join(map(str, keys[:2])))})
+    disruptive = [name for name in changed if name in job_resource.machine_properties]
+    if disruptive and not _waits_for_jobs(change):
         text = f"{change.name} changes {' and '.join(disruptive)}: {job_resource.on_update}"
+        yield INTERRUPTS_JOBS.found(change, text)
+    if gone := _removed_zones(change):
+        text = f"{change.name} loses {' and '.join(gone)}: GKE deletes the nodes there with the jobs on them"
         yield INTERRUPTS_JOBS.found(change, text)
     if change.type not in GROUPS or change.before is None or change.after is None:
         return
@@ -151,6 +178,26 @@ def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
         sizes = f"from {size_before:g} to {size_after:g} machines"
         text = f"{change.name} shrinks {sizes}: Google chooses which machines to delete, also busy ones"
         yield INTERRUPTS_JOBS.found(change, text)
+
+
+def _waits_for_jobs(change: Change) -> bool:
+    """Return True for a GKE node pool whose nodes are replaced one by one, each after its jobs.
+
+    Only an autoscaled blue-green upgrade waits that long (the source of NODE_POOL).
+    """
+    settings = change.after.inputs.get("upgradeSettings") if change.after and change.type == NODE_POOL else None
+    blue_green = settings.get("blueGreenSettings") if isinstance(settings, dict) else None
+    return isinstance(blue_green, dict) and "autoscaledRolloutPolicy" in blue_green
+
+
+def _removed_zones(change: Change) -> list[str]:
+    """Return the zones that a GKE node pool loses. Unknown zones are not counted."""
+    if change.type != NODE_POOL or change.before is None or change.after is None:
+        return []
+    before, after = (each.inputs.get("nodeLocations") for each in (change.before, change.after))
+    if not isinstance(before, list) or not isinstance(after, list) or not all(isinstance(each, str) for each in after):
+        return []
+    return sorted(str(each) for each in before if each not in after)
 
 
 def _differs(before: Any, after: Any) -> bool:

@@ -12,6 +12,7 @@ from ...danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, foun
 
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+NODE_POOL = "gcp:container/nodePool:NodePool"
 NODES = "aws:eks/nodeGroup:NodeGroup"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 GATE = "gpu-ci:gcp:SmokeGate"
@@ -32,6 +33,9 @@ JOB = "kubernetes:batch/v1:Job"
         (RELEASE, {"chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set"},
          ("idle runners are deleted; busy runners finish their job if the controller and the secret stay; waiting "
           "jobs get no runner until another scale set exists")),
+        (RELEASE, {"chart": "oci://registry.k8s.io/kueue/charts/kueue"},
+         ("Helm deletes the definitions of Kueue, and with them every queue of the cluster, also those of other "
+          "programs; runners that wait for quota do not start")),
         (RELEASE, {"chart": "gha-runner-scale-set-controller"},
          "no controller starts or deletes runners any more, and the runner scale sets stay"),
         ("gcp:cloudbuild/workerPool:WorkerPool", {},
@@ -133,6 +137,55 @@ def test_a_node_group_with_another_version_or_launch_template_drains_its_nodes(
             "and the pods on the old nodes are evicted with their jobs"
         )
     ]
+
+
+SURGE = {"upgradeSettings": {"strategy": "SURGE"}}
+WAITS = {"upgradeSettings": {"strategy": "BLUE_GREEN", "blueGreenSettings": {"autoscaledRolloutPolicy": {}}}}
+STANDARD = {"upgradeSettings": {"strategy": "BLUE_GREEN", "blueGreenSettings": {"standardRolloutPolicy": {}}}}
+MACHINE, DISK = {"machineType": "g2-standard-8", "labels": {"a": "b"}}, {"diskSizeGb": 100}
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "after", "changed"),
+    [
+        (SURGE, MACHINE, {**MACHINE, "machineType": "g2-standard-16"}, "nodeConfig.machineType"),
+        (STANDARD, MACHINE, {**MACHINE, "machineType": "g2-standard-16"}, "nodeConfig.machineType"),
+        ({}, {**MACHINE, **DISK}, {"machineType": "n1", "diskSizeGb": 50},
+         "nodeConfig.diskSizeGb and nodeConfig.machineType"),
+        ({}, {"gcfsConfig": {"enabled": False}}, {"gcfsConfig": {"enabled": True}}, "nodeConfig.gcfsConfig"),
+    ],
+)  # fmt: skip
+def test_a_node_pool_that_does_not_wait_for_jobs_interrupts_them_when_its_nodes_are_replaced(
+    settings: dict[str, Any], before: dict[str, Any], after: dict[str, Any], changed: str
+) -> None:
+    assert texts(found(NODE_POOL, UPDATE, {**settings, "nodeConfig": before}, {**settings, "nodeConfig": after})) == [
+        (
+            f"interrupts-jobs: NodePool x changes {changed}: GKE replaces the nodes, and ends a job one hour after the "
+            "replacement of its node began"
+        )
+    ]
+
+
+def test_a_node_pool_that_waits_for_jobs_or_only_scales_or_is_labelled_anew_interrupts_no_job() -> None:
+    bigger = {**MACHINE, "machineType": "g2-standard-16"}
+    assert found(NODE_POOL, UPDATE, {**WAITS, "nodeConfig": MACHINE}, {**WAITS, "nodeConfig": bigger}) == []
+    labelled = {**MACHINE, "labels": {"a": "c"}, "resourceLabels": {"team": "web"}}
+    sizes = [{"nodeConfig": MACHINE, "autoscaling": {"totalMaxNodeCount": most}} for most in (2, 4)]
+    assert found(NODE_POOL, UPDATE, sizes[0], {**sizes[1], "nodeConfig": labelled}) == []
+
+
+def test_a_node_pool_that_loses_a_zone_interrupts_the_jobs_there() -> None:
+    zones = ["us-central1-a", "us-central1-b", "us-central1-c"]
+    assert texts(
+        found(NODE_POOL, UPDATE, {**WAITS, "nodeLocations": zones}, {**WAITS, "nodeLocations": zones[1:2]})
+    ) == [
+        (
+            "interrupts-jobs: NodePool x loses us-central1-a and us-central1-c: GKE deletes the nodes there with the "
+            "jobs on them"
+        )
+    ]
+    assert found(NODE_POOL, UPDATE, {"nodeLocations": zones[:1]}, {"nodeLocations": zones}) == []
+    assert found(NODE_POOL, UPDATE, {"nodeLocations": zones}, {"nodeLocations": UNKNOWN}) == []
 
 
 def test_a_node_group_that_only_scales_or_is_labelled_anew_keeps_its_nodes() -> None:
