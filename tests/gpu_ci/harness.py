@@ -58,13 +58,16 @@ class RefusedLookup(grpc.RpcError):
 class Recorder(mocks.MockMonitor):
     """The SDK's own mock monitor with real URNs, no duplicates, and the requests kept."""
 
-    def __init__(self, computed: Mapping[str, Mapping[str, Any]], calls: Calls, preview: bool) -> None:
+    def __init__(
+        self, computed: Mapping[str, Mapping[str, Any]], calls: Calls, preview: bool, existing: Callable[[str], bool]
+    ) -> None:
         super().__init__(_Unused())
         self.rows: list[Row] = []
         self.outputs: dict[str, dict[str, Any]] = {}
         self._computed = computed
         self._calls = calls
         self._preview = preview
+        self._existing = existing
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
         qualifier = "" if not parent or STACK in parent else parent.split("::")[2] + "$"
@@ -81,7 +84,8 @@ class Recorder(mocks.MockMonitor):
         state.CopyFrom(request.object)
         if not self._preview:
             state.update(self._computed.get(request.type, {}))
-        identity = "" if self._preview or not request.custom else f"{request.name}-id"
+        is_new = self._preview and not self._existing(request.type)
+        identity = "" if is_new or not request.custom else f"{request.name}-id"
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identity, object=state)
 
     def Invoke(self, request: Any) -> Any:
@@ -130,10 +134,14 @@ def deploy(
     computed: Mapping[str, Mapping[str, Any]] | None = None,
     calls: Calls | None = None,
     preview: bool = False,
+    existing: Callable[[str], bool] = lambda _: False,
     config: Mapping[str, str] | None = None,
     secrets: Iterable[str] = (),
 ) -> Deployment:
-    """Run a program as the CLI would, and return what it registered. Errors of the program come out as they are."""
+    """Run a program as the CLI would, and return what it registered. Errors of the program come out as they are.
+
+    `existing` says of a type whether its resources exist before a preview, so that their IDs are known.
+    """
 
     def go() -> Deployment:
         # The loop comes first: Outputs made while settings are configured need it.
@@ -142,7 +150,7 @@ def deploy(
         # A failed program leaves futures unread; the CLI's own runner silences asyncio about them too.
         loop.set_exception_handler(lambda _loop, _context: None)
         try:
-            recorder = Recorder(computed or {}, calls or {}, preview)
+            recorder = Recorder(computed or {}, calls or {}, preview, existing)
             settings.ROOT.set(None)
             settings.configure(_settings(recorder, preview))
             config_module.set_all_config(dict(config or {}), list(secrets))

@@ -115,7 +115,7 @@ class GpuNamespace(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = {"gpus": 4, "pods": 16}
 
     namespace: pulumi.Output[str]
-    """Name of the namespace. The output waits for the quota and the network policies."""
+    """Name of the namespace. The output waits for the quota, the network policies and the LocalQueues."""
 
     def __init__(self, name: str, args: GpuNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -155,7 +155,7 @@ class GpuNamespace(Component):
                     f"{name}-{role}", metadata=self._metadata(role), spec=spec, opts=self.child()
                 )
             )
-        restrictions += [
+        queues = [
             kubernetes.apiextensions.CustomResource(
                 f"{name}-queue-{queue}",
                 api_version=kueue_labels.API_VERSION,
@@ -176,9 +176,10 @@ class GpuNamespace(Component):
                 },
                 opts=self.child(),
             )
-        self.namespace = pulumi.Output.all(self._namespace, *(each.id for each in restrictions)).apply(
-            lambda values: str(values[0])
-        )
+        # In a preview, the ID of a new resource is unknown and its URN is known. With an ID, the preview of a new queue
+        # would replace the scale sets of all pools in the namespace.
+        awaited = [*(each.id for each in restrictions), *(each.urn for each in queues)]
+        self.namespace = pulumi.Output.all(self._namespace, *awaited).apply(lambda values: str(values[0]))
         self.register()
 
     def _metadata(self, name: str) -> Any:

@@ -197,7 +197,8 @@ class Kueue(Component):
             )
             for queue, choices in args.queues.items()
         ]
-        self.namespace = pulumi.Output.all(namespace.metadata.name, *(queue.id for queue in queues)).apply(
+        # In a preview, the URN of a new queue is known, unlike its ID.
+        self.namespace = pulumi.Output.all(namespace.metadata.name, *(queue.urn for queue in queues)).apply(
             lambda values: str(values[0])
         )
         self.register()

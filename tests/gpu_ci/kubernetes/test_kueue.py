@@ -135,6 +135,21 @@ def test_a_namespace_with_queues_has_the_label_that_kueue_selects_and_a_local_qu
     }
 
 
+@pytest.mark.parametrize(
+    ("component", "queues", "namespace"),
+    [(GpuNamespace, ["vision"], "it"), (Kueue, {"vision": {"gpus": 4}}, "kueue-system")],
+)
+def test_the_preview_of_a_new_queue_knows_the_namespace(component: Any, queues: Any, namespace: str) -> None:
+    """With an unknown namespace, the preview would replace everything in it."""
+    args = {**component.EXAMPLE, "queues": queues}
+
+    def program() -> None:
+        component("it", component.ARGS(**args))
+
+    made = deploy(program, preview=True, existing=lambda type_: not type_.endswith("Queue"))
+    assert made.outputs[made.one(f":{component.__name__}").urn] == {"namespace": namespace}
+
+
 def test_a_namespace_without_queues_is_out_of_kueues_sight() -> None:
     made = build(GpuNamespace, "runners")
     assert sorted(made.one(":Namespace").inputs["metadata"]["labels"]) == [
