@@ -73,7 +73,7 @@ def test_a_changed_quota_is_an_update_of_its_queue_alone(pool: SandboxRunner) ->
 @pytest.mark.slow
 def test_a_pool_gets_a_queue_without_another_check_or_scale_set(shared: Path, tmp_path: Path) -> None:
     without = eks.project(shared)
-    changes = {(*CLUSTER, "kueue"): {"queues": QUEUES}, (*POOL, "queue"): "vision"}
+    changes: dict[tuple[str, ...], Any] = {(*CLUSTER, "kueue"): {"queues": QUEUES}, (*POOL, "queue"): "vision"}
     with closing(copied(without, bring_up(without), tmp_path / "a sandbox")) as pool:
         file = pool.stack_file("Pulumi.staging.yaml", changes)
         _, previewed = pool.steps("preview", "--stack", "staging", "--config-file", str(file))

@@ -91,6 +91,7 @@ class Cluster(Args):
     )
     kueue: KueueArgs | None = Field(
         default=None,
+        examples=[{"queues": {"vision": {"gpus": 4, "cohort": "gpu"}}}],
         description="Kueue, with a quota of GPUs for each team that uses the cluster; by default none, and no runner "
         "waits for a quota",
     )

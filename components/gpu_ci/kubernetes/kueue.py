@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, model_validator
 
 from .. import versions
 from ..args import Args, Integer
 from ..component import Component
-from ..errors import invalid
+from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
 from .kueue_labels import API_VERSION, NAMESPACE_SELECTOR, QueueName
 from .name_types import Name, NamespaceName
@@ -63,31 +63,28 @@ class ClusterQueue(Args):
     )
 
     # Kueue's webhook has the same rules for the limits (pkg/webhooks/clusterqueue_webhook.go, validateLimit and
-    # validateLendingLimit).
-    @field_validator("gpus")
-    @classmethod
-    def _gpus(cls, value: int, info: ValidationInfo) -> int:
-        if value == 0 and info.data.get("cohort", "") is None:
-            raise invalid(
-                "admits no runner: without a cohort, the queue cannot borrow GPUs",
-                safe_hint="set gpus: 1 or more, or a cohort",
-            )
-        return value
-
-    @field_validator("borrowing_limit", "lending_limit")
-    @classmethod
-    def _limits(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is None:
-            return value
-        if info.data.get("cohort", "") is None:
-            raise invalid(
+    # validateLendingLimit). They are checked only if all fields are valid: a misspelt cohort is one problem.
+    @model_validator(mode="after")
+    def _limits(self) -> Self:
+        limits = {"borrowing_limit": self.borrowing_limit, "lending_limit": self.lending_limit}
+        found = []
+        if self.cohort is None:
+            no_effect = invalid(
                 "has no effect, and Kueue rejects it: the queue is in no cohort",
                 safe_hint="set the cohort, or remove it",
             )
-        gpus = info.data.get("gpus")
-        if info.field_name == "lending_limit" and gpus is not None and value > gpus:
-            raise invalid(f"is more than gpus, which is {gpus}", hint=f"lendingLimit: {gpus}, or less")
-        return value
+            found = [at_path(no_effect, value, field) for field, value in limits.items() if value is not None]
+            if not found and self.gpus == 0:
+                no_runner = invalid(
+                    "admits no runner: without a cohort, the queue cannot borrow GPUs",
+                    safe_hint="set gpus: 1 or more, or a cohort",
+                )
+                found = [at_path(no_runner, 0, "gpus")]
+        elif self.lending_limit is not None and self.lending_limit > self.gpus:
+            too_large = invalid(f"is more than gpus, which is {self.gpus}", hint=f"lendingLimit: {self.gpus}, or less")
+            found = [at_path(too_large, self.lending_limit, "lending_limit")]
+        raise_problems(found)
+        return self
 
 
 class KueueArgs(Args):
@@ -105,7 +102,9 @@ class KueueArgs(Args):
         examples=[{"vision": {"gpus": 4, "cohort": "gpu"}, "speech": {"gpus": 2, "cohort": "gpu"}}],
         description="the ClusterQueues by their names, one for each team; a name is unique in the cluster",
     )
-    namespace: NamespaceName = Field(default="kueue-system", description="the namespace to create for Kueue")
+    namespace: NamespaceName = Field(
+        default="kueue-system", examples=["kueue-system"], description="the namespace to create for Kueue"
+    )
     replicas: Integer = Field(
         default=1,
         ge=1,

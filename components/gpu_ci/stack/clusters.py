@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from .. import extras
 from ..errors import Problem, did_you_mean, in_yaml
 from ..kinds import cluster_for, cluster_kind_names
-from ..validation_errors import join
+from ..validation_errors import join, suggested_paths
 from . import queues
 from .hints import section, shape
 
@@ -62,10 +62,13 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
             found.append(_unknown_kind(path, each))
             continue
         model = _model(kind)
-        found += section(model, path, each)
+        own = section(model, path, each)
+        found += own
         of_kind = [pool for pool in on if pool.on_cluster == kind]
         found += _shared_namespaces(path, model, each) + model.problems_with_pools(path, each, of_kind)
-        found += queues.problems(path, each, of_kind)
+        # With a misspelt kueue, every queue of a pool would be a second problem.
+        if f"{path}.kueue" not in suggested_paths(own):
+            found += queues.problems(path, each, of_kind)
     return found
 
 

@@ -66,7 +66,18 @@ BAD: list[tuple[Any, dict[str, Any], str, str, str]] = [
     ({}, {}, f"{QUEUES}", "is missing", "such as queues: {vision: {gpus: 4"),
     ({"queues": {}}, {}, QUEUES, "needs at least one", "such as queues: "),
     ({"queues": ["vision"]}, {}, QUEUES, "must be a map", "such as queues: "),
-    ("on", {}, f"{CLUSTER}.kueue", "must be a map", ""),
+    ("on", {}, f"{CLUSTER}.kueue", "must be a map", "such as kueue: {queues: {vision: "),
+    (
+        {"queues": {**queues()["queues"], "Vision": {"gpus": 1}}},
+        {},
+        f"{QUEUES}.Vision",
+        "has a form that is not accepted",
+        "such as queues: {vision: ",
+    ),
+    ({**queues(), "replicas": 0}, {}, f"{CLUSTER}.kueue.replicas", "must be at least 1", "such as replicas: 1"),
+    (queues(cohort=None, cohrt="gpu", borrowingLimit=1), {}, f"{VISION}.cohrt", "unknown key", "did you mean cohort"),
+    (queues(cohort=None, cohrt="gpu", gpus=0), {}, f"{VISION}.cohrt", "unknown key", "did you mean cohort"),
+    (queues(cohort=None, gpus=0, lendingLimit=0), {}, f"{VISION}.lendingLimit", WITHOUT_COHORT, NO_COHORT),
     ({"queues": {**queues()["queues"], "default": {"gpus": 1}}}, {}, f"{QUEUES}.default", BY_DEFAULT, "use the name"),
     ({"queues": {"vision": 4}}, {}, VISION, "must be a map", ""),
     ({"queues": {"vision": {}}}, {}, f"{VISION}.gpus", "is missing", "such as gpus: 4"),
@@ -120,6 +131,13 @@ def test_each_mistake_is_one_problem_with_a_hint(kueue: Any, pool: Any, path: st
     assert problem.path == path
     assert text in problem.text
     assert problem.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(("key", "value"), [("kueu", queues()), ("queues", queues()["queues"])])
+def test_a_misspelt_kueue_is_one_problem_although_a_pool_names_its_queue(key: str, value: Any) -> None:
+    cluster = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], key: value}
+    [problem] = refused(stack({"queue": "vision"}, clusters={"ci": cluster})).problems
+    assert (problem.path, problem.hint) == (f"{CLUSTER}.{key}", "did you mean kueue")
 
 
 def test_all_mistakes_of_a_file_are_reported_at_once() -> None:
