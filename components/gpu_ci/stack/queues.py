@@ -30,8 +30,7 @@ def problems(path: str, described: Mapping[str, Any], pools: Sequence[PoolEntry]
     names = kueue.get("queues") if isinstance(kueue, Mapping) else None
     if not isinstance(names, Mapping) or not names:
         return []  # the check of the cluster's fields already reports this
-    found = [problem for pool in pools for problem in _queue(path, names, pool)]
-    return found or _too_small(kueue, pools)
+    return [problem for pool in pools for problem in _queue(path, names, pool)] + _too_small(kueue, pools)
 
 
 def _without_kueue(path: str, pool: PoolEntry) -> Problem:

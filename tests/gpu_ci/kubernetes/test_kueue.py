@@ -188,16 +188,30 @@ QUEUES = {
     "open": {"gpus": 4, "cohort": "gpu"},
     "limited": {"gpus": 2, "cohort": "gpu", "borrowingLimit": 1},
     "stingy": {"gpus": 5, "cohort": "gpu", "lendingLimit": 2},
+    "keeps": {"gpus": 7, "cohort": "gpu", "lendingLimit": 0},
     "other": {"gpus": 9, "cohort": "h100"},
     "eager": {"gpus": 1, "cohort": "h100", "borrowingLimit": 99},
 }
 
 
 @pytest.mark.parametrize(
-    ("queue", "most"), [("alone", 3), ("open", 8), ("limited", 3), ("stingy", 11), ("other", 10), ("eager", 10)]
+    ("queue", "most"),
+    [("alone", 3), ("open", 8), ("limited", 3), ("stingy", 11), ("keeps", 15), ("other", 10), ("eager", 10)],
 )
 def test_a_queue_can_use_its_own_gpus_and_those_its_cohort_lends(queue: str, most: int) -> None:
     assert KueueArgs(queues=QUEUES).most_gpus(queue) == most
+
+
+def test_teams_are_queues() -> None:
+    given: dict[str, Any] = {"queues": {"vision": {"gpus": 1}}, "teams": {}}
+    with pytest.raises(ArgsError) as caught:
+        deploy(lambda: Kueue("kueue", KueueArgs(**given)))
+    [problem] = caught.value.problems
+    assert (problem.path, problem.hint) == ("teams", "remove it: use queues instead: one queue for each team")
+
+
+def test_a_queue_may_lend_all_of_its_gpus() -> None:
+    assert KueueArgs(queues={"vision": {"gpus": 2, "cohort": "gpu", "lendingLimit": 2}}).queues["vision"].gpus == 2
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,10 @@ BAD: list[tuple[Any, dict[str, Any], str, str, str]] = [
         f"is more than {MOST.format(3)}, so no runner would start",
         "raise gpus or borrowingLimit of the queue vision",
     ),
+    # Idle runners of a job that is too large are no second problem.
+    (queues(), {**job(4), "minIdle": 1}, f"{POOL}.runner.gpus", f"is more than {MOST.format(3)}", "raise gpus"),
+    (queues(), {**job(2), "minIdle": 2}, f"{POOL}.minIdle", "needs 4 GPUs for idle runners", "raise gpus"),
+    ({**queues(), "replicas": 6}, {}, f"{CLUSTER}.kueue.replicas", "must be at most 5", "such as replicas: 5"),
     (
         queues(),
         {"max": 4, "minIdle": 4},
@@ -147,6 +151,17 @@ def test_all_mistakes_of_a_file_are_reported_at_once() -> None:
         f"{QUEUES}.speech.lendingLimit",
         f"{POOL}.queue",
     ]
+
+
+def test_an_unknown_queue_and_a_job_that_is_too_large_are_reported_at_once() -> None:
+    values = with_kueue(queues(), queue="visoin")
+    values["gpu-ci:pools"]["b10g"] = {**values["gpu-ci:pools"]["a10g"], **job(4), "queue": "vision"}
+    assert [problem.path for problem in refused(values).problems] == [f"{POOL}.queue", "gpu-ci:pools.b10g.runner.gpus"]
+
+
+def test_a_queue_that_can_use_no_gpu_has_no_number_to_expect() -> None:
+    [problem] = refused(with_kueue({"queues": {"vision": {"gpus": 0, "cohort": "gpu"}}})).problems
+    assert (problem.path, problem.expected) == (f"{POOL}.runner.gpus", "")
 
 
 def test_idle_runners_of_pools_that_share_a_queue_are_counted_together() -> None:

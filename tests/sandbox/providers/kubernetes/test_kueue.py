@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
-from pulumi_sandbox.providers.kubernetes.kueue.definitions import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE
+from pulumi_sandbox.providers.kubernetes.kueue.definitions import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, is_cluster_wide
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads.runners import RUNNER
 from pulumi_sandbox.providers.resource import Refused, Resource
@@ -174,6 +174,31 @@ def test_kueue_without_the_integration_of_pods_has_no_quota(queued: Cluster) -> 
     assert phases(queued, "vision") == ["Running"]
 
 
+def test_the_configuration_of_the_chart_queues_pods(queued: Cluster) -> None:
+    default = release("kueue", {}, name="kueue", namespace="kueue-system")
+    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), default)
+    queues(queued, cluster_queue("vision", 0))
+    queued.up(RELEASE, "set", runners_of("vision", 1))
+    assert phases(queued, "vision") == ["SchedulingGated"]
+
+
+def test_a_runner_that_has_ended_uses_no_quota(queued: Cluster) -> None:
+    queues(queued, cluster_queue("vision", 1))
+    queued.up(RELEASE, "set", runners_of("vision", 1))
+    [row] = [row for row in queued.world.find(POD) if row.name.startswith("for-vision-")]
+    queued.world.update(POD, row.id, outputs={**row.outputs, "status": {"phase": "Succeeded"}})
+    queued.up(RELEASE, "another", {**runners_of("vision", 1), "name": "next"})
+    [started] = [row for row in queued.world.find(POD) if row.name.startswith("next-")]
+    assert started.outputs["status"]["phase"] == "Running"
+
+
+def test_a_queue_that_keeps_gpus_borrows_no_more_for_it(queued: Cluster) -> None:
+    own = cluster_queue("vision", 2, "gpu", lendingLimit=1, borrowingLimit=1)
+    queues(queued, own, cluster_queue("speech", 5, "gpu"))
+    queued.up(RELEASE, "set", runners_of("vision", 1, gpus=4))
+    assert queued.messages[-1][1].endswith(f"waits for quota: {SHORT}, 1 more needed")
+
+
 def test_a_namespace_that_kueue_does_not_select_has_no_quota(queued: Cluster) -> None:
     queues(queued, cluster_queue("vision", 0))
     row = queued.world.get(NAMESPACE, "ci")
@@ -254,6 +279,21 @@ WRONG_QUEUES: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("path", "value", "problem"), WRONG_QUEUES)
 def test_a_wrong_cluster_queue_is_refused(cluster: Cluster, path: str, value: Any, problem: str) -> None:
     assert cluster.problems(CLUSTER_QUEUE, changed(cluster_queue("vision", 2), path, value)) == [problem]
+
+
+def test_the_resources_of_a_flavor_have_the_order_of_those_covered(cluster: Cluster) -> None:
+    given = cluster_queue("vision", 2)
+    [group] = given["spec"]["resourceGroups"]
+    group["coveredResources"].append("cpu")
+    group["flavors"][0]["resources"].append({"name": "cpu", "nominalQuota": "8"})
+    assert cluster.problems(CLUSTER_QUEUE, given) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("ClusterQueue", True), ("ResourceFlavor", True), ("LocalQueue", False), ("Workload", None)]
+)
+def test_the_scope_of_a_kind_is_that_of_its_definition(kind: str, expected: bool | None) -> None:
+    assert is_cluster_wide(kind) is expected
 
 
 def test_a_lending_limit_is_at_most_the_quota(cluster: Cluster) -> None:
