@@ -123,6 +123,7 @@ def test_its_scripts_deploy_staging_from_a_plan_and_list_the_pools(tmp_path: Pat
     assert json.loads(value) == [
         {"name": "a10g", "labels": ["a10g"]},
         {"name": "l4", "labels": ["self-hosted", "gpu", "l4"]},
+        {"name": "l4-gke", "labels": ["l4-gke"]},
         {"name": "t4", "labels": ["self-hosted", "gpu", "t4"]},
     ]
     [smoke] = [step["run"] for step in steps("smoke") if "run" in step]

@@ -742,7 +742,7 @@ def test_every_template_is_used() -> None:
 
 @pytest.mark.slow
 @pytest.mark.engine
-@pytest.mark.parametrize(("chosen", "created"), [("google", 16), ("aws", 45), ("both", 57), ("gke", 31)])
+@pytest.mark.parametrize(("chosen", "created"), [("google", 16), ("aws", 46), ("both", 58), ("gke", 31)])
 def test_three_commands_lead_from_an_empty_folder_to_a_preview(tmp_path: Path, chosen: str, created: int) -> None:
     """init, pip install, preview: with a wheel, so that nothing of the checkout is used but the CLI."""
     uv = ROOT / ".tools" / "bin" / "uv"
