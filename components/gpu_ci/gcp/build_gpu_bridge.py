@@ -27,7 +27,7 @@ from .pool import ladder, rules
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import SmokeSettings
-from .resource_names import ImageRepository
+from .resource_names import ImageRepositories
 from .smoke_gate import SmokeGate
 
 # Seconds that a machine may need for its sources and container image.
@@ -44,7 +44,6 @@ _COMMAND_SEC, _OTHER_STEPS_SEC = 1800, 1200
 # "must be less than or equal to 24 hours" (cloud.google.com/build/docs/build-config-file-schema, "timeout").
 _LONGEST_BUILD_SEC = 86_400
 _DAY_SEC = 86_400
-# 4 to 63 characters, and separators of words (cloud.google.com/artifact-registry/docs/repo-create).
 
 
 def _around_sec(smoke: SmokeSettings) -> int:
@@ -80,10 +79,8 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     artifact_mib: Integer = Field(
         default=2048, ge=1, le=65_536, description="the maximum size of the artifacts of a step in MiB, 1 to 65536"
     )
-    image_repositories: list[ImageRepository] = Field(
+    image_repositories: ImageRepositories = Field(
         default=[],
-        max_length=20,
-        examples=[["projects/acme-ci/locations/us-central1/repositories/images"]],
         description="Artifact Registry repositories with private images for --image, as "
         "projects/<project>/locations/<location>/repositories/<name>; the machines may read them",
     )

@@ -28,7 +28,12 @@ Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceT
 NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
 # Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
-ImageRepository = Annotated[
+# Separators of the words of a name are dashes (cloud.google.com/artifact-registry/docs/repo-create).
+_ImageRepository = Annotated[
     str, Field(pattern=r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/repositories/[a-z]([a-z0-9-]*[a-z0-9])?$")
+]
+ImageRepositories = Annotated[
+    list[_ImageRepository],
+    Field(max_length=20, examples=[["projects/acme-ci/locations/us-central1/repositories/images"]]),
 ]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]

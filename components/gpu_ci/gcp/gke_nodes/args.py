@@ -14,7 +14,7 @@ from ...kubernetes.name_types import Pool, TorchOfJobs
 from ...labels import Labels
 from ..machine import rules as machine_rules
 from ..machine.args import GpuMachineChoices
-from ..resource_names import ImageRepository, Project, Subnetwork
+from ..resource_names import ImageRepositories, Project, Subnetwork
 from . import rules, version
 
 ClusterName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
@@ -145,10 +145,8 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
         description="whether containers start before their image is pulled, and read files of the image on demand; "
         "for images in Artifact Registry",
     )
-    image_repositories: list[ImageRepository] = Field(
+    image_repositories: ImageRepositories = Field(
         default=[],
-        max_length=20,
-        examples=[["projects/acme-ci/locations/us-central1/repositories/images"]],
         description="Artifact Registry repositories with the images of pods, as "
         "projects/<project>/locations/<location>/repositories/<name>; nodes may read them",
     )
