@@ -1,12 +1,12 @@
-"""Staging as the last release deployed it, held against today's program: who upgrades gets no change unannounced.
+"""Staging as the last release deployed it, compared with today's program: an upgrade changes nothing unannounced.
 
-The files here are of commit 19cd8b8:
+The files here are of v0.1.0:
 
     Pulumi.staging.yaml, sandbox.yaml   as they were
     state.json.xz                       the exported state after `make up`, without secrets
     registrations.json                  what the program registers with the recorder of tests/gpu_ci/harness.py
 
-Instead of the code that machines run (PAYLOADS), which differs between releases, they have the word `payload`.
+Instead of the code that machines and build steps run, which differs between releases, they have the word `payload`.
 
 To record another release, check it out, copy its two YAML files here, and run
 
@@ -17,6 +17,7 @@ To record another release, check it out, copy its two YAML files here, and run
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,68 +27,40 @@ SANDBOX_FILE = FOLDER / "sandbox.yaml"
 STATE = FOLDER / "state.json.xz"
 REGISTRATIONS = FOLDER / "registrations.json"
 
-# Resource -> the properties with the boot script, the boot agent and the smoke check.
+_TEMPLATE = ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]']
+_CHECK = ['binaryData["gpu_smoke.pyz"]']
+# Resource -> the properties with the boot script, the boot agent, the smoke check, or the program of a build step.
 PAYLOADS = {
-    "a10g-smoke-check": ['binaryData["gpu_smoke.pyz"]'],
-    "l4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
-    "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
+    "a10g-smoke-check": _CHECK,
+    "gpu-tests-lock": ["name", "source"],
+    "gpu-tests-program": ["name", "source"],
+    "gpu-tests-template": _TEMPLATE,
+    "l4-gke-smoke-check": _CHECK,
+    "l4-template": _TEMPLATE,
+    "t4-template": _TEMPLATE,
 }
 
-# What the changelog announces beyond that: new resources, and what differs in registrations. appAuth is that of the App
-# which administers: the engine updates a provider's configuration in place, and nothing that it made.
-ADDED = (
-    "a10g-nodes-asg-label-eks-amazonaws-com-nodegroup-2d54c0",
-    "a10g-nodes-limits",
-    "a10g-runners-registered",
-)
-ANNOUNCED = (
-    "a10g-nodes-nodes ignoreChanges[0]",
-    "a10g-nodes-nodes object labels nvidia.com/gpu.deploy.operands",
-    "a10g-nodes-template object userData",
-    "a10g-runners-release object values template spec containers[0] env",
-    "a10g-runners-release object values template spec containers[0] lifecycle",
-    "a10g-runners-release object values template spec containers[0] resources requests ephemeral-storage",
-    "a10g-smoke-check dependencies",
-    "a10g-smoke-job dependencies",
-    "a10g-smoke-job object spec template spec containers[0] env",
-    "a10g-smoke-job object spec template spec containers[0] resources requests ephemeral-storage",
-    "a10g-smoke-job object spec template spec containers[0] securityContext readOnlyRootFilesystem",
-    "a10g-smoke-job object spec template spec containers[1] command",
-    "a10g-smoke-job object spec template spec nodeSelector eks.amazonaws.com/nodegroup",
-    "a10g-smoke-job object spec template spec securityContext runAsGroup",
-    "a10g-smoke-job object spec template spec securityContext runAsUser",
-    "example-ci-runners-dns object spec egress[0] to",
-    "example-ci-runners-egress object spec egress[0] to[0] ipBlock except",
-    "github-example-org object appAuth value",
-    "l4-gate dependencies",
-    "t4-gate dependencies",
-)
-
-
-# What an upgrade needs by hand (docs/github.md, One App becomes two): the App of that release registers runners, and
-# another one administers.
-_ONE_APP = "      app:\n"
-_TWO_APPS = """      app:
-        id: 2345678
-        installationId: 8765432
-        privateKey: projects/example-ci-staging/secrets/github-admin-app-key
-      runnerApp:
-"""
-
-
-def migrated(text: str) -> str:
-    """The stack file after that."""
-    assert text.count(_ONE_APP) == 1
-    return text.replace(_ONE_APP, _TWO_APPS)
+# What the changelog announces beyond that: new and removed resources, and what differs in registrations.
+ADDED: tuple[str, ...] = ()
+REMOVED: tuple[str, ...] = ()
+ANNOUNCED: tuple[str, ...] = ()
 
 
 def without_payloads(value: Any) -> Any:
-    """The value with `payload` instead of every script and archive that machines run."""
+    """The value with `payload` instead of every script, archive and digest of what machines run."""
     if isinstance(value, dict):
+        is_program = _program(value.get("name"))
         return {
-            name: "payload" if name.endswith(("-pyz", ".pyz", "startup-script")) else without_payloads(each)
+            name: "payload"
+            if name.endswith(("-pyz", ".pyz", "startup-script", "gpu-ci-proves")) or (is_program and name == "source")
+            else without_payloads(each)
             for name, each in value.items()
         }
     if isinstance(value, list):
         return [without_payloads(each) for each in value]
-    return value
+    return re.sub(r"\bprogram/[0-9a-f]{16}/", "program/payload/", value) if isinstance(value, str) else value
+
+
+def _program(name: Any) -> bool:
+    """Whether this is the name of an object with the program of a build step."""
+    return isinstance(name, str) and name.startswith("program/")
