@@ -76,8 +76,8 @@ test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within 
 test-images: dev ## build and run the images runtime and runner with buildah, as root; 5 GB, minutes (ARGS="dev --compare --small")
 	@.venv/bin/python -m tools.images.build $(ARGS)
 
-test-mutations: dev ## mutate the decision code, and list mutations that no test detects (ARGS=judge/, ARGS=manager/decision/)
-	@.venv/bin/python tools/mutations.py $(ARGS)
+test-mutations: dev ## change the decision code, and list the changes that no test detects (ARGS=decision, judge or stack)
+	@.venv/bin/python -m tools.mutations $(ARGS)
 
 check: dev ## run ruff, mypy --strict, import rules, checks of workflows, actions and Dockerfiles; build the site; needs Go
 	@.venv/bin/ruff format --check .

@@ -12,7 +12,6 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with other managers
     make bench ARGS="--only standby"  cost and effect of stopped machines of the runner manager
     make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
-    make bench ARGS="--only bridge"   start, workspace and output of a build step on a GPU machine
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
 be compared with each other.
@@ -164,7 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "standby", "sweep", "bridge"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "standby", "sweep"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
@@ -201,10 +200,6 @@ def main() -> None:
         from bench.manager.sweep import bench_sweep
 
         bench_sweep(args.rounds, console, args.out)
-    if args.only == "bridge":
-        from bench.gpu_bridge import bench_bridge
-
-        bench_bridge(args.rounds, console)
 
 
 if __name__ == "__main__":
