@@ -10,7 +10,6 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with other managers
-    make bench ARGS="--only standby"  cost and effect of stopped machines of the runner manager
     make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
@@ -163,17 +162,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "standby", "sweep"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "sweep"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="the device that a boot checks")
-    parser.add_argument("--seeds", type=int, default=3, help="manager, standby: the number of histories")
-    parser.add_argument("--days", type=int, default=7, help="manager, standby: the days of each history")
-    parser.add_argument("--traces", type=Path, help="manager, standby: the folder with recorded spot availability")
-    parser.add_argument("--depth", type=int, help="manager, standby: the most machines of a zone")
-    parser.add_argument("--out", type=Path, help="manager, standby, sweep: the JSON file for the numbers")
+    parser.add_argument("--seeds", type=int, default=3, help="manager: the number of histories")
+    parser.add_argument("--days", type=int, default=7, help="manager: the days of each history")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -190,16 +186,14 @@ def main() -> None:
 
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
-    if args.only in ("manager", "standby"):
-        from bench.manager.compare import Options, bench_manager
-        from bench.manager.standby import bench_standby
+    if args.only == "manager":
+        from bench.manager.compare import bench_manager
 
-        bench = bench_manager if args.only == "manager" else bench_standby
-        bench(Options(args.seeds, args.days, args.traces, args.depth), console, args.out)
+        bench_manager(args.seeds, args.days, console)
     if args.only == "sweep":
         from bench.manager.sweep import bench_sweep
 
-        bench_sweep(args.rounds, console, args.out)
+        bench_sweep(args.rounds, console)
 
 
 if __name__ == "__main__":

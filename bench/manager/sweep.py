@@ -8,14 +8,13 @@ The client of GitHub, the decision, the loop and the SQLite store are the real o
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -175,24 +174,7 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
     )
 
 
-def markdown(found: Sequence[Measured]) -> str:
-    """Return the table of docs/how-it-works/runner-manager-load.md."""
-    lines = [
-        ("repositories", "active runs", "queued jobs", "pools", "first pass, CPU", "later passes, CPU",
-         "requests a pass", "not answered 304", "seconds between passes", "counted by GitHub an hour"),
-        ("---",) * 10,
-    ]  # fmt: skip
-    for each in found:
-        size = each.size
-        lines.append((
-            str(size.repositories), str(size.runs), f"{size.jobs:,}", str(size.pools), f"{each.first_cpu_sec:.2f} s",
-            f"{each.cpu_sec:.2f} s", str(each.requests), f"{each.changed:.0f}", f"{each.interval_sec:.0f}",
-            f"{each.counted_an_hour:,.0f}",
-        ))  # fmt: skip
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[Measured]:
+def bench_sweep(rounds: int, console: Console) -> None:
     """Print the table of all sizes; the goal is 2 s of CPU for the first one."""
     with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
         # Every fifth pass reads more lists.
@@ -207,9 +189,6 @@ def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[
         table.add_row(
             str(size.repositories), str(size.runs), str(size.jobs), str(size.pools), f"{each.first_cpu_sec:.2f}",
             f"{each.cpu_sec:.2f}", str(each.requests), f"{each.changed:.0f}", f"{each.interval_sec:.0f}",
-            f"{each.asked_an_hour:.0f}", f"{each.counted_an_hour:.0f}", f"{each.cpu_share:.1%}",
+            f"{each.requests_an_hour:.0f}", f"{each.counted_an_hour:.0f}", f"{each.cpu_share:.1%}",
         )  # fmt: skip
     console.print(table)
-    if out:
-        out.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
-    return found

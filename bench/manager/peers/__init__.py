@@ -1,1 +1,0 @@
-"""The policies of other runner managers, modelled on their code or documentation, with our clouds and prices."""
