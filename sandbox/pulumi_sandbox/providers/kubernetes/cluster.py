@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import World
 

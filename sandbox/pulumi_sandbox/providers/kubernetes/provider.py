@@ -11,19 +11,14 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import objects
+from pulumi_sandbox.providers.kubernetes import kueue, objects, rules
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.kueue import definitions as kueue
-from pulumi_sandbox.providers.kubernetes.releases import Releases
-from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
-from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.helm.releases import DEFINITION, PATCH, Releases
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
-from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
+from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, replacing
-from pulumi_sandbox.providers.kubernetes.workloads import wait_for
-from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
 from pulumi_sandbox.providers.readiness import NotReady
@@ -54,9 +49,7 @@ class Kubernetes(Cloud):
         context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
-        self.workloads = Workloads(
-            context.world, scheduler, runners, Images(context.world, self._values, context.workspace.project)
-        )
+        self.workloads = Workloads(context.world, scheduler, runners)
         self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
 
@@ -109,8 +102,8 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             yield from self.releases.rules(res)
             return
-        metadata = res.inputs.get("metadata")
-        kind = objects.kind(res.token)
+        metadata, kind = res.inputs.get("metadata"), objects.kind(res.token)
+        server_side = self.context.config.get("enableServerSideApply") is not False
         if kind.endswith("List") and res.token in self.shapes.tokens:
             yield Problem(
                 "kind",
@@ -121,22 +114,19 @@ class Kubernetes(Cloud):
             return
         if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
             yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        if metadata.get("generateName") and not metadata.get("name") and not self._is_disabled("enableServerSideApply"):
+        if metadata.get("generateName") and not metadata.get("name") and server_side:
             yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
         yield from self._object_rules(res)
 
     def _object_rules(self, res: Resource) -> Iterable[Problem]:
         """Check an object against the API's schema and, if it fits, against the rules that no schema contains."""
-        if objects.kind(res.token).endswith("Patch"):
+        group, kind = objects.group(res.token), objects.kind(res.token)
+        version = res.token.split(":")[1].removeprefix("core/")
+        if kind.endswith("Patch"):
             return ()
-        group, kind, version = (
-            objects.group(res.token),
-            objects.kind(res.token),
-            res.token.split(":")[1].removeprefix("core/"),
-        )
         if group == kueue.GROUP:
-            return list(kueue.check(version, kind, res.inputs))
-        return list(validation.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
+            return kueue.check(version, kind, res.inputs)
+        return list(validation.check(version, kind, res.inputs)) or rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:
@@ -147,7 +137,7 @@ class Kubernetes(Cloud):
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         if res.token == JOB and self.gate.is_replaced(res):
-            yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
+            yield Change(("metadata", "annotations", await_rules.REPLACE), UPDATE, replacing=True)
 
     def deletes_old_first(self, res: Resource) -> bool:
         new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
@@ -169,10 +159,6 @@ class Kubernetes(Cloud):
             yield from kueue.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
-        if res.old_inputs is not None:
-            group, kind = objects.group(res.token), objects.kind(res.token)
-            if problems := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
-                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), problems)
 
     def already_exists(self, res: Resource) -> str:
         row = self.context.world.get(res.token, res.id)
@@ -220,11 +206,6 @@ class Kubernetes(Cloud):
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
-        elif res.token == definitions.PATCH:
-            definitions.apply_patch(res)
-        elif objects.kind(res.token) == "ResourceQuota":
-            for name in quota.keys_without_effect((res.inputs.get("spec") or {}).get("hard")):
-                res.log(f"spec.hard[{name}] has no effect; use requests.{name} to limit this resource", "warning")
         elif objects.group(res.token) == kueue.GROUP:
             self.workloads.admit_waiting(res.log)
         elif objects.kind(res.token) == "DaemonSet":
@@ -236,7 +217,7 @@ class Kubernetes(Cloud):
     def await_ready(self, res: Resource) -> dict[str, Any]:
         if res.token == JOB:
             return self.gate.await_ready(res)
-        if wait_for.expressions(res.inputs):
+        if await_rules.conditions(res.inputs):
             self._check_wait_for(res)
         return {}
 
@@ -246,14 +227,14 @@ class Kubernetes(Cloud):
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
             self.releases.register(row, retry=True)
         row = self.context.world.get(token, res.id)
-        wait_for.check(res, row.outputs if row else res.outputs)
+        await_rules.check_conditions(res, row.outputs if row else res.outputs)
 
     def not_ready(self, record: Record) -> NotReady | None:
         return self.gate.not_ready(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
-        return token == definitions.PATCH
+        return token == PATCH
 
     def await_deletable(self, res: Resource) -> None:
         if res.token == RELEASE:
@@ -282,11 +263,8 @@ class Kubernetes(Cloud):
         if objects.group(res.token) == kueue.GROUP and (is_cluster_wide := kueue.is_cluster_wide(kind)) is not None:
             return not is_cluster_wide
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
-        for row in self.context.world.find(definitions.DEFINITION):
+        for row in self.context.world.find(DEFINITION):
             spec = row.inputs.get("spec") or {}
             if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
                 return bool(spec.get("scope") == "Namespaced")
         return True
-
-    def _is_disabled(self, setting: str) -> bool:
-        return self.context.config.get(setting) is False

@@ -1,6 +1,7 @@
 """Create the objects of known charts that matter to the scheduler and to the order of a stack.
 
-chart_rules.py lists the sources.
+Sources: actions/actions-runner-controller@9bb16ae, charts/*/templates; NVIDIA/k8s-device-plugin@1b826ac,
+deployments/helm/nvidia-device-plugin/templates; kubernetes-sigs/kueue@8eab687, charts/kueue/templates.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, PLUGIN, SCALE_SET, Chart, version
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 
 DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:DaemonSet"
 RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
 PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
-ACCOUNT, WATCHES = (
-    f"actions.github.com/controller-{one}" for one in ("service-account-name", "watch-single-namespace")
-)
+WATCHES = "actions.github.com/controller-watch-single-namespace"
 STRATEGY = "DEVICE_LIST_STRATEGY"
 PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
@@ -75,7 +74,6 @@ def fullname(base: str, release: str, values: Values) -> str:
 def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("gha-rs-controller", release, values)
     labels = {PART_OF: "gha-rs-controller", VERSION: chart_version}
-    labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
     if namespace := inner(values, "flags", "watchSingleNamespace"):
         labels[WATCHES] = namespace
     pod = _scheduling_fields(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}

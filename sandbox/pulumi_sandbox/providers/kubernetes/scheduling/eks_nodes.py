@@ -12,7 +12,7 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, text_of, toolkit
 from pulumi_sandbox.world.store import Record, World

@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules.selectors import meets
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, meets, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 UNTOLERATED = "node(s) had untolerated taint(s)"

@@ -16,18 +16,15 @@ from typing import Any
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name, version_numbers
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GKE, GPU, PACKAGED
 from pulumi_sandbox.world.store import Record, World
 
-NODE_POOL, CLUSTER = "gcp:container/nodePool:NodePool", "gcp:container/cluster:Cluster"
+NODE_POOL = "gcp:container/nodePool:NodePool"
 GIB, MIB = 1024**3, 1024**2
 # GKE mounts the driver here, and has no container toolkit that adds it to the loader's path.
 LIBRARY_PATH = "/usr/local/nvidia/lib64"
-# The address of Cloud DNS for GKE, and that of NodeLocal DNSCache with the first version that has it by default
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/cloud-dns and nodelocal-dns-cache).
-CLOUD_DNS, NODE_LOCAL_DNS, FIRST_NODE_LOCAL = "169.254.169.254", "169.254.20.10", (1, 34, 1, 3720000)
 # The label of a pool without GKE's own device plugin (NVIDIA/aicr#1998).
 WITHOUT_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 # Labels that GKE sets for a field of nodeConfig that is true.
@@ -51,7 +48,7 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
         return
     for row in rows:
         if not cluster or is_cluster(cluster, cluster_of(row)):
-            yield from _groups(row, _dns_address(world, row))
+            yield from _groups(row)
 
 
 def cluster_of(row: Record) -> str:
@@ -65,15 +62,7 @@ def is_cluster(cluster: str, path: str) -> bool:
     return cluster in (f"gke_{project}_{location}_{name}", f"https://{endpoint(path)}")
 
 
-def _dns_address(world: World, row: Record) -> str:
-    parent = world.get(CLUSTER, cluster_of(row))
-    if parent is not None and inner(parent.inputs, "dnsConfig", "clusterDns") == "CLOUD_DNS":
-        return CLOUD_DNS
-    version = parent.outputs.get("masterVersion") if parent is not None else row.outputs.get("version")
-    return NODE_LOCAL_DNS if version_numbers(str(version)) >= FIRST_NODE_LOCAL else ""
-
-
-def _groups(row: Record, dns_address: str) -> Iterator[Group]:
+def _groups(row: Record) -> Iterator[Group]:
     zones = [str(zone) for zone in row.outputs.get("nodeLocations") or []]
     scaling = inner(row.inputs, "autoscaling") or {}
     size = _number(row.outputs.get("nodeCount"))
@@ -82,7 +71,7 @@ def _groups(row: Record, dns_address: str) -> Iterator[Group]:
         # The total minimum is spread over the zones.
         least = max(_number(scaling.get("minNodeCount")), (total_least + len(zones) - 1 - index) // len(zones))
         most = (total or _number(scaling.get("maxNodeCount"))) if scaling else size
-        pattern = replace(_pattern(row, zone), dns_address=dns_address)
+        pattern = _pattern(row, zone)
         name = group_name(row.id, zone)
         desired = max(size, least) if scaling else size
         gpus = {GPU: Fraction(pattern.gpus)} if pattern.gpus and pattern.has_builtin_plugin else {}

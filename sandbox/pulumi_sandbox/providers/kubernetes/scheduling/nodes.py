@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import PACKAGED, Toolkit
 
 # Taint effects of the APIs of EKS and GKE, with those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/
@@ -38,8 +38,6 @@ class Node:
     toolkit: Toolkit = PACKAGED
     library_path: str = ""
     """The folder of the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
-    dns_address: str = ""
-    """The address of the DNS server, if it is not that of a pod."""
     adds_tolerations: bool = False
     """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 

@@ -11,30 +11,31 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import format_quantity, quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules.resources import COMPUTE, is_extended
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.rules import is_extended
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import requests
 from pulumi_sandbox.world.store import World
 
+COMPUTE = ("cpu", "ephemeral-storage", "memory")
 QUOTA, POD = "kubernetes:core/v1:ResourceQuota", "kubernetes:core/v1:Pod"
 ENDED = ("Succeeded", "Failed")
 
 
 def usage(spec: Mapping[str, Any]) -> dict[str, Fraction]:
     """Return the usage of a pod by quota key. GPUs count only as requests.nvidia.com/gpu."""
-    amounts = {"pods": Fraction(1), "count/pods": Fraction(1)}
+    amounts = {"pods": Fraction(1)}
     for name, amount in requests(spec).items():
         if name in COMPUTE:
             amounts |= {name: amount, f"requests.{name}": amount}
         elif is_extended(name):
             amounts[f"requests.{name}"] = amount
-    for name, amount in limits(spec).items():
+    for name, amount in _limits(spec).items():
         if name in COMPUTE:
             amounts[f"limits.{name}"] = amount
     return amounts
 
 
-def limits(spec: Mapping[str, Any]) -> dict[str, Fraction]:
+def _limits(spec: Mapping[str, Any]) -> dict[str, Fraction]:
     containers = [
         {"resources": {"limits": inner(one, "resources", "limits")}} for _, one in items(spec.get("containers"))
     ]
@@ -65,20 +66,12 @@ def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -
             )
 
 
-def keys_without_effect(hard: Any) -> list[str]:
-    """Return the quota keys without effect.
-
-    Extended resources are counted only by their requests. The API accepts other keys of them, but counts nothing.
-    """
-    return [name for name, _ in pairs(hard) if is_extended(name) and not name.startswith("count/")]
-
-
 def _used(world: World, namespace: str, name: str) -> Fraction:
     running_pods = (
         row
         for row in world.find(POD)
         if inner(row.inputs, "metadata", "namespace") == namespace
-        and (name == "count/pods" or inner(row.outputs, "status", "phase") not in ENDED)
+        and inner(row.outputs, "status", "phase") not in ENDED
     )
     return sum((usage(inner(row.inputs, "spec") or {}).get(name, Fraction(0)) for row in running_pods), Fraction(0))
 

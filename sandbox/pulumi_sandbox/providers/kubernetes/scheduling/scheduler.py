@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, PCI_LABEL, STRATEGY
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.kubernetes.scheduling import affinity
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches
+from pulumi_sandbox.providers.kubernetes.scheduling import eks_nodes, gke_nodes
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     Misfit,
     misfit_of,
@@ -17,7 +17,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     runs_daemon,
     unschedulable_message,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.groups import groups
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
@@ -32,6 +31,16 @@ FEATURE_DISCOVERY = "node-feature-discovery"
 ENDED = ("Succeeded", "Failed")
 # The deviceListStrategy of Bottlerocket's plugin (bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins).
 BUILTIN_STRATEGY = "volume-mounts"
+REQUIRED, HOST = "requiredDuringSchedulingIgnoredDuringExecution", "kubernetes.io/hostname"
+NOT_APART = "node(s) didn't match pod anti-affinity rules"
+
+
+def groups(world: World, cluster: str) -> Iterator[Group]:
+    """Yield the groups of a cluster on every cloud. Without a name, it is the only cluster with groups."""
+    found = [list(kind.groups(world, cluster)) for kind in (eks_nodes, gke_nodes)]
+    if cluster or not all(found):
+        for groups_of_kind in found:
+            yield from groups_of_kind
 
 
 @dataclass(frozen=True)
@@ -135,14 +144,14 @@ class Scheduler:
             count = len(nodes) or len([*groups(self.world, self.cluster())])
             return Placement(message=unresolvable_message(count, reason))
         in_use = self.volumes.misfit(namespace, spec, self.running())
-        misfits = [self._misfit(spec, each) or in_use or self._anti_affinity(spec, meta, each, nodes) for each in nodes]
+        misfits = [self._misfit(spec, each) or in_use or self._anti_affinity(spec, meta, each.name) for each in nodes]
         for node, misfit in zip(nodes, misfits, strict=True):
             if misfit is None:
                 return Placement(node.name)
         found_misfits = [each for each in misfits if each is not None]
         for group in self._groups_to_grow(spec):
             node = self.with_advertised_gpus(group.node(self._next(group)))
-            misfit = self._misfit(spec, node) or in_use or self._anti_affinity(spec, meta, node, nodes)
+            misfit = self._misfit(spec, node) or in_use or self._anti_affinity(spec, meta, node.name)
             if misfit is not None:
                 found_misfits.append(misfit)
             elif launches is None or not launches.is_refused(group):
@@ -160,16 +169,20 @@ class Scheduler:
             if runs_daemon(spec, node):
                 yield spec
 
-    def _anti_affinity(
-        self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: Node, nodes: Iterable[Node]
-    ) -> Misfit | None:
-        node_of_name = {each.name: each for each in nodes}
-        others = [
-            affinity.Pod(inner(row.inputs, "metadata") or {}, inner(row.inputs, "spec") or {}, node_of_name[place])
-            for row in self.running()
-            if (place := str(inner(row.inputs, "spec", "nodeName"))) in node_of_name
+    def _anti_affinity(self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: str) -> Misfit | None:
+        """Return the required anti-affinity by host names that keeps a pod off a node, until other pods have ended.
+
+        Source: k8s.io/kubernetes v1.36.0, pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
+        """
+        others = [inner(row.inputs, "metadata") or {} for row in self.running(node)]
+        labels = [one.get("labels") or {} for one in others if one.get("namespace") == meta.get("namespace")]
+        terms = [
+            term.get("labelSelector")
+            for _, term in items(inner(spec, "affinity", "podAntiAffinity", REQUIRED))
+            if term.get("topologyKey") == HOST
         ]
-        return affinity.anti_affinity(affinity.Pod(meta, spec, node), others)
+        keeps_off = any(matches(selector, each) for selector in terms for each in labels)
+        return Misfit((NOT_APART,), final=False) if keeps_off else None
 
     def _groups_to_grow(self, spec: Mapping[str, Any]) -> Iterable[Group]:
         """Yield the groups in which the autoscaler would start a node for the pod.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 
 GPU = "nvidia.com/gpu"
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"

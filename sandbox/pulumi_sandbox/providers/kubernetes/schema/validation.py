@@ -19,23 +19,14 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     required,
     unsupported,
 )
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items
-from pulumi_sandbox.providers.kubernetes.schema import go_format
+from pulumi_sandbox.providers.kubernetes.objects import items
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
 VERSION = "1.36"
 # JSON schema types, with their names in the errors of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
 # typed/validate.go).
-TYPE_NAMES = {
-    "string": "string",
-    "integer": "numeric (int or float)",
-    "number": "numeric (int or float)",
-    "boolean": "boolean",
-    "array": "list",
-    "object": "map",
-}
-JSON_TYPES = {bool: "bool", float: "number", list: "array", dict: "object"}
+TYPE_NAMES = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "array": "list", "object": "map"}
 DEFINITION = "/api/_definitions.json#/$defs/"
 QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 # A schema keyword for lists with keys. QUANTITY and PORT are also used as keywords.
@@ -77,17 +68,13 @@ def _check_list_keys(_validator: Any, keys: list[str], elements: Any, _schema: A
 
 
 def _check_quantity(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, list | dict):
-        yield ValidationError(f"expected any scalar, got &{{{go_format.text(value)}}}")
-    elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
+    if not isinstance(value, Unknown) and value is not None and quantity(value) is None:
         yield ValidationError(QUANTITY_WRONG)
 
 
 def _check_port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    """Yield an error unless the port is a number or a name (encoding/json, UnmarshalTypeError)."""
     if isinstance(value, bool | float | list | dict):
-        number = f" {value}" if isinstance(value, float) else ""
-        yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
+        yield ValidationError(f"expected a number or a name, got {_type_of(value)}")
 
 
 Checker = validators.extend(
@@ -154,28 +141,18 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
                 if name not in properties:
                     yield Problem(f"{path}.{name}" if path else name, "field not declared in schema")
         case "type":
-            wanted_type = next(one for one in _as_list(error.validator_value) if one != "null")
-            yield required(path) if error.instance is None else Problem(path, _type_message(wanted_type, error))
+            types = error.validator_value
+            wanted = next(one for one in ([types] if isinstance(types, str) else types) if one != "null")
+            # The message has no value: it may be secret.
+            text = f"expected {TYPE_NAMES.get(wanted, wanted)}, got {_type_of(error.instance)}"
+            yield required(path) if error.instance is None else Problem(path, text)
         case _:
             yield Problem(path, error.message)
 
 
-def _type_message(wanted_type: str, error: ValidationError) -> str:
-    value = error.instance
-    match wanted_type:
-        case "integer" if isinstance(value, float):
-            return f"cannot convert float64 to {error.schema.get('format', 'int64')}"
-        case "integer" | "number":
-            got = go_format.type_of(value)
-        case "string":
-            got = f"&value.valueUnstructured{{Value:{go_format.source(value)}}}"
-        case _:
-            got = f"&{{{go_format.text(value)}}}"
-    return f"expected {TYPE_NAMES[wanted_type]}, got {got}"
-
-
-def _as_list(types: str | list[str]) -> list[str]:
-    return [types] if isinstance(types, str) else types
+def _type_of(value: Any) -> str:
+    names = {bool: "boolean", str: "string", int: "integer", float: "number", list: "list"}
+    return names.get(type(value), "map")
 
 
 def path_text(path: Any) -> str:

@@ -1,24 +1,32 @@
-"""Build the errors of `pulumi up` for a Job that does not succeed.
+"""Decide when an object is ready, and build the errors of `pulumi up` for an object that is not.
 
-Sources: pulumi-kubernetes at 94977969, provider/pkg/await/{job,error}.go and
-provider/pkg/await/checker/{job,pod}/check.go. Two effects of the real provider are surprising:
-
-- It recognizes only two reasons of a failed Job. For other reasons, it waits until the timeout.
-- It never reports why a pod is Pending.
+Sources: pulumi-kubernetes at 94977969, provider/pkg: await/{job,error}.go and await/checker/{job,pod}/check.go for
+Jobs; metadata/overrides.go (ReadyCondition), jsonpath/jsonpath.go and await/internal/awaiter.go for the annotation
+`pulumi.com/waitFor`. The real provider never reports why a pod is Pending.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.readiness import NotReady
-from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.resource import Refused, Resource
 
 DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
-RECOGNIZED = ("BackoffLimitExceeded", "DeadlineExceeded")
-TIMEOUT, SKIP, REPLACE = (f"pulumi.com/{one}" for one in ("timeoutSeconds", "skipAwait", "replaceUnready"))
+TIMEOUT, SKIP, REPLACE, WAIT_FOR = (
+    f"pulumi.com/{one}" for one in ("timeoutSeconds", "skipAwait", "replaceUnready", "waitFor")
+)
+# A path follows RFC 9535, so a name with a hyphen needs brackets.
+EXPRESSION = re.compile(r"jsonpath=\{\s*\$?(.*?)\s*\}(?:=(.+))?")
+STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]+)"|'([^']+)')\]""")
+TIMED_OUT = (
+    'resource "{}" was successfully created, but the Kubernetes API server reported that it failed to fully initialize '
+    "or become live: timed out waiting for the condition"
+)
 
 
 def timeout_sec(res: Resource) -> float:
@@ -37,9 +45,9 @@ def is_complete(status: Any) -> bool:
 
 
 def failure(status: Any) -> str:
-    """Return the recognized reason of a failed Job; else empty (job/check.go, collectJobConditionErrors)."""
+    """Return the reason of a failed Job; else empty (job/check.go, collectJobConditionErrors)."""
     for _, one in items(inner(status, "conditions")):
-        if one.get("type") == "Failed" and one.get("reason") in RECOGNIZED:
+        if one.get("type") == "Failed":
             return f"[{one['reason']}] {one['message']}"
     return ""
 
@@ -103,3 +111,31 @@ def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, A
 
 def failed(name: str) -> str:
     return f"Resource '{name}' was created but failed to initialize"
+
+
+def conditions(inputs: Mapping[str, Any]) -> list[str]:
+    """Return the conditions that an object waits for; the annotation has one condition or a JSON list."""
+    given = annotation(inputs, WAIT_FOR)
+    try:
+        found = json.loads(given)
+    except ValueError:
+        found = None
+    return found if isinstance(found, list) else [given] if given else []
+
+
+def check_conditions(res: Resource, live: Mapping[str, Any]) -> None:
+    """Raise NotReady unless the live object satisfies every condition."""
+    if not all(_holds(one, live) for one in conditions(res.inputs)):
+        raise NotReady(TIMED_OUT.format(res.urn))
+
+
+def _holds(expression: str, live: Mapping[str, Any]) -> bool:
+    found = EXPRESSION.fullmatch(expression)
+    if found is None or "".join(step[0] for step in STEP.finditer(found[1])) != found[1]:
+        raise Refused(
+            f"{WAIT_FOR}: not a path that the sandbox supports\n  got: {expression}\n"
+            "  expected: a path of names, with brackets around a name with a hyphen, such as "
+            'jsonpath={.metadata.annotations["some-name"]}'
+        )
+    value = inner(live, *(next(filter(None, step.groups())) for step in STEP.finditer(found[1])))
+    return value is not None and found[2] in (None, str(value))

@@ -19,12 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.workloads import dns_names, driver_libraries, network
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.workloads import network, python_path
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
@@ -67,7 +67,7 @@ class Pod:
     library_path: str = ""
     """The folder with the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     names: Path | None = None
-    """The file with the names of the pods that this pod can resolve (dns_names.py)."""
+    """The file with the names of the pods that this pod can resolve."""
 
 
 @dataclass
@@ -77,7 +77,8 @@ class Containers:
     world: World
     settings: Callable[[], GuestSettings]
     cancelled: threading.Event
-    images: Images
+    values: Callable[[], Mapping[str, Any]]
+    """Returns the values of sandbox.yaml and the fixtures for the cluster."""
 
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
         """Return the paths in a container's command that are zip files of a ConfigMap."""
@@ -109,9 +110,9 @@ class Containers:
         container: Mapping[str, Any],
         limit_sec: float | None,
         say: Callable[[str], None],
-        stopped: Callable[[], bool] = lambda: False,
+        stopped: Callable[[], bool],
     ) -> ContainerResult:
-        policies_enforced = bool(self.images.values().get("networkPolicies", True))
+        policies_enforced = bool(self.values().get("networkPolicies", True))
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-"))
             api = stack.enter_context(network.api_server(self.world, pod.namespace, pod.labels, policies_enforced))
@@ -127,12 +128,12 @@ class Containers:
                 name: value if name in pod.environment else _with_local_paths(value, local_paths)
                 for name, value in environment.items()
             }
-            if pod.names and pod.spec.get("subdomain"):
-                local_environment |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), local_environment)
             gpus = pod.gpus(container)
-            if gpus and pod.library_path and not self._finds(pod.library_path, container):
+            hides = bool(gpus and pod.library_path) and not self._finds(pod.library_path, container)
+            if hides:
                 say(NO_LIBRARIES.format(container.get("name"), pod.library_path))
-                local_environment |= driver_libraries.hidden(local_environment)
+            service = str(pod.spec.get("subdomain") or "")
+            local_environment |= python_path.variables(local_environment, pod.names, service, hides_driver=hides)
             devices = _devices(root / "dev", gpus)
             arguments = [devices if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
@@ -141,7 +142,8 @@ class Containers:
 
     def _finds(self, folder: str, container: Mapping[str, Any]) -> bool:
         """Return True if LD_LIBRARY_PATH of the container, or else of its image, has the folder."""
-        of_image = self.images.entry_of(str(container.get("image"))).get("ldLibraryPath")
+        image, listed = str(container.get("image")), [one for _, one in items(self.values().get("images"))]
+        of_image = next((one.get("ldLibraryPath") for one in listed if fnmatchcase(image, str(one.get("match")))), None)
         own = [one.get("value") for _, one in items(container.get("env")) if one.get("name") == LOADER_PATH]
         value = own[-1] if own else of_image
         return folder in [part.rstrip("/") for part in str(value or "").split(":")]
@@ -170,8 +172,7 @@ class Containers:
             value = fields.get(str(source)) if source else entry.get("value")
             if value is not None:
                 variables[str(entry.get("name"))] = _expand(str(value), variables)
-        packages = self.images.user_packages(pod.spec, container)
-        return {**variables, **({"PYTHONPATH": packages} if packages else {}), **pod.environment}
+        return {**variables, **pod.environment}
 
     def _execute(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers
 from pulumi_sandbox.providers.kubernetes.workloads.jobs import JobRun
@@ -33,7 +33,6 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
     "container's image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
-NOT_WAITED = "the provider does not recognize {} and waits {:.0f} s; the sandbox does not wait"
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Gate:
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
-        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.images)
+        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.scheduler.values)
 
     def settings(self) -> GuestSettings:
         try:
@@ -82,10 +81,6 @@ class Gate:
         if await_rules.is_complete(status):
             return {"status": status}
         unready = await_rules.unready(res, status, pods, cancelled=self.cancelled.is_set())
-        for _, one in items(status.get("conditions")):
-            if not await_rules.failure(status):
-                res.log(f"{one['reason']}: {one['message']}", "info")
-                res.log(NOT_WAITED.format(one["reason"], await_rules.timeout_sec(res)), "info")
         if await_rules.annotation(res.inputs, await_rules.SKIP) == "true":
             res.log(unready.reasons[-1], "info")
             return {"status": status}

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.kubernetes.rules.selectors import matches
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches
 from pulumi_sandbox.world.store import World
 
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"

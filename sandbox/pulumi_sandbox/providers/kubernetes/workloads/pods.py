@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pulumi_sandbox.providers.kubernetes import kueue
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.kueue import quota
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
-from pulumi_sandbox.providers.kubernetes.workloads import network
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
@@ -24,13 +22,13 @@ NO_KNOWN_NODES = (
     "the sandbox knows no node of this cluster, so it does not schedule pods; it uses the node groups of EKS and the "
     "nodes in sandbox.yaml: values: {kubernetes: {nodes: [...]}}"
 )
-
-
-WAITS = "the runner {} waits for quota: {}"
-NO_DNS = (
-    "the pod cannot resolve names: the DNS server of its node has the address {}, and no network policy of the pod "
-    "allows it on port 53"
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+# k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go, FailedToRetrieveImagePullSecret.
+NO_SECRETS = (
+    "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets ({}); attempting to pull the image "
+    "may not succeed."
 )
+WAITS = "the runner {} waits for quota: {}"
 
 
 def random_suffix() -> str:
@@ -79,7 +77,6 @@ class Workloads:
     world: World
     scheduler: Scheduler
     runners: Runners
-    images: Images
 
     def place_pods(self, row: Record, log: Log) -> None:
         """Place the pods of a new object, log the result, and store the pods that keep running."""
@@ -91,14 +88,15 @@ class Workloads:
         elif row.type == DAEMON_SET and not no_known_nodes:  # without known nodes, a DaemonSet has no pods
             self._daemons(row, log)
 
-    def dns_problem(self, namespace: str, labels: Mapping[str, str], node_name: str) -> str:
-        """Return the reason why a pod on the node cannot resolve names, or an empty string."""
-        node = self.scheduler.node(node_name) if node_name else None
-        if node is None or not node.dns_address or self.images.values().get("networkPolicies", True) is False:
-            return ""
-        server = (node.dns_address, network.DNS_PORT)
-        allowed = network.allows_egress(self.world, namespace, labels, server, "UDP")
-        return "" if allowed else NO_DNS.format(node.dns_address)
+    def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
+        """Return the event about missing pull secrets; empty if all exist."""
+        existing = self.scheduler.values().get("secrets") or ()
+        names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
+        identities = {name: f"{namespace}/{name}" for name in names}
+        missing = [
+            name for name, each in identities.items() if each not in existing and not self.world.get(SECRET, each)
+        ]
+        return NO_SECRETS.format(", ".join(missing)) if missing else ""
 
     def forget(self, row: Record) -> None:
         if row.type == RUNNER_SET:
@@ -112,16 +110,16 @@ class Workloads:
             inner(row.inputs, "spec", "template", "spec") or {},
             str(inner(row.inputs, "metadata", "namespace")),
         )
-        for event in self.images.pull_failures(namespace, spec):
-            log(f"a runner for a job would not start: {event}", "warning")
+        if event := self.missing_secrets(namespace, spec):
+            log(f"a runner for a job: {event}", "warning")
         meta = inner(row.inputs, "spec", "template", "metadata") or {}
         labels = meta.get("labels") or {}
         launches = self.scheduler.launches(log)
         waiting = ""
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
             name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            if reason := quota.waits(self.world, namespace, labels, spec):
-                gated = {**spec, "schedulingGates": [quota.GATE]}
+            if reason := kueue.waits(self.world, namespace, labels, spec):
+                gated = {**spec, "schedulingGates": [kueue.GATE]}
                 pod_row = pod(row.name, namespace, name, gated, Placement(), labels, meta.get("annotations"))
                 self.world.insert(pod_row)
                 self.world.insert(runner(pod_row))
@@ -130,12 +128,9 @@ class Workloads:
                 waiting = reason
                 continue
             placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
-            running = [*self.scheduler.running()]
             pod_row = pod(row.name, namespace, name, spec, placement, labels, meta.get("annotations"))
             self.world.insert(pod_row)
             self.world.insert(runner(pod_row))
-            if event := self.scheduler.volumes.attach_failure(namespace, spec, placement.node, running):
-                log(f"the runner {pod_row.name} does not start: {event}", "warning")
             if not placement.node:
                 log(f"the runner {pod_row.name} stays Pending: {placement.message}", "warning")
                 return  # the next runners would stay Pending too
@@ -145,17 +140,15 @@ class Workloads:
             placement = self.scheduler.place(spec, {"namespace": namespace})
             if not placement.node:
                 log(f"a runner for a job would stay Pending: {placement.message}", "warning")
-        if problem := self.dns_problem(namespace, labels, placement.node):
-            log(problem, "warning")
 
     def admit_waiting(self, log: Log) -> None:
         """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
         for row in self.world.find(POD):
-            if not quota.is_gated(row):
+            if not kueue.is_gated(row):
                 continue
             meta, spec = row.inputs["metadata"], dict(row.inputs["spec"])
             spec.pop("schedulingGates")
-            if quota.waits(self.world, meta["namespace"], meta.get("labels") or {}, spec):
+            if kueue.waits(self.world, meta["namespace"], meta.get("labels") or {}, spec):
                 continue
             placement = self.scheduler.place(spec, {"namespace": meta["namespace"]}, self.scheduler.launches(log))
             [owner] = [each["name"] for each in meta["ownerReferences"]]
@@ -173,5 +166,5 @@ class Workloads:
         node_names = [one.name for one in nodes if runs_daemon(spec, one)]
         log(f"{row.name} runs on {len(node_names)} of {len(nodes)} nodes", "info")
         namespace = str(inner(row.inputs, "metadata", "namespace"))
-        for event in self.images.pull_failures(namespace, spec):
-            log(f"a pod of {row.name} would not start: {event}", "warning")
+        if event := self.missing_secrets(namespace, spec):
+            log(f"a pod of {row.name}: {event}", "warning")

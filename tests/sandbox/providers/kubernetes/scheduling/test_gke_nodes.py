@@ -11,8 +11,7 @@ from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, group_n
 from pulumi_sandbox.providers.gcp.outputs.machine import Located
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.kubernetes.cluster import identity
-from pulumi_sandbox.providers.kubernetes.scheduling.groups import groups
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, groups
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.faults import Fault
@@ -81,15 +80,8 @@ def test_a_pool_without_nodes_starts_one_for_a_pod_and_has_the_labels_of_gke(clu
 def test_a_market_has_its_label(cluster: Cluster, field: str, label: str) -> None:
     pool(cluster, with_config(**{field: True}))
     assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == f"{A}-0"
-
-
-@pytest.mark.parametrize(
-    ("field", "label"),
-    [("spot", "gke-spot"), ("preemptible", "gke-preemptible"), ("flexStart", "gke-flex-start")],
-)
-def test_a_market_that_is_off_has_no_label(cluster: Cluster, field: str, label: str) -> None:
-    pool(cluster, with_config(**{field: False}))
-    assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == ""
+    others = {"gke-spot", "gke-preemptible", "gke-flex-start"} - {label}
+    assert [place(cluster, nodeSelector={f"cloud.google.com/{one}": "true"}).node for one in others] == ["", ""]
 
 
 def test_nodes_with_ubuntu_have_its_label(cluster: Cluster) -> None:
@@ -286,59 +278,3 @@ def test_without_a_kubeconfig_pods_run_in_the_only_cluster_and_nowhere_if_there_
     assert list(groups(cluster.world, "")) == []
     assert len(list(groups(cluster.world, NAME))) == 2
     assert [each.name for each in groups(cluster.world, "us-east-1/ci")] == ["t4"]
-
-
-# -- DNS --------------------------------------------------------------------------------------------------------------
-
-NODE_LOCAL, CLOUD_DNS = "169.254.20.10", "169.254.169.254"
-
-
-def policy(cluster: Cluster, *blocks: str) -> None:
-    """Allow pods of the namespace to reach these blocks only, on every port."""
-    rules = [{"to": [{"ipBlock": {"cidr": block}}]} for block in blocks]
-    spec = {"podSelector": {}, "policyTypes": ["Egress"], "egress": rules}
-    inputs = {"metadata": {"name": "egress", "namespace": "default"}, "spec": spec}
-    cluster.world.insert(
-        Record("kubernetes:networking.k8s.io/v1:NetworkPolicy", "default/egress", "egress", "", inputs)
-    )
-
-
-def warnings(cluster: Cluster) -> list[str]:
-    return [text.partition(": ")[2] for severity, text in cluster.messages if severity == "warning"]
-
-
-def no_dns(address: str) -> str:
-    return (
-        f"the pod cannot resolve names: the DNS server of its node has the address {address}, and no network policy of "
-        "the pod allows it on port 53"
-    )
-
-
-@pytest.mark.parametrize(
-    ("blocks", "of_cluster", "expected"),
-    [
-        (["10.0.0.0/8"], None, [no_dns(NODE_LOCAL)]),
-        ([f"{NODE_LOCAL}/32"], None, []),
-        ([f"{NODE_LOCAL}/32"], {"dnsConfig": {"clusterDns": "CLOUD_DNS"}}, [no_dns(CLOUD_DNS)]),
-        ([f"{CLOUD_DNS}/32"], {"dnsConfig": {"clusterDns": "CLOUD_DNS"}}, []),
-        (["10.0.0.0/8"], {"masterVersion": "1.33.4-gke.1000000"}, []),
-    ],
-)
-def test_a_policy_without_the_address_of_the_dns_server_keeps_pods_from_resolving_names(
-    cluster: Cluster, blocks: list[str], of_cluster: dict[str, Any] | None, expected: list[str]
-) -> None:
-    pool(cluster)
-    if of_cluster is not None:
-        outputs = {"masterVersion": "1.34.1-gke.3720000", **of_cluster}
-        cluster.world.insert(Record(types.CLUSTER, CLUSTER_PATH, "ci", "", of_cluster, outputs))
-    policy(cluster, *blocks)
-    run(cluster)
-    assert warnings(cluster) == expected
-
-
-def test_a_cluster_that_enforces_no_policy_resolves_names(cluster: Cluster) -> None:
-    cluster.settings("values: {kubernetes: {networkPolicies: false}}\n")
-    pool(cluster)
-    policy(cluster, "10.0.0.0/8")
-    run(cluster)
-    assert warnings(cluster) == []

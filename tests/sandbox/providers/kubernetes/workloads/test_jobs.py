@@ -211,17 +211,6 @@ def test_a_timeout_may_be_an_annotation(ready: Cluster) -> None:
     assert ("info", HINT.replace("600", "1800")) in ready.messages
 
 
-def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster) -> None:
-    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
-    reasons = unready(ready, check_job({"CODE": "3"}, podFailurePolicy={"rules": [rule]}))
-    assert reasons == [TIMED_OUT, f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong"]
-    expected = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
-    assert ready.messages[-2:] == [
-        ("info", f"PodFailurePolicy: {expected}"),
-        ("info", "the provider does not recognize PodFailurePolicy and waits 600 s; the sandbox does not wait"),
-    ]
-
-
 def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeout(ready: Cluster) -> None:
     ready.world.add_fault(Fault("image", message="not found"))
     reasons = unready(ready, check_job())
@@ -240,81 +229,6 @@ def test_the_warning_of_a_pod_is_in_the_error_although_the_deadline_deletes_the_
     assert (text, reason) == (FAILED, DEADLINE)
     assert warning.endswith('[ImagePullBackOff] Back-off pulling image "python:3.12": not found')
     assert pods(ready) == []
-
-
-PRIVATE = "images: [{match: 'ghcr.io/acme/*', private: true}]"
-ACME = f"ghcr.io/acme/cuda-runner@sha256:{'a' * 64}"
-LOGIN = {
-    "metadata": {"name": "ghcr", "namespace": "default"},
-    "type": "kubernetes.io/dockerconfigjson",
-    "stringData": {".dockerconfigjson": '{"auths": {"ghcr.io": {"auth": "dTpw"}}}'},
-}
-
-
-def private(cluster: Cluster, *names: str) -> dict[str, Any]:
-    """A check in a private image, whose pod names these Secrets."""
-    cluster.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}], {PRIVATE}}}}}\n")
-    given = changed(check_job(), "spec/template/spec/containers/0/image", ACME)
-    return changed(given, "spec/template/spec/imagePullSecrets", [{"name": name} for name in names])
-
-
-@pytest.mark.parametrize(
-    ("login", "names"),
-    [
-        (LOGIN, ()),
-        (None, ("ghcr",)),
-        (changed(LOGIN, "type", "Opaque"), ("ghcr",)),
-        (changed(LOGIN, "stringData/.dockerconfigjson", '{"auths": {"nvcr.io": {"auth": "dTpw"}}}'), ("ghcr",)),
-    ],
-    ids=["not named", "not there", "of another type", "for another registry"],
-)
-def test_a_private_image_is_not_pulled_without_a_login_for_its_registry(
-    ready: Cluster, login: dict[str, Any] | None, names: tuple[str, ...]
-) -> None:
-    if login:
-        ready.up("kubernetes:core/v1:Secret", "ghcr", login)
-    reasons = unready(ready, private(ready, *names))
-    assert reasons[0] == TIMED_OUT
-    assert reasons[1] == (
-        f"[Pod {name(ready)}]: containers with unready status: [smoke][ImagePullBackOff] Back-off pulling image "
-        f'"{ACME}": ErrImagePull: failed to pull and unpack image "{ACME}": failed to resolve reference "{ACME}": '
-        "failed to authorize: failed to fetch anonymous token: unexpected status from GET request to "
-        "https://ghcr.io/token: 401 Unauthorized"
-    )
-    missing = [text for _, text in ready.messages if "FailedToRetrieveImagePullSecret" in text]
-    assert len(missing) == (login is None)
-
-
-def test_a_private_image_is_pulled_with_a_login_for_its_registry(ready: Cluster) -> None:
-    ready.up("kubernetes:core/v1:Secret", "ghcr", LOGIN)
-    run(ready, private(ready, "ghcr"))
-    assert pods(ready) == ["Succeeded"]
-
-
-@pytest.mark.parametrize(
-    ("uid", "home", "found"),
-    [(1001, None, True), (1000, None, False), (1001, "/tmp", False)],  # noqa: S108
-)
-def test_what_pip_installed_for_an_images_user_is_found_by_that_user_in_its_own_home_alone(
-    ready: Cluster, tmp_path: Path, uid: int, home: str | None, found: bool
-) -> None:
-    (tmp_path / "local").mkdir()
-    (tmp_path / "local" / "torch.py").touch()
-    image = "images: [{match: 'python:*', user: 1001, userPackages: local}]"
-    ready.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}], {image}}}}}\n")
-    meta = {"name": "check", "namespace": "default"}
-    ready.lifecycle.delete(
-        ready.resource("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta}, id="default/check")
-    )
-    data = {"check.pyz": archive("import torch")}
-    ready.up("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta, "binaryData": data})
-    given = check_job({"HOME": home} if home else {})
-    given["spec"]["template"]["spec"]["securityContext"] = {"runAsUser": uid}
-    if found:
-        run(ready, given)
-    else:
-        unready(ready, given)
-    assert pods(ready) == ["Succeeded" if found else "Failed"]
 
 
 def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
