@@ -41,8 +41,8 @@ def invalid(path: str, value: Any, detail: str) -> Problem:
     return Problem(path, f"Invalid value: {format_value(value)}: {detail}")
 
 
-def required(path: str, detail: str = "") -> Problem:
-    return Problem(path, f"Required value: {detail}" if detail else "Required value")
+def required(path: str) -> Problem:
+    return Problem(path, "Required value")
 
 
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
@@ -107,6 +107,11 @@ def quantity(value: Any) -> Fraction | None:
         return Fraction(number) * SUFFIXES[suffix]
     except (KeyError, ValueError):
         return None
+
+
+def amounts(given: Any) -> dict[str, Fraction]:
+    """Return the known and valid quantities of a map."""
+    return {name: amount for name, value in pairs(given) if (amount := quantity(value)) is not None}
 
 
 def format_quantity(amount: Fraction, *, binary: bool) -> str:

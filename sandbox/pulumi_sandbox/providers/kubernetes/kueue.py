@@ -6,7 +6,7 @@ their newest version, without descriptions and without the conversion of older v
 
 Kueue's integration of pods adds a scheduling gate to each pod with the name of a LocalQueue, and removes the gate when
 the ClusterQueue has quota for the pod. The sandbox emulates ClusterQueues with one ResourceFlavor. It emulates neither
-preemption, nor trees of cohorts, nor the label with the name of a priority class.
+preemption, nor trees of cohorts, nor priorities, nor selectors of namespaces.
 
 Sources: kubernetes-sigs/kueue@8eab687, pkg/controller/jobs/pod/pod_webhook.go; pkg/cache/scheduler/resource_node.go,
 available; pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota.
@@ -26,7 +26,7 @@ import yaml
 
 from pulumi_sandbox.providers.kubernetes.fields import format_quantity, quantity
 from pulumi_sandbox.providers.kubernetes.helm.charts import KUEUE, chart_of
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import requests
 from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.resource import Problem
@@ -45,10 +45,8 @@ NO_KIND = (
 )
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATE = {"name": "kueue.x-k8s.io/admission"}
-POD, NAMESPACE = "kubernetes:core/v1:Pod", "kubernetes:core/v1:Namespace"
+POD = "kubernetes:core/v1:Pod"
 ENDED = ("Succeeded", "Failed")
-# The fields of the chart's own configuration that matter here (charts/kueue/values.yaml).
-DEFAULT_CONFIGURATION = {"integrations": {"frameworks": ["pod"]}}
 
 
 @cache
@@ -131,9 +129,8 @@ class Quota:
 
 def waits(world: World, namespace: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> str:
     """Return the reason why a new pod waits for quota. Return an empty text for a pod that starts at once."""
-    queue = labels.get(QUEUE_LABEL)
-    configuration = _configuration(world)
-    if not queue or configuration is None or not _is_managed(world, namespace, configuration):
+    queue, kueue = labels.get(QUEUE_LABEL), release(world)
+    if not queue or kueue is None:
         return ""
     local_queue = world.get(LOCAL_QUEUE, f"{namespace}/{queue}")
     if local_queue is None:
@@ -142,6 +139,8 @@ def waits(world: World, namespace: str, labels: Mapping[str, str], spec: Mapping
     cluster_queue = world.get(CLUSTER_QUEUE, name)
     if cluster_queue is None:
         return f"ClusterQueue {name} doesn't exist"
+    text = inner(kueue.inputs, "values", "managerConfig", "controllerManagerConfigYaml")
+    configuration = yaml.safe_load(text) if isinstance(text, str) else {}
     without_quota = tuple(inner(configuration, "resources", "excludeResourcePrefixes") or ())
     for resource, amount in requests(spec).items():
         if resource.startswith(without_quota):
@@ -160,25 +159,6 @@ def waits(world: World, namespace: str, labels: Mapping[str, str], spec: Mapping
 
 def is_gated(row: Record) -> bool:
     return GATE in (inner(row.inputs, "spec", "schedulingGates") or ())
-
-
-def _configuration(world: World) -> Mapping[str, Any] | None:
-    """Return the configuration of Kueue, or None if it is not installed."""
-    row = release(world)
-    if row is None:
-        return None
-    text = inner(row.inputs, "values", "managerConfig", "controllerManagerConfigYaml")
-    found = yaml.safe_load(text) if isinstance(text, str) else DEFAULT_CONFIGURATION
-    return found if isinstance(found, Mapping) else {}
-
-
-def _is_managed(world: World, namespace: str, configuration: Mapping[str, Any]) -> bool:
-    """Return True if Kueue's webhook sees the pods of the namespace. Without a selector, it sees nearly all."""
-    if "pod" not in (inner(configuration, "integrations", "frameworks") or ()):
-        return False
-    row = world.get(NAMESPACE, namespace)
-    labels = {**(inner(row.inputs, "metadata", "labels") or {})} if row else {}
-    return matches(configuration.get("managedJobsNamespaceSelector") or {}, labels) is True
 
 
 def _quota(cluster_queue: Record, resource: str) -> Quota | None:

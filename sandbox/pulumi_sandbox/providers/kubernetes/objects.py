@@ -32,6 +32,12 @@ def inner(value: Any, *path: str) -> Any:
     return value
 
 
+def variable(container: Mapping[str, Any], name: str) -> str | None:
+    """Return the value of an environment variable of a container; None if it is not set."""
+    found = [str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == name]
+    return found[-1] if found else None
+
+
 def kind(token: str) -> str:
     return token.rsplit(":", 1)[-1]
 

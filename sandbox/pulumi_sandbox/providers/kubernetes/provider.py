@@ -14,6 +14,7 @@ from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
 from pulumi_sandbox.providers.kubernetes import kueue, objects, rules
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.helm.releases import DEFINITION, PATCH, Releases
+from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, replacing
@@ -63,70 +64,47 @@ class Kubernetes(Cloud):
         return kubernetes_cluster.identity(self.context.config, self._whole_world)
 
     def autoname(self, res: Resource) -> None:
-        """Set a missing name and a missing namespace, as Check in provider.go does."""
-        metadata_input = res.inputs.get("metadata")
-        if res.token == RELEASE:
-            self._name_release(res)
-            return
-        if not isinstance(metadata_input, Mapping | None):
-            return
-        metadata = dict(metadata_input or {})
-        if (
-            not metadata.get("name")
-            and not metadata.get("generateName")
-            and not objects.kind(res.token).endswith("Patch")
-        ):
-            old = (res.old_inputs or {}).get("metadata") or {}
-            old_name = old.get("name") if objects.is_autonamed(old) else None
-            metadata["name"] = old_name or f"{res.name}-{res.suffix(8)}"
-            annotations = metadata.get("annotations")
-            metadata["annotations"] = {
-                **(annotations if isinstance(annotations, Mapping) else {}),
-                objects.AUTONAMED: "true",
-            }
-        if not metadata.get("namespace") and self._is_namespaced(res, metadata):
-            metadata["namespace"] = self.context.config.get("namespace") or "default"
-        res.inputs["metadata"] = metadata
+        """Set a missing name and a missing namespace.
 
-    def _name_release(self, res: Resource) -> None:
-        """Set the name and namespace of a release.
-
-        Source: pulumi-kubernetes at 94977969, helm_release.go, assignNameIfAutonameable and setDefaults.
+        Source: pulumi-kubernetes at 94977969, provider.go, Check; helm_release.go, setDefaults.
         """
-        if not res.inputs.get("name"):
-            res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
-        if not res.inputs.get("namespace"):
-            res.inputs["namespace"] = self.context.config.get("namespace") or "default"
+        namespace = self.context.config.get("namespace") or "default"
+        given = res.inputs if res.token == RELEASE else res.inputs.get("metadata")
+        if not isinstance(given, Mapping | None):
+            return
+        metadata = dict(given or {})
+        old = (res.old_inputs or {}) if res.token == RELEASE else inner(res.old_inputs, "metadata") or {}
+        is_patch = objects.kind(res.token).endswith("Patch")
+        if not metadata.get("name") and not metadata.get("generateName") and not is_patch:
+            keeps_name = res.token == RELEASE or objects.is_autonamed(old)
+            metadata["name"] = (old.get("name") if keeps_name else None) or f"{res.name}-{res.suffix(8)}"
+            if res.token != RELEASE:
+                annotations = metadata.get("annotations")
+                known = annotations if isinstance(annotations, Mapping) else {}
+                metadata["annotations"] = {**known, objects.AUTONAMED: "true"}
+        if not metadata.get("namespace") and (res.token == RELEASE or self._is_namespaced(res)):
+            metadata["namespace"] = namespace
+        if res.token == RELEASE:
+            res.inputs.update(metadata)
+        else:
+            res.inputs["metadata"] = metadata
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         if res.token == RELEASE:
             yield from self.releases.rules(res)
             return
-        metadata, kind = res.inputs.get("metadata"), objects.kind(res.token)
-        server_side = self.context.config.get("enableServerSideApply") is not False
-        if kind.endswith("List") and res.token in self.shapes.tokens:
-            yield Problem(
-                "kind",
-                "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be created",
-                "use the underlying resource type instead",
-            )
+        metadata, group, kind = res.inputs.get("metadata"), objects.group(res.token), objects.kind(res.token)
+        version = res.token.split(":")[1].removeprefix("core/")
         if not isinstance(metadata, Mapping):
             return
-        if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
-            yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        if metadata.get("generateName") and not metadata.get("name") and server_side:
-            yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
-        yield from self._object_rules(res)
-
-    def _object_rules(self, res: Resource) -> Iterable[Problem]:
-        """Check an object against the API's schema and, if it fits, against the rules that no schema contains."""
-        group, kind = objects.group(res.token), objects.kind(res.token)
-        version = res.token.split(":")[1].removeprefix("core/")
         if kind.endswith("Patch"):
-            return ()
-        if group == kueue.GROUP:
-            return kueue.check(version, kind, res.inputs)
-        return list(validation.check(version, kind, res.inputs)) or rules.check(group, kind, res.inputs)
+            if res.token in self.shapes.tokens and not metadata.get("name"):
+                yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
+        elif group == kueue.GROUP:
+            yield from kueue.check(version, kind, res.inputs)
+        else:
+            # The rules are for objects that fit the schema.
+            yield from list(validation.check(version, kind, res.inputs)) or rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:
@@ -256,7 +234,7 @@ class Kubernetes(Cloud):
             return True
         return self.context.world.get(NAMESPACE, namespace) is not None
 
-    def _is_namespaced(self, res: Resource, metadata: Mapping[str, Any]) -> bool:
+    def _is_namespaced(self, res: Resource) -> bool:
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE

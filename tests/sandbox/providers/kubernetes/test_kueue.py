@@ -159,14 +159,6 @@ def test_a_runner_without_a_queue_starts_at_once(queued: Cluster) -> None:
     assert phases(queued, "all") == ["Running", "Running"]
 
 
-def test_kueue_without_the_integration_of_pods_has_no_quota(queued: Cluster) -> None:
-    without = kueue(integrations={"frameworks": ["batch/job"]})
-    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), without)
-    queues(queued, cluster_queue("vision", 0))
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["Running"]
-
-
 def test_a_runner_that_has_ended_uses_no_quota(queued: Cluster) -> None:
     queues(queued, cluster_queue("vision", 1))
     queued.up(RELEASE, "set", runners_of("vision", 1))
@@ -182,15 +174,6 @@ def test_a_queue_that_keeps_gpus_borrows_no_more_for_it(queued: Cluster) -> None
     queues(queued, own, cluster_queue("speech", 5, "gpu"))
     queued.up(RELEASE, "set", runners_of("vision", 1, gpus=4))
     assert queued.messages[-1][1].endswith(f"waits for quota: {SHORT}, 1 more needed")
-
-
-def test_a_namespace_that_kueue_does_not_select_has_no_quota(queued: Cluster) -> None:
-    queues(queued, cluster_queue("vision", 0))
-    row = queued.world.get(NAMESPACE, "ci")
-    assert row is not None
-    queued.world.update(NAMESPACE, "ci", inputs={"metadata": {"name": "ci"}})
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["Running"]
 
 
 @pytest.mark.parametrize(

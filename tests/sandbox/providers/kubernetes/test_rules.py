@@ -84,27 +84,6 @@ def test_a_schema_refuses_fields_and_types(cluster: Cluster, path: str, value: A
                 f"'-', '_' or '.', {ENDS}"
             ),
         ),
-        (f"{SPEC}/containers/0/image", "", f"{PLACE}.image: Required value"),
-        (
-            f"{SPEC}/containers/0/volumeMounts/0",
-            {"name": "data", "mountPath": "/data"},
-            f'{PLACE}.volumeMounts[0].name: Not found: "data"',
-        ),
-        (
-            RESOURCES,
-            {"limits": {GPU: "1.5"}},
-            f'{PLACE}.resources.limits[{GPU}]: Invalid value: "1500m": must be an integer',
-        ),
-        (
-            RESOURCES,
-            {"limits": {GPU: 2}, "requests": {GPU: 1}},
-            f'{PLACE}.resources.requests: Invalid value: "1": must be equal to {GPU} limit of 2',
-        ),
-        (
-            RESOURCES,
-            {"requests": {GPU: 1}},
-            f"{PLACE}.resources.limits: Required value: Limit must be set for non overcommitable resources",
-        ),
     ],
 )
 def test_a_job_is_refused_as_by_the_api_server(cluster: Cluster, path: str, value: Any, expected: str) -> None:

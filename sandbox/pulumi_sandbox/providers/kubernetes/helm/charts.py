@@ -14,10 +14,9 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
-from pulumi_sandbox.providers.values import UNKNOWN, Unknown
+from pulumi_sandbox.providers.values import Unknown
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
 KUEUE = "kueue"
@@ -61,46 +60,17 @@ def version(chart: Chart, inputs: Mapping[str, Any]) -> str:
 
 def check(chart: Chart, inputs: Mapping[str, Any]) -> Iterable[Problem]:
     """Yield the values that the chart never reads, the values of a wrong type, and those that the chart refuses."""
-    name, values = inputs.get("name"), inputs.get("values")
-    if isinstance(name, str) and len(name) > RELEASE_NAME_MOST:
+    release, values = inputs.get("name"), inputs.get("values")
+    if isinstance(release, str) and len(release) > RELEASE_NAME_MOST:
         yield Problem("name", f"invalid release name: the length must not be longer than {RELEASE_NAME_MOST}")
-    if isinstance(values, Mapping) and version(chart, inputs) == chart.version:
+    if not isinstance(values, Mapping):
+        return
+    if version(chart, inputs) == chart.version:
         yield from _check(chart, "values", chart.values, values)
-    if isinstance(values, Mapping) and chart.name == SCALE_SET:
-        yield from _scale_set(name, values)
-
-
-def missing_values(chart: Chart, inputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the errors for missing required values of a scale set, at creation instead of in Check.
-
-    The real provider's Check does not render charts (pulumi-kubernetes at 94977969,
-    provider/pkg/provider/helm_release.go). With --continue-on-error, the engine also calls Check for releases that
-    depend on a failed resource. It leaves out unknown values and later skips these releases. An error in Check would
-    end the whole program, with unrelated resources.
-    """
-    values = inputs.get("values") or {}
-    if chart.name == SCALE_SET and values.get("githubConfigUrl") is None:
-        yield ".Values.githubConfigUrl is required"
-    if chart.name == SCALE_SET and values.get("githubConfigSecret") is None:
-        yield "Values.githubConfigSecret is required for setting auth with GitHub server."
-
-
-def _scale_set(release: Any, values: Mapping[str, Any]) -> Iterator[Problem]:
     name = values.get("runnerScaleSetName") or release
-    if isinstance(name, str) and len(name) > SCALE_SET_NAME_MOST:
+    if chart.name == SCALE_SET and isinstance(name, str) and len(name) > SCALE_SET_NAME_MOST:
         path = "values.runnerScaleSetName" if values.get("runnerScaleSetName") else "name"
         yield Problem(path, f"Name must have up to {SCALE_SET_NAME_MOST} characters")
-    least, most = values.get("minRunners"), values.get("maxRunners")
-    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
-        yield Problem("values.maxRunners", "maxRunners has to be greater or equal to minRunners")
-    containers = inner(values, "template", "spec", "containers")
-    names = [one.get("name") for _, one in items(containers)]
-    is_known = isinstance(containers, list) and len(names) == len(containers) and UNKNOWN not in names
-    if is_known and "runner" not in names:
-        yield Problem(
-            "values.template.spec.containers",
-            "no container is named runner; the controller runs and watches the container of this name",
-        )
 
 
 def _check(chart: Chart, path: str, forms: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Problem]:

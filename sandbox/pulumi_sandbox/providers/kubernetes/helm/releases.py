@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, S
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
@@ -23,9 +23,6 @@ PATCH = f"{DEFINITION}Patch"
 ARC_KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 SCALE_SET_ID = "runner-scale-set-id"
 CHART_TYPES = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
-# Helm deletes its record of a release even if the removal took too long. pulumi-kubernetes prints Helm's message.
-# Sources: helm/helm v3.20.2, pkg/action/uninstall.go, pkg/storage/driver/driver.go; helm_release.go at 94977969.
-NO_RECORD = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
 UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
@@ -52,7 +49,6 @@ class Releases:
             yield from self._missing_definitions()
         if chart is None or chart.name != SCALE_SET:
             return
-        yield from charts.missing_values(chart, res.inputs)
         values = res.inputs.get("values") or {}
         chart_version, namespace = charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
         namespace = str(values.get("namespaceOverride") or namespace)
@@ -66,9 +62,9 @@ class Releases:
                     "  hint: a cluster accepts the release, and the controller then deletes the runner set; install "
                     "both charts in the same minor version"
                 )
-        yield from self._ending_runner_set(res)
         secret = values.get("githubConfigSecret")
-        if isinstance(secret, str) and not self._has_secret(f"{namespace}/{secret}"):
+        identity = f"{namespace}/{secret}"
+        if isinstance(secret, str) and self.world.get(SECRET, identity) is None and identity not in self.secrets():
             yield (
                 f'secrets "{secret}" not found\n'
                 f"  hint: a cluster accepts the release but starts no runner; create the Secret in {namespace} first, "
@@ -86,19 +82,6 @@ class Releases:
                 "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions "
                 "only at the installation of a release without skipCrds, so create them before the release"
             )
-
-    def _ending_runner_set(self, res: Resource) -> Iterator[str]:
-        """Yield an error if the runner set of an earlier release with this name still waits for its jobs."""
-        for row in self._objects_of(res, chart_objects.RUNNER_SET):
-            if is_ending(row) and not self.runners.end(row, res.name):
-                yield (
-                    f"the runner set {row.id} is being deleted\n"
-                    "  hint: a cluster accepts the release, but deletes its runner set once the jobs have ended; wait "
-                    "until the set is deleted, then run pulumi up again"
-                )
-
-    def _has_secret(self, identity: str) -> bool:
-        return self.world.get(SECRET, identity) is not None or identity in self.secrets()
 
     def controllers(self, namespace: str) -> Iterator[Record]:
         """Yield the controllers that watch a namespace."""
@@ -122,8 +105,6 @@ class Releases:
                 f"it knows version {chart.version}",
                 "info",
             )
-        if res.inputs.get("valueYamlFiles"):
-            res.log("the sandbox neither checks nor uses the contents of valueYamlFiles", "info")
         scale_set_ids = {
             row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, chart_objects.RUNNER_SET)
         }
@@ -186,8 +167,9 @@ class Releases:
     def _delete_objects(self, res: Resource) -> None:
         for token in CHART_TYPES:
             for row in self._objects_of(res, token):
+                if token == chart_objects.RUNNER_SET:
+                    self.runners.delete_idle(row)
                 self.world.delete(token, row.id, res.name)
-                self.workloads.forget(row)
 
     def remove(self, res: Resource) -> None:
         """Delete the objects of the release; a runner set ends once its jobs have ended."""
@@ -196,27 +178,16 @@ class Releases:
         for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
             for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
-                self.workloads.forget(row)
-
         chart = charts.chart_of(res.inputs)
         if chart is not None and chart.name == KUEUE:
             kueue.delete_all(self.world, res.name)
 
     def drain(self, res: Resource) -> None:
-        """Wait before the removal of a release until its objects are deleted, as Helm does.
-
-        Helm then deletes its record of the release, even if the wait timed out.
-        """
-        if charts.chart_of(res.inputs) is None or res.inputs.get("skipAwait"):
-            return
-        if self.world.get(res.token, res.id) is None:
-            raise Refused(NO_RECORD.format(res.inputs.get("name")))
-        for row in self._objects_of(res, chart_objects.RUNNER_SET):
-            try:
-                self.runners.drain(row, res.name, float(res.inputs.get("timeout") or TIMEOUT_SEC), res.log)
-            except Refused:
-                self.world.delete(res.token, res.id, "forgotten by Helm")
-                raise
+        """Wait before the removal of a release until its runner set is deleted, as Helm does."""
+        timeout = float(res.inputs.get("timeout") or TIMEOUT_SEC)
+        if not res.inputs.get("skipAwait"):
+            for row in self._objects_of(res, chart_objects.RUNNER_SET):
+                self.runners.drain(row, res.name, timeout, res.log)
 
     def _objects_of(self, res: Resource, token: str) -> list[Record]:
         release = (res.inputs.get("name"), res.inputs.get("namespace"))

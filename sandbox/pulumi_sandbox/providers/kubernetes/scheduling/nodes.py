@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import quantity
+from pulumi_sandbox.providers.kubernetes.fields import amounts
 from pulumi_sandbox.providers.kubernetes.objects import items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import PACKAGED, Toolkit
 
@@ -62,6 +62,10 @@ class Group:
         return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
 
 
+def number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
 def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     """Yield the nodes of `values: {kubernetes: {nodes: [...]}}` in sandbox.yaml.
 
@@ -74,12 +78,9 @@ def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
             Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
             for _, taint in items(entry.get("taints"))
         )
-        amounts = {
-            name: amount for name, value in pairs(entry.get("allocatable")) if (amount := quantity(value)) is not None
-        }
         name = str(entry.get("name") or f"node-{index}")
         labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(entry.get("labels"))}}
-        yield Node(name, labels, taints, amounts)
+        yield Node(name, labels, taints, amounts(entry.get("allocatable")))
 
 
 def nodes_of(group: Group, used: Collection[str]) -> Iterator[Node]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.objects import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, variable
 
 GPU = "nvidia.com/gpu"
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
@@ -65,7 +65,7 @@ def gpus(container: Mapping[str, Any], toolkit_settings: Toolkit, strategies: Co
     if inner(container, "securityContext", "privileged") is True:
         return on_node
     requested = int(quantity(inner(container, "resources", "limits", GPU)) or 0)
-    sees_all = toolkit_settings.by_variable and _variable(container) == "all"
+    sees_all = toolkit_settings.by_variable and variable(container, VARIABLE) == "all"
     if not requested:
         return on_node if sees_all else 0
     if any(each.startswith("cdi-") for each in strategies):
@@ -74,7 +74,3 @@ def gpus(container: Mapping[str, Any], toolkit_settings: Toolkit, strategies: Co
         "envvar" in strategies and toolkit_settings.by_variable
     )
     return requested if is_listed else 0
-
-
-def _variable(container: Mapping[str, Any]) -> str:
-    return next((str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == VARIABLE), "")

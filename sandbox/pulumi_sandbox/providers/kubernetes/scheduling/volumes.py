@@ -48,7 +48,8 @@ class Volumes:
         """Return why no node can have the volumes of the pod. Return "" if there is no such reason."""
         claims = [(name, self._claim(namespace, name)) for name in claim_names(spec)]
         missing = next((NOT_FOUND.format(name) for name, claim in claims if claim is None), "")
-        specs = [*(claim for _, claim in claims if claim is not None), *_templates(spec)]
+        templates = [inner(one, "ephemeral", "volumeClaimTemplate", "spec") for _, one in items(spec.get("volumes"))]
+        specs = [one for one in (*(claim for _, claim in claims), *templates) if one is not None]
         return missing or ("" if all(self._is_bound(one) for one in specs) else UNBOUND)
 
     def misfit(self, namespace: str, spec: Mapping[str, Any], running: Iterable[Record]) -> Misfit | None:
@@ -92,11 +93,3 @@ def claim_names(spec: Mapping[str, Any]) -> list[str]:
     """Return the claims that a pod names."""
     names = (inner(one, "persistentVolumeClaim", "claimName") for _, one in items(spec.get("volumes")))
     return [str(name) for name in names if name]
-
-
-def _templates(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the specs of the claims that a pod has of its own."""
-    for _, one in items(spec.get("volumes")):
-        found = inner(one, "ephemeral", "volumeClaimTemplate", "spec")
-        if isinstance(found, Mapping):
-            yield found

@@ -29,7 +29,7 @@ VERSION = "1.36"
 TYPE_NAMES = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "array": "list", "object": "map"}
 DEFINITION = "/api/_definitions.json#/$defs/"
 QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-# A schema keyword for lists with keys. QUANTITY and PORT are also used as keywords.
+# A schema keyword for lists with keys. QUANTITY is also used as a keyword.
 KEYS = "x-kubernetes-list-map-keys"
 # k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
 KEY_DEFAULTS = {"protocol": "TCP"}
@@ -72,20 +72,13 @@ def _check_quantity(_validator: Any, _keyword: Any, value: Any, _schema: Any) ->
         yield ValidationError(QUANTITY_WRONG)
 
 
-def _check_port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, bool | float | list | dict):
-        yield ValidationError(f"expected a number or a name, got {_type_of(value)}")
-
-
-Checker = validators.extend(
-    Draft202012Validator, {KEYS: _check_list_keys, QUANTITY: _check_quantity, PORT: _check_port}
-)
+Checker = validators.extend(Draft202012Validator, {KEYS: _check_list_keys, QUANTITY: _check_quantity})
 
 
 @cache
 def _validator(name: str) -> Any:
     local = json.loads(json.dumps(definitions()).replace(DEFINITION, "#/$defs/"))
-    local |= {one: {one: True} for one in (QUANTITY, PORT)}
+    local |= {QUANTITY: {QUANTITY: True}, PORT: {}}
     return Checker({"$ref": f"#/$defs/{name}", "$defs": local})
 
 
@@ -104,14 +97,7 @@ def check_schema(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterat
     Rules in the Common Expression Language (x-kubernetes-validations) are not evaluated.
     """
     for error in Checker(_closed(schema)).iter_errors(inputs):
-        path, value = path_text(error.absolute_path), error.instance
-        # The messages are those of k8s.io/apiextensions-apiserver, pkg/apiserver/validation/validation.go, at v0.36.0.
-        if error.validator == "pattern" and not isinstance(value, Unknown):
-            yield invalid(path, value, f"{path} in body should match '{error.validator_value}'")
-        elif error.validator == "enum" and not isinstance(value, Unknown):
-            yield unsupported(path, value, error.validator_value)
-        else:
-            yield from _problems(error)
+        yield from _problems(error)
 
 
 def _closed(schema: Any) -> Any:
@@ -146,6 +132,10 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             # The message has no value: it may be secret.
             text = f"expected {TYPE_NAMES.get(wanted, wanted)}, got {_type_of(error.instance)}"
             yield required(path) if error.instance is None else Problem(path, text)
+        case "pattern":
+            yield invalid(path, error.instance, f"{path} in body should match '{error.validator_value}'")
+        case "enum":
+            yield unsupported(path, error.instance, error.validator_value)
         case _:
             yield Problem(path, error.message)
 

@@ -17,9 +17,7 @@ from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 
 DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
-TIMEOUT, SKIP, REPLACE, WAIT_FOR = (
-    f"pulumi.com/{one}" for one in ("timeoutSeconds", "skipAwait", "replaceUnready", "waitFor")
-)
+SKIP, REPLACE, WAIT_FOR = (f"pulumi.com/{one}" for one in ("skipAwait", "replaceUnready", "waitFor"))
 # A path follows RFC 9535, so a name with a hyphen needs brackets.
 EXPRESSION = re.compile(r"jsonpath=\{\s*\$?(.*?)\s*\}(?:=(.+))?")
 STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]+)"|'([^']+)')\]""")
@@ -30,9 +28,8 @@ TIMED_OUT = (
 
 
 def timeout_sec(res: Resource) -> float:
-    """Return the timeout of a Job (metadata/overrides.go, TimeoutDuration); every event of the Job restarts it."""
-    given = annotation(res.inputs, TIMEOUT)
-    return res.timeout or (float(given) if given.isdigit() else DEFAULT_TIMEOUT_SEC)
+    """Return the timeout of a Job. In a cluster, every event of the Job restarts it."""
+    return res.timeout or DEFAULT_TIMEOUT_SEC
 
 
 def annotation(inputs: Mapping[str, Any], name: str) -> str:

@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs, variable
 from pulumi_sandbox.providers.kubernetes.workloads import network, python_path
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
@@ -83,9 +83,8 @@ class Containers:
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
         """Return the paths in a container's command that are zip files of a ConfigMap."""
         command = " ".join(_command(container))
-        return [
-            path for path, data in self.files(namespace, spec, container).items() if data[:4] == ZIP and path in command
-        ]
+        mounted = self.files(namespace, spec, container).items()
+        return [path for path, data in mounted if data[:4] == ZIP and path in command]
 
     def files(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the files that ConfigMaps mount into the container, by path."""
@@ -96,12 +95,8 @@ class Containers:
             row = self.world.get(CONFIG_MAP, f"{namespace}/{inner(config_map, 'name')}")
             if row is None:
                 continue
-            keys = {str(one.get("key")): str(one.get("path")) for _, one in items(inner(config_map, "items"))}
-            for key, data in contents(row.inputs).items():
-                name = keys.get(key) if keys else key
-                mount_path = str(mount.get("mountPath")).rstrip("/")
-                if name and mount.get("subPath") in (None, "", name):
-                    file_contents[mount_path if mount.get("subPath") else f"{mount_path}/{name}"] = data
+            mount_path = str(mount.get("mountPath")).rstrip("/")
+            file_contents |= {f"{mount_path}/{key}": data for key, data in contents(row.inputs).items()}
         return file_contents
 
     def run(
@@ -144,8 +139,8 @@ class Containers:
         """Return True if LD_LIBRARY_PATH of the container, or else of its image, has the folder."""
         image, listed = str(container.get("image")), [one for _, one in items(self.values().get("images"))]
         of_image = next((one.get("ldLibraryPath") for one in listed if fnmatchcase(image, str(one.get("match")))), None)
-        own = [one.get("value") for _, one in items(container.get("env")) if one.get("name") == LOADER_PATH]
-        value = own[-1] if own else of_image
+        own = variable(container, LOADER_PATH)
+        value = of_image if own is None else own
         return folder in [part.rstrip("/") for part in str(value or "").split(":")]
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
@@ -157,10 +152,7 @@ class Containers:
             local_path.mkdir(parents=True, exist_ok=True)
             local_paths[mount_path] = str(local_path)
         for path, data in self.files(pod.namespace, pod.spec, container).items():
-            local_path = root / "mounts" / path.strip("/")
-            if local_path.is_dir():
-                local_path.rmdir()  # a single file, mounted with subPath
-            local_path.write_bytes(data)
+            (root / "mounts" / path.strip("/")).write_bytes(data)
         return local_paths
 
     def _environment(self, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:

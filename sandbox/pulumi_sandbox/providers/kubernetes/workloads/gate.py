@@ -57,15 +57,14 @@ class Gate:
         """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""
         spec, namespace = (
             inner(res.inputs, "spec", "template", "spec") or {},
-            str(inner(res.inputs, "metadata", "namespace")),
+            inner(res.inputs, "metadata", "namespace"),
         )
-        for kind in ("initContainers", "containers"):
-            for _, container in items(spec.get(kind)):
-                if self.containers.programs(namespace, spec, container):
-                    settings = self.settings()
-                    if not settings.runs:
-                        yield NOT_ALLOWED.format(container.get("name"))
-                    yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
+        for _, container in [*items(spec.get("initContainers")), *items(spec.get("containers"))]:
+            if self.containers.programs(str(namespace), spec, container):
+                settings = self.settings()
+                if not settings.runs:
+                    yield NOT_ALLOWED.format(container.get("name"))
+                yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         """Return the Job's status.
@@ -77,7 +76,7 @@ class Gate:
             run = JobRun(res, self.workloads, self.containers, self.cancelled)
             status, pods = run.run(), run.watched
         else:
-            status, pods = inner(res.outputs, "status") or {}, self._pods(res.inputs)
+            status, pods = inner(res.outputs, "status") or {}, [row.outputs for row in self._pods(res.inputs)]
         if await_rules.is_complete(status):
             return {"status": status}
         unready = await_rules.unready(res, status, pods, cancelled=self.cancelled.is_set())
@@ -94,7 +93,8 @@ class Gate:
         if skipped or not status or await_rules.is_complete(status):
             return None
         name = str(inner(record.inputs, "metadata", "name"))
-        return NotReady(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
+        pods = [row.outputs for row in self._pods(record.inputs)]
+        return NotReady(await_rules.failed(name), await_rules.reasons(status, pods))
 
     def is_replaced(self, res: Resource) -> bool:
         """Return True if pulumi.com/replaceUnready replaces the Job (provider.go, Diff)."""
@@ -104,12 +104,9 @@ class Gate:
         return record is not None and not await_rules.is_complete(record.outputs.get("status"))
 
     def forget(self, res: Resource) -> None:
-        for one in pods_of(self.world, *self._names(res.inputs)):
+        for one in self._pods(res.inputs):
             self.world.delete(one.type, one.id, res.name)
 
-    def _pods(self, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        return [row.outputs for row in pods_of(self.world, *self._names(inputs))]
-
-    def _names(self, inputs: dict[str, Any]) -> tuple[str, str]:
+    def _pods(self, inputs: dict[str, Any]) -> list[Record]:
         meta = inner(inputs, "metadata")
-        return str(inner(meta, "namespace")), str(inner(meta, "name"))
+        return pods_of(self.world, str(inner(meta, "namespace")), str(inner(meta, "name")))

@@ -21,7 +21,14 @@ from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules, python_path
 from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult, Containers, Pod
-from pulumi_sandbox.providers.kubernetes.workloads.pods import NO_KNOWN_NODES, Workloads, pod, pods_of, random_suffix
+from pulumi_sandbox.providers.kubernetes.workloads.pods import (
+    NO_KNOWN_NODES,
+    Workloads,
+    pod,
+    pods_of,
+    random_suffix,
+    unschedulable,
+)
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, now
@@ -124,10 +131,6 @@ class JobPods:
         state = {"waiting": {"reason": "ImagePullBackOff", "message": attempt.waiting}}
         self._set_status(row, "Pending", [{"name": str(container.get("name")), "state": state}])
 
-    def publish(self) -> None:
-        """Write the DNS names of the running pods."""
-        python_path.write_names(self.names, self.world, self.namespace)
-
     def run(self, attempt: Attempt, left_sec: float) -> list[ContainerResult]:
         """Run the init containers one after another, then the other containers in parallel."""
         fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
@@ -193,9 +196,8 @@ class JobPods:
     def pending(self) -> Iterator[str]:
         """Yield the events of pods that wait for a node, and of a pod that a quota refused."""
         for row in self.rows():
-            for _, one in items(inner(row.outputs, "status", "conditions")):
-                if one.get("reason") == "Unschedulable":
-                    yield f"{row.name}: FailedScheduling: {one['message']}"
+            if message := unschedulable(row):
+                yield f"{row.name}: FailedScheduling: {message}"
         if self.refused:
             yield f"{self.job}: FailedCreate: Error creating: {self.refused}"
 
@@ -287,7 +289,7 @@ class JobRun:
         unplaced = [attempt for attempt in self.active if not attempt.node and not attempt.waiting]
         for attempt in unplaced:
             self.pods.start(attempt)
-        self.pods.publish()
+        python_path.write_names(self.pods.names, self.pods.world, self.pods.namespace)
         elapsed = time.monotonic() - self.began
         left_sec = self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - elapsed))
         for attempt in unplaced:

@@ -11,6 +11,7 @@ from pulumi_sandbox.providers.kubernetes import kueue
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
+from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
 from pulumi_sandbox.providers.resource import Log
@@ -28,7 +29,6 @@ NO_SECRETS = (
     "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets ({}); attempting to pull the image "
     "may not succeed."
 )
-WAITS = "the runner {} waits for quota: {}"
 
 
 def random_suffix() -> str:
@@ -79,92 +79,76 @@ class Workloads:
     runners: Runners
 
     def place_pods(self, row: Record, log: Log) -> None:
-        """Place the pods of a new object, log the result, and store the pods that keep running."""
+        """Place the pods of a new object, log the result, and store the pods of runners."""
+        if row.type not in (RUNNER_SET, DAEMON_SET):
+            return
         no_known_nodes = self.scheduler.knows_no_node()
+        spec, namespace = inner(row.inputs, "spec", "template", "spec") or {}, row.id.partition("/")[0]
+        if event := self.missing_secrets(namespace, spec):
+            log(f"a pod of {row.name}: {event}", "warning")
         if row.type == RUNNER_SET and no_known_nodes:
             log(NO_KNOWN_NODES, "info")
         elif row.type == RUNNER_SET:
-            self._runners(row, log)
-        elif row.type == DAEMON_SET and not no_known_nodes:  # without known nodes, a DaemonSet has no pods
-            self._daemons(row, log)
+            self._start_runners(row, log)
+        elif not no_known_nodes:
+            nodes = self.scheduler.nodes()
+            count = sum(runs_daemon(spec, node) for node in nodes)
+            log(f"{row.name} runs on {count} of {len(nodes)} nodes", "info")
 
     def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
         """Return the event about missing pull secrets; empty if all exist."""
         existing = self.scheduler.values().get("secrets") or ()
         names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
-        identities = {name: f"{namespace}/{name}" for name in names}
         missing = [
-            name for name, each in identities.items() if each not in existing and not self.world.get(SECRET, each)
+            name
+            for name in names
+            if f"{namespace}/{name}" not in existing and not self.world.get(SECRET, f"{namespace}/{name}")
         ]
         return NO_SECRETS.format(", ".join(missing)) if missing else ""
 
-    def forget(self, row: Record) -> None:
-        if row.type == RUNNER_SET:
-            self.runners.delete_idle(row)
-            return
-        for one in pods_of(self.world, str(inner(row.inputs, "metadata", "namespace")), row.name):
-            self.world.delete(one.type, one.id, row.name)
-
-    def _runners(self, row: Record, log: Log) -> None:
-        spec, namespace = (
-            inner(row.inputs, "spec", "template", "spec") or {},
-            str(inner(row.inputs, "metadata", "namespace")),
-        )
-        if event := self.missing_secrets(namespace, spec):
-            log(f"a runner for a job: {event}", "warning")
-        meta = inner(row.inputs, "spec", "template", "metadata") or {}
-        labels = meta.get("labels") or {}
-        launches = self.scheduler.launches(log)
-        waiting = ""
-        for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
+    def _start_runners(self, row: Record, log: Log) -> None:
+        idle, launches, waits = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log), False
+        for _ in range(idle):
             name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            if reason := kueue.waits(self.world, namespace, labels, spec):
-                gated = {**spec, "schedulingGates": [kueue.GATE]}
-                pod_row = pod(row.name, namespace, name, gated, Placement(), labels, meta.get("annotations"))
-                self.world.insert(pod_row)
-                self.world.insert(runner(pod_row))
-                if not waiting:
-                    log(WAITS.format(name, reason), "info")
-                waiting = reason
-                continue
-            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
-            pod_row = pod(row.name, namespace, name, spec, placement, labels, meta.get("annotations"))
-            self.world.insert(pod_row)
-            self.world.insert(runner(pod_row))
-            if not placement.node:
-                log(f"the runner {pod_row.name} stays Pending: {placement.message}", "warning")
+            started, reason = self._runner(row, name, launches)
+            self.world.insert(started)
+            self.world.insert(runner(started))
+            if reason and not waits:
+                log(f"the runner {name} waits for quota: {reason}", "info")
+            waits = waits or bool(reason)
+            if message := unschedulable(started):
+                log(f"the runner {name} stays Pending: {message}", "warning")
                 return  # the next runners would stay Pending too
-        if waiting:
-            return
-        if not inner(row.inputs, "spec", "minRunners"):
-            placement = self.scheduler.place(spec, {"namespace": namespace})
-            if not placement.node:
-                log(f"a runner for a job would stay Pending: {placement.message}", "warning")
+        if not idle and (message := unschedulable(self._runner(row, row.name, None)[0])):
+            log(f"a runner for a job would stay Pending: {message}", "warning")
+
+    def _runner(self, row: Record, name: str, launches: Launches | None) -> tuple[Record, str]:
+        """Return a runner's pod and the reason why it waits for quota. Without launches, it is only a prediction."""
+        template, namespace = inner(row.inputs, "spec", "template") or {}, row.id.partition("/")[0]
+        spec, meta = template.get("spec") or {}, template.get("metadata") or {}
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations")
+        reason = kueue.waits(self.world, namespace, labels, spec) if launches else ""
+        if reason:
+            spec, placement = {**spec, "schedulingGates": [kueue.GATE]}, Placement()
+        else:
+            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
+        return pod(row.name, namespace, name, spec, placement, labels, annotations), reason
 
     def admit_waiting(self, log: Log) -> None:
         """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
         for row in self.world.find(POD):
-            if not kueue.is_gated(row):
+            runner_set = self.runners.set_of(row)
+            if not kueue.is_gated(row) or runner_set is None:
                 continue
-            meta, spec = row.inputs["metadata"], dict(row.inputs["spec"])
-            spec.pop("schedulingGates")
-            if kueue.waits(self.world, meta["namespace"], meta.get("labels") or {}, spec):
-                continue
-            placement = self.scheduler.place(spec, {"namespace": meta["namespace"]}, self.scheduler.launches(log))
-            [owner] = [each["name"] for each in meta["ownerReferences"]]
-            started = pod(
-                owner, meta["namespace"], row.name, spec, placement, meta.get("labels"), meta.get("annotations")
-            )
-            self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
-            set_runner = runner(started)
-            self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
-            log(f"the runner {row.name} has quota now, and starts", "info")
+            started, reason = self._runner(runner_set, row.name, self.scheduler.launches(log))
+            if not reason:
+                self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
+                set_runner = runner(started)
+                self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
+                log(f"the runner {row.name} has quota now, and starts", "info")
 
-    def _daemons(self, row: Record, log: Log) -> None:
-        spec = inner(row.inputs, "spec", "template", "spec") or {}
-        nodes = self.scheduler.nodes()
-        node_names = [one.name for one in nodes if runs_daemon(spec, one)]
-        log(f"{row.name} runs on {len(node_names)} of {len(nodes)} nodes", "info")
-        namespace = str(inner(row.inputs, "metadata", "namespace"))
-        if event := self.missing_secrets(namespace, spec):
-            log(f"a pod of {row.name}: {event}", "warning")
+
+def unschedulable(row: Record) -> str:
+    """Return the scheduler's message about a pod without a node; empty for any other pod."""
+    conditions = items(inner(row.outputs, "status", "conditions"))
+    return next((str(one["message"]) for _, one in conditions if one.get("reason") == "Unschedulable"), "")

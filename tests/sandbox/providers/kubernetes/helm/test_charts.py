@@ -71,17 +71,6 @@ def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
         (scale_set(runnerScaleSetName="x" * 46), "values.runnerScaleSetName: Name must have up to 45 characters"),
         (changed(scale_set(), "name", "x" * 46), "name: Name must have up to 45 characters"),
         (
-            scale_set(minRunners=2, maxRunners=1),
-            "values.maxRunners: maxRunners has to be greater or equal to minRunners",
-        ),
-        (
-            scale_set(template={"spec": {"containers": [{"name": "run", "image": "x"}]}}),
-            (
-                "values.template.spec.containers: no container is named runner; the controller runs and "
-                "watches the container of this name"
-            ),
-        ),
-        (
             changed(release(PLUGIN, {}), "name", "x" * 54),
             "name: invalid release name: the length must not be longer than 53",
         ),

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, problems_of, release, scale_set
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
 
 
 @pytest.fixture
@@ -35,21 +35,6 @@ def refused(cluster: Cluster, inputs: dict[str, Any]) -> str:
 
 def names(cluster: Cluster, token: str) -> list[str]:
     return [row.id for row in cluster.world.find(token)]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("githubConfigUrl", ".Values.githubConfigUrl is required"),
-        ("githubConfigSecret", "Values.githubConfigSecret is required for setting auth with GitHub server."),
-    ],
-)
-def test_what_a_release_is_not_given_fails_its_chart_and_no_check_before_it(
-    ready: Cluster, name: str, expected: str
-) -> None:
-    lacking = changed(scale_set(controllerServiceAccount={"name": "a", "namespace": "b"}), f"values/{name}", ...)
-    assert problems_of(ready, lacking) == []
-    assert refused(ready, lacking) == expected
 
 
 def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_the_failure_it_is(ready: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -21,7 +20,9 @@ HELPLESS = (
 )
 UNTOLERATED = f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {HELPLESS}"
 NO_GPU = f"0/1 nodes are available: 1 Insufficient {GPU}. {HELPLESS}"
-TOLERANT = {"gfd": {"enabled": True}, "nfd": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
+TERM = {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "Exists"}]}
+REQUIRED = {"nodeSelectorTerms": [TERM]}
+APART = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED}}
 SPEC: dict[str, Any] = {
     "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
     "nodeSelector": PRESENT,
@@ -81,12 +82,8 @@ def test_no_gpu_is_there_while_the_device_plugin_is_not_ready_and_after_somebody
 @pytest.mark.parametrize(
     ("inputs", "values", "placed"),
     [
-        ({"labels": {}}, {}, False),
-        ({"labels": {}}, {"gfd": {"enabled": True}}, True),
-        # What labels the nodes then tolerates one value of the taint alone.
-        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, {"gfd": {"enabled": True}}, False),
-        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, TOLERANT, True),
-        ({"labels": {}}, {"affinity": {}}, True),
+        ({"labels": {}}, {"affinity": APART}, False),
+        ({}, {"affinity": APART}, True),
         ({"taints": [TAINT | {"key": "ci"}]}, {}, False),
         ({"taints": [TAINT | {"key": "ci"}]}, {"tolerations": [{"operator": "Exists"}]}, True),
         ({}, {"devicePlugin": {"enabled": False}}, False),
@@ -238,19 +235,6 @@ def test_nodes_a_person_lists_are_nodes_too(cluster: Cluster) -> None:
     assert not cluster.cloud.workloads.scheduler.knows_no_node()
     assert place(cluster, nodeSelector={"gpu": "t4"}) == Placement("own")
     assert place(cluster, nodeSelector={"gpu": "t4"}, tolerations=[]).message == UNTOLERATED
-
-
-def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
-    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    arguments = ["eks", "get-token", "--cluster-name", "other"]
-    user = {"name": "u", "user": {"exec": {"command": "aws", "args": arguments}}}
-    context = {"name": "c", "context": {"cluster": "x", "user": "u"}}
-    config = {"current-context": "c", "contexts": [context], "users": [user]}
-    cluster.config["kubeconfig"] = json.dumps(config)
-    assert cluster.cloud.workloads.scheduler.knows_no_node()
-    arguments[-1] = "ci"
-    cluster.config["kubeconfig"] = json.dumps(config)
-    assert place(cluster) == Placement("t4-0")
 
 
 def daemon_set(cluster: Cluster, **spec: Any) -> None:
