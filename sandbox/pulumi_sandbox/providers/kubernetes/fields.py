@@ -41,10 +41,6 @@ def invalid(path: str, value: Any, detail: str) -> Problem:
     return Problem(path, f"Invalid value: {format_value(value)}: {detail}")
 
 
-def required(path: str) -> Problem:
-    return Problem(path, "Required value")
-
-
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
     return Problem(
         path, f"Unsupported value: {format_value(value)}: supported values: {', '.join(map(format_value, supported))}"

@@ -79,11 +79,8 @@ def refusals(world: World, token: str) -> Iterator[str]:
 
 def release(world: World) -> Record | None:
     """Return the release of Kueue, or None if it is not installed."""
-    for row in world.find(RELEASE):
-        chart = chart_of(row.inputs)
-        if chart is not None and chart.name == KUEUE:
-            return row
-    return None
+    charts = ((chart_of(row.inputs), row) for row in world.find(RELEASE))
+    return next((row for chart, row in charts if chart is not None and chart.name == KUEUE), None)
 
 
 def delete_all(world: World, why: str) -> None:

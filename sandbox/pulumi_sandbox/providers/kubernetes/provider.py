@@ -49,13 +49,10 @@ class Kubernetes(Cloud):
         # A provider handles the objects of one cluster only.
         context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
-        scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
+        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster, context.workspace)
         self.workloads = Workloads(context.world, scheduler, runners)
-        self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
+        self.releases = Releases(context.world, self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
-
-    def _values(self) -> Mapping[str, Any]:
-        return self.lookups.values
 
     def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
         return kubernetes_cluster.replaces(old, new, name)
@@ -124,15 +121,12 @@ class Kubernetes(Cloud):
         return all(new.get(key) == old.get(key) for key in ("name", "namespace"))
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        namespace = objects.metadata(res).get("namespace")
+        given = res.inputs if res.token == RELEASE else objects.metadata(res)
+        namespace, may_create = given.get("namespace"), res.inputs.get("createNamespace")
+        if isinstance(namespace, str) and not may_create and not self._exists(namespace):
+            yield ("create: failed to create: " if res.token == RELEASE else "") + NO_NAMESPACE.format(namespace)
         if res.token == RELEASE:
-            namespace = res.inputs.get("namespace")
-            if not res.inputs.get("createNamespace") and isinstance(namespace, str) and not self._exists(namespace):
-                yield f"create: failed to create: {NO_NAMESPACE.format(namespace)}"
             yield from self.releases.refusals(res)
-            return
-        if isinstance(namespace, str) and not self._exists(namespace):
-            yield NO_NAMESPACE.format(namespace)
         if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
             yield from kueue.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
@@ -189,8 +183,7 @@ class Kubernetes(Cloud):
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
-    def updated(self, res: Resource) -> None:
-        self.created(res)
+    updated = created
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         if res.token == JOB:
@@ -230,9 +223,8 @@ class Kubernetes(Cloud):
         return self.context.world.get(token, import_id) or self.context.world.get(token, f"default/{import_id}")
 
     def _exists(self, namespace: str) -> bool:
-        if namespace in self.lookups.values.get("namespaces", ()):
-            return True
-        return self.context.world.get(NAMESPACE, namespace) is not None
+        listed = self.lookups.values.get("namespaces", ())
+        return namespace in listed or self.context.world.get(NAMESPACE, namespace) is not None
 
     def _is_namespaced(self, res: Resource) -> bool:
         kind = objects.kind(res.token).removesuffix("Patch")

@@ -18,7 +18,6 @@ from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group, place
 
 EKS = "https://0123ABCD.gr7.eu-west-1.eks.amazonaws.com"
-ARN = "arn:aws:eks:eu-west-1:123456789012:cluster/ci"
 SPACE = {"metadata": {"name": "runners"}}
 WIDE: dict[str, dict[str, Any]] = {
     NAMESPACE: SPACE,
@@ -45,7 +44,6 @@ MEANT: dict[str, tuple[dict[str, Any], str]] = {
     "a name whose region the server tells": ({"kubeconfig": kubeconfig("ci", "", EKS)}, "eu-west-1/ci"),
     "a name alone": ({"kubeconfig": kubeconfig("ci", "", flag="-i")}, "ci"),
     "a server alone": ({"kubeconfig": kubeconfig("", server="https://10.0.0.1:6443/")}, "https://10.0.0.1:6443"),
-    "the name that aws gives": ({"kubeconfig": kubeconfig("", server=EKS).replace('"c"', f'"{ARN}"')}, "eu-west-1/ci"),
     "a context there is none of": ({"kubeconfig": kubeconfig("ci"), "context": "other"}, ""),
     "another one of its clusters": (
         {

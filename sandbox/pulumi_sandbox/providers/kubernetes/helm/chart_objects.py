@@ -41,11 +41,9 @@ def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
         yield token, object_inputs
 
 
-def fullname(base: str, release: str, values: Values) -> str:
-    if values.get("fullnameOverride"):
-        return str(values["fullnameOverride"])[:MAX_NAME_LENGTH].rstrip("-")
-    name = str(values.get("nameOverride") or base)
-    return (release if name in release else f"{release}-{name}")[:MAX_NAME_LENGTH].rstrip("-")
+def fullname(chart: str, release: str, values: Values) -> str:
+    name = values.get("fullnameOverride") or (release if chart in release else f"{release}-{chart}")
+    return str(name)[:MAX_NAME_LENGTH].rstrip("-")
 
 
 def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:

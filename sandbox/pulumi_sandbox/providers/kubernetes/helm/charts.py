@@ -85,13 +85,13 @@ def _check(chart: Chart, path: str, forms: Mapping[str, Any], values: Mapping[st
             )
         elif value is None or isinstance(value, Unknown):
             continue
-        elif isinstance(form, Mapping):
-            if isinstance(value, Mapping):
-                yield from _check(chart, value_path, form, value)
-            else:
-                yield _type_problem(chart, value_path, "map")
-        elif not any(_has_type(value, one) for one in form.split("|")):
-            yield _type_problem(chart, value_path, form)
+        elif isinstance(form, Mapping) and isinstance(value, Mapping):
+            yield from _check(chart, value_path, form, value)
+        elif isinstance(form, Mapping) or not any(_has_type(value, one) for one in form.split("|")):
+            # The message has no value: it may be a token that is not marked as secret.
+            expected = "map" if isinstance(form, Mapping) else form.replace("|", " or ")
+            text = f"wrong type for the chart {chart.name} {chart.version}\n  expected: {expected}"
+            yield Problem(value_path, text)
 
 
 def _has_type(value: Any, form: str) -> bool:
@@ -100,10 +100,3 @@ def _has_type(value: Any, form: str) -> bool:
     if form == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, VALUE_TYPES[form])
-
-
-def _type_problem(chart: Chart, path: str, form: str) -> Problem:
-    """Return the problem of a wrong type, without the value, which may be a token that is not marked as secret."""
-    return Problem(
-        path, f"wrong type for the chart {chart.name} {chart.version}\n  expected: {form.replace('|', ' or ')}"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
-SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
 DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 PATCH = f"{DEFINITION}Patch"
 # actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
@@ -33,8 +32,6 @@ class Releases:
     """The Helm releases of a cluster: the checks of their values, and the objects of known charts."""
 
     world: World
-    secrets: Callable[[], Collection[str]]
-    """Returns the Secrets that exist outside of any stack, as namespace/name."""
     workloads: Workloads
     runners: Runners
 
@@ -63,8 +60,7 @@ class Releases:
                     "both charts in the same minor version"
                 )
         secret = values.get("githubConfigSecret")
-        identity = f"{namespace}/{secret}"
-        if isinstance(secret, str) and self.world.get(SECRET, identity) is None and identity not in self.secrets():
+        if isinstance(secret, str) and not self.workloads.has_secret(namespace, secret):
             yield (
                 f'secrets "{secret}" not found\n'
                 f"  hint: a cluster accepts the release but starts no runner; create the Secret in {namespace} first, "
@@ -134,9 +130,8 @@ class Releases:
         scale_set_id, namespace = known_id or _annotations(row).get(SCALE_SET_ID), row.id.partition("/")[0]
         if scale_set_id is None and (self._is_refused(row, retry=retry) or not any(self.controllers(namespace))):
             return
-        number = scale_set_id or str(
-            1 + sum(_annotations(one).get(SCALE_SET_ID) is not None for one in self._runner_sets())
-        )
+        registered = [one for one in self.world.find(row.type) if SCALE_SET_ID in _annotations(one)]
+        number = scale_set_id or str(1 + len(registered))
         meta = inner(row.outputs, "metadata") or {}
         annotations = {**_annotations(row), SCALE_SET_ID: number}
         self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": annotations}})
@@ -147,15 +142,11 @@ class Releases:
         faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
         return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
-    def _runner_sets(self) -> list[Record]:
-        return self.world.find(chart_objects.RUNNER_SET)
-
     def _delete_outdated_runner_sets(self, res: Resource, number: str) -> None:
         """Delete the runner sets of another minor version than the controller's, as the controller does."""
         for row in self.world.find(chart_objects.RUNNER_SET):
-            if _minor_version(inner(row.inputs, "metadata", "labels", chart_objects.VERSION)) == _minor_version(
-                number
-            ) or is_ending(row):
+            found = inner(row.inputs, "metadata", "labels", chart_objects.VERSION)
+            if _minor_version(found) == _minor_version(number) or is_ending(row):
                 continue
             busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
             waiting = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""

@@ -17,11 +17,11 @@ from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
     DISK,
-    EFFECTS,
     Group,
     Node,
     Taint,
     number,
+    taints,
 )
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, text_of, toolkit
 from pulumi_sandbox.world.store import Record, World
@@ -66,12 +66,12 @@ def _predicted(name: str, pattern: Node, tags: Mapping[str, str]) -> Node:
         return {key.removeprefix(prefix): value for key, value in tags.items() if key.startswith(prefix)}
 
     of_type = {label: value for label, value in pattern.labels.items() if label.startswith(LABELS_OF_TYPE)}
-    taints = tuple(Taint(key, *value.rsplit(":", 1)) for key, value in tagged("taint").items() if ":" in value)
+    tagged_taints = tuple(Taint(key, *value.rsplit(":", 1)) for key, value in tagged("taint").items() if ":" in value)
     gpus = {GPU: Fraction(pattern.gpus)} if pattern.gpus else {}
     # The autoscaler knows the disk only from a tag (kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/
     # aws_manager.go, buildNodeFromTemplate).
     allocatable = {**pattern.allocatable, DISK: Fraction(0), **gpus, **amounts(tagged("resources"))}
-    return Node(f"{name}-0", {**of_type, **tagged("label")}, taints, allocatable)
+    return Node(f"{name}-0", {**of_type, **tagged("label")}, tagged_taints, allocatable)
 
 
 def _cluster(row: Record) -> tuple[Any, Any]:
@@ -82,7 +82,8 @@ def _cluster(row: Record) -> tuple[Any, Any]:
 def _pattern(world: World, name: str, row: Record) -> Node:
     inputs = row.inputs
     template = _template(world, inputs)
-    kind = _instance_type(inputs, template)
+    # The cluster autoscaler also uses the first instance type of the list.
+    kind = str(next(iter(inputs.get("instanceTypes") or ()), template.get("instanceType") or DEFAULT_TYPE))
     machine = _machine(kind)
     ami = str(inputs.get("amiType") or "")
     labels = {
@@ -93,15 +94,15 @@ def _pattern(world: World, name: str, row: Record) -> Node:
         "eks.amazonaws.com/capacityType": str(inputs.get("capacityType") or "ON_DEMAND"),
         **{key: str(value) for key, value in pairs(inputs.get("labels"))},
     }
-    taints = tuple(
-        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
-        for _, one in items(inputs.get("taints"))
-    )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
     size[DISK] = _disk(ami, inputs, template, machine)
-    container_toolkit = toolkit(ami, template.get("userData"))
-    return Node("", labels, taints, size, gpus, _has_device_plugin(ami), container_toolkit)
+    # NVIDIA variants of Bottlerocket contain the device plugin
+    # (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html).
+    has_plugin = ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
+    return Node(
+        "", labels, taints(inputs.get("taints")), size, gpus, has_plugin, toolkit(ami, template.get("userData"))
+    )
 
 
 def _disk(
@@ -128,14 +129,6 @@ def _has_driver(ami: str) -> bool:
     return ami in ("", "CUSTOM") or known.get(ami, False)
 
 
-def _has_device_plugin(ami: str) -> bool:
-    """Return True for an NVIDIA variant of Bottlerocket, which contains the device plugin.
-
-    Source: docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html.
-    """
-    return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
-
-
 def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the inputs of a group's launch template."""
     reference = inner(inputs, "launchTemplate") or {}
@@ -143,12 +136,6 @@ def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         if reference and (row.id == reference.get("id") or row.inputs.get("name") == reference.get("name")):
             return row.inputs
     return {}
-
-
-def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
-    """Return the first instance type of the list, which the cluster autoscaler also uses."""
-    types = given.get("instanceTypes") or []
-    return str(types[0] if types else template.get("instanceType") or DEFAULT_TYPE)
 
 
 def _machine(kind: str) -> gpu_catalog.Machine | None:

@@ -19,13 +19,12 @@ from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
     DISK,
-    EFFECTS,
     Group,
     Node,
-    Taint,
     number,
+    taints,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GKE, GPU, PACKAGED
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, GPU, PACKAGED
 from pulumi_sandbox.world.store import Record, World
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
@@ -102,17 +101,12 @@ def _pattern(row: Record, zone: str) -> Node:
         **{label: "true" for name, label in OF_MARKET.items() if config.get(name) is True},
         **declared,
     }
-    taints = tuple(
-        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
-        for _, one in items(config.get("effectiveTaints"))
-    )
     gpus = _gpus(accelerator, machine.gpus if machine else 0, str(row.outputs.get("version")))
     has_plugin = declared.get(WITHOUT_PLUGIN) != "true"
     path = LIBRARY_PATH if gpus and is_cos else ""
-    toolkit = GKE if gpus else PACKAGED
-    return Node(
-        "", labels, taints, _allocatable(machine, config), gpus, has_plugin, toolkit, path, adds_tolerations=True
-    )
+    toolkit = BY_MOUNTS if gpus else PACKAGED
+    size, of_pool = _allocatable(machine, config), taints(config.get("effectiveTaints"))
+    return Node("", labels, of_pool, size, gpus, has_plugin, toolkit, path, adds_tolerations=True)
 
 
 def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:

@@ -66,6 +66,14 @@ def number(value: Any) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
+def taints(entries: Any) -> tuple[Taint, ...]:
+    """Return taints with Kubernetes' names of their effects."""
+    found = ((one, str(one.get("effect"))) for _, one in items(entries))
+    return tuple(
+        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(effect, effect)) for one, effect in found
+    )
+
+
 def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     """Yield the nodes of `values: {kubernetes: {nodes: [...]}}` in sandbox.yaml.
 
@@ -74,13 +82,9 @@ def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     for index, entry in items(entries):
         if cluster and entry.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
             continue
-        taints = tuple(
-            Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
-            for _, taint in items(entry.get("taints"))
-        )
         name = str(entry.get("name") or f"node-{index}")
         labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(entry.get("labels"))}}
-        yield Node(name, labels, taints, amounts(entry.get("allocatable")))
+        yield Node(name, labels, taints(entry.get("taints")), amounts(entry.get("allocatable")))
 
 
 def nodes_of(group: Group, used: Collection[str]) -> Iterator[Node]:

@@ -30,11 +30,10 @@ class Toolkit:
 
 # The settings of NVIDIA's own packages.
 PACKAGED = Toolkit(by_variable=True, by_mounts=False)
-# bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
-BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)
-# GKE has no toolkit: its device plugin adds the devices of the requested GPUs, and no variable of a container counts
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus).
-GKE = Toolkit(by_variable=False, by_mounts=True)
+# Bottlerocket (bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/
+# nvidia-container-toolkit-config-k8s), and GKE, which has no toolkit: its device plugin adds the devices of the
+# requested GPUs (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus).
+BY_MOUNTS = Toolkit(by_variable=False, by_mounts=True)
 # The two settings, in config.toml, in a command that changes it, or in Bottlerocket's settings.
 _SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-mounts) *= *(true|false)\b")
 
@@ -44,7 +43,7 @@ def toolkit(ami: str, user_data: Any) -> Toolkit:
 
     Releases of AL2023 differ; the sandbox assumes the less restrictive setting.
     """
-    default = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
+    default = BY_MOUNTS if ami.startswith("BOTTLEROCKET_") else PACKAGED
     settings = {name: value == "true" for name, value in _SETTING.findall(text_of(user_data))}
     return Toolkit(
         by_variable=settings.get("envvar-when-unprivileged", default.by_variable),

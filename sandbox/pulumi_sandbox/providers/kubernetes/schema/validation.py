@@ -16,7 +16,6 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     format_value,
     invalid,
     quantity,
-    required,
     unsupported,
 )
 from pulumi_sandbox.providers.kubernetes.objects import items
@@ -120,7 +119,7 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             missing = [name for name in error.validator_value if name not in error.instance]
             # Each missing property has its own error.
             name = next(one for one in missing if repr(one) in error.message)
-            yield required(f"{path}.{name}" if path else name)
+            yield Problem(f"{path}.{name}" if path else name, "Required value")
         case "additionalProperties":
             properties = error.schema.get("properties", {})
             for name in error.instance:
@@ -131,7 +130,7 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             wanted = next(one for one in ([types] if isinstance(types, str) else types) if one != "null")
             # The message has no value: it may be secret.
             text = f"expected {TYPE_NAMES.get(wanted, wanted)}, got {_type_of(error.instance)}"
-            yield required(path) if error.instance is None else Problem(path, text)
+            yield Problem(path, "Required value" if error.instance is None else text)
         case "pattern":
             yield invalid(path, error.instance, f"{path} in body should match '{error.validator_value}'")
         case "enum":

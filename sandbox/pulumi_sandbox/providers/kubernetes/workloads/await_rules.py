@@ -96,13 +96,10 @@ def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, A
         reason = f'Resource operation was cancelled for "{name}"'
     else:
         reason = f"'{name}' timed out waiting to be Ready"
-    if res.old_inputs is None:
-        text = (
-            f'resource "{res.urn}" was successfully created, but the Kubernetes API server reported that it failed to '
-            f"fully initialize or become live: {reason}"
-        )
-    else:
-        text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {reason}'
+    is_new = res.old_inputs is None
+    start = f'resource "{res.urn}" was successfully created, but the' if is_new else "the"
+    subject = "it" if is_new else f'"{res.id}"'
+    text = f"{start} Kubernetes API server reported that {subject} failed to fully initialize or become live: {reason}"
     return NotReady(text, reasons(status, pods), {"status": status})
 
 

@@ -129,8 +129,11 @@ class Containers:
                 say(NO_LIBRARIES.format(container.get("name"), pod.library_path))
             service = str(pod.spec.get("subdomain") or "")
             local_environment |= python_path.variables(local_environment, pod.names, service, hides_driver=hides)
-            devices = _devices(root / "dev", gpus)
-            arguments = [devices if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
+            devices = root / "dev"
+            devices.mkdir()
+            for number in range(gpus):
+                (devices / f"nvidia{number}").touch()
+            arguments = [str(devices) if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, lines, code)
             return ContainerResult(str(container.get("name")), code, message, killed)
@@ -196,14 +199,6 @@ class Containers:
         process.stdout.close()
         # 137 is the exit code of a container that SIGKILL ended.
         return lines, 137 if killed else (exit_codes[0] if exit_codes else 0), killed
-
-
-def _devices(folder: Path, gpus: int) -> str:
-    """Create a folder with a device file for each GPU, for programs with a device folder as an argument."""
-    folder.mkdir()
-    for number in range(gpus):
-        (folder / f"nvidia{number}").touch()
-    return str(folder)
 
 
 def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:

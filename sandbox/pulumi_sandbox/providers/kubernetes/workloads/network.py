@@ -15,7 +15,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches
@@ -70,11 +70,10 @@ def _rule_allows(rule: Mapping[str, Any], target: tuple[str, int], protocol: str
     ports = [(one.get("protocol", "TCP"), one.get("port")) for _, one in items(rule.get("ports"))]
     if ports and (protocol, port) not in ports:
         return False
-    peers = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
-    return not peers or any(_block_contains(block, address) for block in peers if block)
+    blocks = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
+    return not blocks or any(_contains(block, ip_address(address)) for block in blocks if block)
 
 
-def _block_contains(block: Mapping[str, Any], text: str) -> bool:
-    address = ip_address(text)
+def _contains(block: Mapping[str, Any], address: IPv4Address | IPv6Address) -> bool:
     excepted = any(address in ip_network(one) for one in block.get("except") or ())
     return address in ip_network(str(block.get("cidr"))) and not excepted

@@ -95,16 +95,16 @@ class Workloads:
             count = sum(runs_daemon(spec, node) for node in nodes)
             log(f"{row.name} runs on {count} of {len(nodes)} nodes", "info")
 
+    def has_secret(self, namespace: str, name: str) -> bool:
+        identity = f"{namespace}/{name}"
+        listed = self.scheduler.values().get("secrets") or ()
+        return identity in listed or self.world.get(SECRET, identity) is not None
+
     def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
         """Return the event about missing pull secrets; empty if all exist."""
-        existing = self.scheduler.values().get("secrets") or ()
         names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
-        missing = [
-            name
-            for name in names
-            if f"{namespace}/{name}" not in existing and not self.world.get(SECRET, f"{namespace}/{name}")
-        ]
-        return NO_SECRETS.format(", ".join(missing)) if missing else ""
+        missing = ", ".join(name for name in names if not self.has_secret(namespace, name))
+        return NO_SECRETS.format(missing) if missing else ""
 
     def _start_runners(self, row: Record, log: Log) -> None:
         idle, launches, waits = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log), False
@@ -137,8 +137,8 @@ class Workloads:
     def admit_waiting(self, log: Log) -> None:
         """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
         for row in self.world.find(POD):
-            runner_set = self.runners.set_of(row)
-            if not kueue.is_gated(row) or runner_set is None:
+            runner_set = self.runners.set_of(row) if kueue.is_gated(row) else None
+            if runner_set is None:
                 continue
             started, reason = self._runner(runner_set, row.name, self.scheduler.launches(log))
             if not reason:

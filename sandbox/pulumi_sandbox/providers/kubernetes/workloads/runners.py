@@ -94,7 +94,8 @@ class Runners:
         """
         deadline = time.monotonic() + timeout
         while not self._is_deleted(runner_set, why):
-            busy = _running_jobs(self.with_jobs(runner_set))
+            jobs = [(row.name, inner(row.outputs, "status", "jobId")) for row in self.with_jobs(runner_set)]
+            busy = ", ".join(f"{name} has job {job}" for name, job in jobs)
             log(f"{runner_set.id} is deleted once its jobs have ended: {busy}", "status")
             if time.monotonic() >= deadline:
                 raise Refused(TIMED_OUT.format(busy, f"{timeout:g}"))
@@ -105,10 +106,6 @@ class Runners:
         with self.world.transaction():
             row = self.world.get(runner_set.type, runner_set.id)
             return row is None or self.end(row, why)
-
-
-def _running_jobs(rows: list[Record]) -> str:
-    return ", ".join(f"{row.name} has job {inner(row.outputs, 'status', 'jobId')}" for row in rows)
 
 
 def runner(pod: Record) -> Record:
