@@ -11,9 +11,7 @@ from tests.control_plane.api import Api, until
 from tests.control_plane.cluster_state import Both
 from tests.control_plane.objects import declared
 from tests.control_plane.processes import ControlPlane
-from tests.sandbox.providers.kubernetes.conftest import Cluster, cluster
-
-__all__ = ["cluster"]
+from tests.sandbox.providers.kubernetes.conftest import Cluster, cluster  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from tests.conftest import ROOT
 PROGRAMS = ROOT / ".control-plane"
 PATIENCE_SEC = 60
 ADDRESS = "127.0.0.1"
-# The first argument completes the command. Standard output and error go into a file.
+# The first argument is the file of standard output and error.
 INTO_A_FILE = ["sh", "-c", 'exec "$@" > "$0" 2>&1']
 
 
@@ -60,8 +60,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
             f"--service-account-key-file={self.folder / 'accounts.key'}",
             "--service-cluster-ip-range=10.96.0.0/16",
-            # These settings are usual for clusters with device plugins and network plugins.
-            "--allow-privileged=true",
+            "--allow-privileged=true",  # as clusters with device plugins
         )  # fmt: skip
         found = self._client()
         settings = self._kubeconfig()

@@ -22,7 +22,6 @@ from tests.gpu_ci.support import scale_set_wiring
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
 NOVOLUME = {"kind": "kubernetes-novolume"}
-VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50}
 SHARED = {"kind": "shared", "claim": "models"}
 PER_RUNNER = {"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100, "snapshot": "models"}
 ALL_LIMITS = {"cpus": 64, "memoryGib": 256, "gpuResource": "nvidia.com/mig-1g.10gb", "queues": ["vision", "speech"]}
@@ -94,12 +93,10 @@ def test_the_api_server_takes_every_object(
     ("level", "choices"),
     [
         ("restricted", {}),
-        ("restricted", {"containerMode": VOLUME}),
         ("restricted", {"cache": SHARED, "scratch": {"sizeGib": 200}}),
         ("restricted", {"cache": PER_RUNNER}),
         ("baseline", {"allowSudo": True}),
     ],
-    ids=["runner", "volume", "shared-cache", "per-runner-cache", "sudo"],
 )
 def test_a_runners_pod_passes_the_level_its_page_names(api: Api, level: str, choices: dict[str, Any]) -> None:
     assert refusal(api, level, helm_values(scale_set(**choices))["template"]["spec"]) == ""

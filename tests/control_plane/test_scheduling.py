@@ -44,7 +44,6 @@ PLACES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], Placement]] = {
     "taint": ([gpu_node(pool="h100", taints=[WRONG_TAINT])], {}, pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}")),
     "label": ([gpu_node(labels={"gpu-ci-pool": "l4"})], {}, pending(1, f"1 {OTHERS}", f"1 {NO_USE}")),
     "no device plugin": ([gpu_node(gpus=0)], {}, pending(1, f"1 {NO_GPU}", f"1 {NO_USE}")),
-    "too few GPUs": ([gpu_node()], {"gpus": 2}, pending(1, f"1 {NO_GPU}", f"1 {NO_USE}")),
     "three reasons": (
         [gpu_node("a", "h100"), gpu_node("b", taints=[WRONG_TAINT]), gpu_node("c", allocatable={**SIZE, "memory": 1})],
         {},

@@ -43,13 +43,6 @@ def test_values_a_chart_reads_are_taken(cluster: Cluster) -> None:
             "values.maxRunner: the chart gha-runner-scale-set 0.14.2 does not read this value\n"
             "  hint: did you mean 'maxRunners'?"
         )),
-        (scale_set(containerMode={"kind": "dind"}), (
-            "values.containerMode.kind: the chart gha-runner-scale-set 0.14.2 does not read this value\n"
-            "  hint: the chart reads kubernetesModeAdditionalRoleRules, kubernetesModeWorkVolumeClaim, type"
-        )),
-        (scale_set(minRunners="1"), (
-            "values.minRunners: wrong type for the chart gha-runner-scale-set 0.14.2\n  expected: integer"
-        )),
         (scale_set(githubConfigSecret=["hush"]), (
             "values.githubConfigSecret: wrong type for the chart gha-runner-scale-set 0.14.2\n"
             "  expected: string or map"
@@ -99,8 +92,3 @@ def test_a_release_without_a_name_gets_one_and_keeps_it(cluster: Cluster) -> Non
     assert first.inputs["namespace"] == "default"
     again = cluster.checked(RELEASE, "arc", {"chart": "c"}, old_inputs=dict(first.inputs))
     assert again.inputs == first.inputs
-
-
-@pytest.mark.parametrize(("path", "replaces"), [("name", True), ("namespace", True), ("values.maxRunners", False)])
-def test_only_another_name_or_namespace_makes_another_release(cluster: Cluster, path: str, replaces: bool) -> None:
-    assert cluster.cloud.replaces(RELEASE, path) is replaces

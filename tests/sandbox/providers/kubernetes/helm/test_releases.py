@@ -50,17 +50,6 @@ def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_th
     assert ("info", unchecked) in ready.messages
 
 
-def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(ready: Cluster) -> None:
-    arc = controller(ready)
-    ready.up(RELEASE, "gpu-t4", scale_set())
-    ready.change(arc, changed(arc.inputs, "version", "0.15.0"))
-    assert names(ready, RUNNER_SET) == []
-    assert (
-        "warning",
-        "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version",
-    ) in ready.messages
-
-
 def test_a_github_secret_that_is_not_there_is_refused(ready: Cluster) -> None:
     controller(ready)
     message = refused(ready, scale_set(githubConfigSecret="elsewhere"))
@@ -135,14 +124,6 @@ def test_a_release_is_deployed_although_github_registers_no_scale_set_and_what_w
     # The fault has struck once, and the controller tries again.
     row = ready.world.find(f"{RUNNER_SET}Patch")[0]
     ready.change(ready.resource(row.type, row.name, row.inputs, id=row.id, outputs=row.outputs), registration())
-    assert ids(ready) == ["1"]
-
-
-def test_a_registered_scale_set_keeps_its_id_through_an_update_of_its_release(ready: Cluster) -> None:
-    controller(ready)
-    made = ready.up(RELEASE, "gpu-t4", scale_set())
-    ready.up(f"{RUNNER_SET}Patch", "gpu-t4-registered", registration())
-    ready.change(made, scale_set(maxRunners=9))
     assert ids(ready) == ["1"]
 
 

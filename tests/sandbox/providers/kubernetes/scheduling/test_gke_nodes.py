@@ -11,15 +11,12 @@ from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, group_n
 from pulumi_sandbox.providers.gcp.outputs.machine import Located
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.kubernetes.cluster import identity
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, groups
-from pulumi_sandbox.providers.kubernetes.workloads import jobs
-from pulumi_sandbox.providers.readiness import NotReady
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, L4, POOL, POOL_PATH, with_config
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, job, kubeconfig, on
-from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group
 
 NAME = "gke_ci-project_us-central1_ci"
 A, B = (group_name(POOL_PATH, zone) for zone in ("us-central1-a", "us-central1-b"))
@@ -73,23 +70,6 @@ def test_a_pool_without_nodes_starts_one_for_a_pod_and_has_the_labels_of_gke(clu
     assert place(cluster, nodeSelector={"nvidia.com/gpu.present": "true"}).node == ""
 
 
-@pytest.mark.parametrize(
-    ("field", "label"),
-    [("spot", "gke-spot"), ("preemptible", "gke-preemptible"), ("flexStart", "gke-flex-start")],
-)
-def test_a_market_has_its_label(cluster: Cluster, field: str, label: str) -> None:
-    pool(cluster, with_config(**{field: True}))
-    assert place(cluster, nodeSelector={f"cloud.google.com/{label}": "true"}).node == f"{A}-0"
-    others = {"gke-spot", "gke-preemptible", "gke-flex-start"} - {label}
-    assert [place(cluster, nodeSelector={f"cloud.google.com/{one}": "true"}).node for one in others] == ["", ""]
-
-
-def test_nodes_with_ubuntu_have_its_label(cluster: Cluster) -> None:
-    pool(cluster, with_config(imageType="UBUNTU_CONTAINERD"))
-    assert place(cluster, nodeSelector={"cloud.google.com/gke-os-distribution": "ubuntu"}).node == f"{A}-0"
-    assert place(cluster, nodeSelector={"cloud.google.com/gke-os-distribution": "cos"}).node == ""
-
-
 def test_the_autoscaler_starts_no_node_without_a_device_plugin_for_a_pod_with_gpus(cluster: Cluster) -> None:
     pool(cluster, with_config(labels={"gpu-ci-pool": "l4", "gke-no-default-nvidia-gpu-device-plugin": "true"}))
     assert place(cluster).message == "no nodes available to schedule pods"
@@ -104,12 +84,6 @@ def test_only_pods_that_request_gpus_get_the_toleration_of_the_taint_that_gke_ad
     assert place(cluster, containers=without_gpu).node == f"{A}-0"
 
 
-def test_a_pod_with_gpus_needs_the_toleration_of_other_taints(cluster: Cluster) -> None:
-    pool(cluster, with_config(taints=[{"key": "team", "value": "b", "effect": "NO_SCHEDULE"}]))
-    assert place(cluster).message.startswith("no nodes available")
-    assert place(cluster, tolerations=[{"key": "team", "value": "b"}]).node == f"{A}-0"
-
-
 def test_the_total_maximum_is_that_of_all_zones_together(cluster: Cluster) -> None:
     pool(cluster)
     for node in (f"{A}-0", f"{B}-0"):
@@ -122,20 +96,6 @@ def test_the_maximum_per_zone_is_that_of_each_zone(cluster: Cluster) -> None:
     for node in (f"{A}-0", f"{A}-1", f"{B}-0"):
         busy(cluster, node)
     assert place(cluster).node == f"{B}-1"
-
-
-def test_a_total_minimum_is_spread_over_the_zones(cluster: Cluster) -> None:
-    pool(cluster, {**POOL, "autoscaling": {"totalMinNodeCount": 3, "totalMaxNodeCount": 4}})
-    assert [node.name for node in cluster.cloud.workloads.scheduler.nodes()] == [f"{A}-0", f"{A}-1", f"{B}-0"]
-
-
-def test_a_pool_without_autoscaling_has_its_nodes_only(cluster: Cluster) -> None:
-    inputs = {name: value for name, value in POOL.items() if name != "autoscaling"}
-    pool(cluster, {**inputs, "initialNodeCount": 1})
-    assert place(cluster) == Placement(f"{A}-0")
-    busy(cluster, f"{A}-0")
-    busy(cluster, f"{B}-0")
-    assert place(cluster).node == ""
 
 
 GPUS: dict[str, tuple[dict[str, Any], int]] = {
@@ -211,19 +171,6 @@ def test_a_zone_that_is_sold_out_leaves_the_pod_to_the_next_zone(cluster: Cluste
     ]
 
 
-def test_a_quota_that_lasts_ends_a_job_at_its_deadline(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
-    pool(cluster)
-    cluster.world.add_fault(Fault("quota", on="l4", times=0))
-    with pytest.raises(NotReady) as unready:
-        run(cluster)
-    assert unready.value.reasons[1:] == ["[DeadlineExceeded] Job was active longer than specified deadline"]
-    lines = [text for severity, text in cluster.messages if severity == "info"]
-    assert lines[1].endswith("failed: GCE quota exceeded. Pod is at risk of not being scheduled.")
-    assert lines[2] == "the autoscaler's visibility log: scale.up.error.quota.exceeded"
-    assert "us-central1-b" in lines[4]
-
-
 # -- which cluster a kubeconfig means ---------------------------------------------------------------------------------
 
 
@@ -235,35 +182,8 @@ def test_the_name_that_gcloud_gives_tells_the_cluster(tmp_path: Path) -> None:
     assert identity({"kubeconfig": gcloud(NAME)}, World(tmp_path / "world.db")) == NAME
 
 
-def test_the_address_of_a_cluster_of_the_world_tells_it_too(tmp_path: Path) -> None:
-    world = World(tmp_path / "world.db")
-    world.insert(Record(types.CLUSTER, CLUSTER_PATH, outputs={"endpoint": "203.0.113.10"}))
-    assert identity({"kubeconfig": kubeconfig("", server="https://203.0.113.10")}, world) == NAME
-
-
 def test_pods_of_a_cluster_run_on_its_own_pools(tmp_path: Path) -> None:
     mine, other = (on(tmp_path, kubeconfig=gcloud(name)) for name in (NAME, f"{NAME}-2"))
     pool(mine)
     assert place(mine).node == f"{A}-0"
     assert other.cloud.workloads.scheduler.knows_no_node()
-
-
-def test_pools_of_a_cluster_that_was_looked_up_are_found_by_its_address(tmp_path: Path) -> None:
-    from pulumi_sandbox.providers.gcp.outputs.container import endpoint
-
-    bench = on(tmp_path, kubeconfig=kubeconfig("", server=f"https://{endpoint(CLUSTER_PATH)}"))
-    pool(bench)
-    assert place(bench).node == f"{A}-0"
-
-
-def test_without_a_kubeconfig_pods_run_in_the_only_cluster_and_nowhere_if_there_are_two(cluster: Cluster) -> None:
-    pool(cluster)
-    assert len(list(groups(cluster.world, ""))) == 2
-    two = f"{CLUSTER_PATH}-2"
-    pool(cluster, path=two)
-    assert list(groups(cluster.world, "")) == []
-    cluster.world.delete(types.NODE_POOL, f"{two}/nodePools/l4")
-    group(cluster)
-    assert list(groups(cluster.world, "")) == []
-    assert len(list(groups(cluster.world, NAME))) == 2
-    assert [each.name for each in groups(cluster.world, "us-east-1/ci")] == ["t4"]

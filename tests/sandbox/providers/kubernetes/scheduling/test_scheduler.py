@@ -67,18 +67,6 @@ def test_gpus_are_there_once_a_device_plugin_runs_on_the_node(cluster: Cluster) 
     assert ("info", "plugin-nvidia-device-plugin runs on 1 of 1 nodes") in cluster.messages
 
 
-def test_no_gpu_is_there_while_the_device_plugin_is_not_ready_and_after_somebody_deletes_it(cluster: Cluster) -> None:
-    group(cluster)
-    plugin(cluster)
-    [row] = cluster.world.find("kubernetes:apps/v1:DaemonSet")
-    cluster.world.update(row.type, row.id, outputs={**row.outputs, "status": {"numberReady": 0}})
-    assert place(cluster) == Placement(message=NO_GPU)
-    cluster.world.update(row.type, row.id, outputs=row.outputs)
-    assert place(cluster) == Placement("t4-0")
-    cluster.world.delete(row.type, row.id)
-    assert place(cluster) == Placement(message=NO_GPU)
-
-
 @pytest.mark.parametrize(
     ("inputs", "values", "placed"),
     [
@@ -99,22 +87,6 @@ def test_a_device_plugin_goes_by_affinity_and_tolerations_and_needs_a_driver(
     assert place(cluster, nodeSelector={}, tolerations=[{"operator": "Exists"}]) == (
         Placement("t4-0") if placed else Placement(message=NO_GPU)
     )
-
-
-def test_bottlerocket_brings_its_device_plugin(cluster: Cluster) -> None:
-    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    assert place(cluster) == Placement("t4-0")
-
-
-def test_an_unschedulable_pod_has_the_message_of_the_real_scheduler(cluster: Cluster) -> None:
-    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    assert place(cluster, tolerations=[]) == Placement(message=UNTOLERATED)
-    assert place(cluster, nodeSelector={"gpu": "l4"}) == Placement(
-        message=f"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. {HELPLESS}"
-    )
-    assert place(cluster, nodeSelector={"node.kubernetes.io/instance-type": "g4dn.xlarge"}) == Placement("t4-0")
-    assert place(cluster, nodeSelector={"eks.amazonaws.com/nodegroup": "t4"}) == Placement("t4-0")
-    assert place(cluster, nodeSelector={"kubernetes.io/arch": "arm64"}).node == ""
 
 
 def test_a_group_without_nodes_grows_only_when_its_tags_tell_the_autoscaler_enough(cluster: Cluster) -> None:
@@ -184,17 +156,6 @@ def test_with_an_instance_store_pods_have_the_local_disks_instead_of_the_disk_of
     assert place(cluster, containers=asking(f"{free + 1}Gi")).message == (
         f"0/1 nodes are available: 1 Insufficient {DISK}. {HELPLESS}"
     )
-
-
-def test_the_tags_of_a_group_are_those_of_the_auto_scaling_group_it_names(cluster: Cluster) -> None:
-    group(cluster, desired=0, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    (row,) = cluster.world.find("aws:eks/nodeGroup:NodeGroup")
-    known = {**row.outputs, "resources": [{"autoscalingGroups": [{"name": "another"}]}]}
-    cluster.world.update(row.type, row.id, outputs=known)
-    tag(cluster, "label/nvidia.com/gpu.present", "true")
-    assert place(cluster).node == ""
-    tag(cluster, "label/nvidia.com/gpu.present", "true", target="another")
-    assert place(cluster) == Placement("t4-0", started="t4")
 
 
 def test_a_group_with_a_node_grows_up_to_its_most(cluster: Cluster) -> None:
@@ -276,13 +237,6 @@ def test_a_daemon_sets_pod_takes_its_requests_of_every_node_it_runs_on(cluster: 
     # The autoscaler starts no node for a pod that would not fit on it.
     assert too_large.message.startswith("0/1 nodes are" if desired else "no nodes available to schedule pods")
     assert place(cluster, containers=runner("3500m", "15361Mi")).node == ""
-
-
-def test_a_daemon_set_of_other_nodes_takes_nothing(cluster: Cluster) -> None:
-    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    daemon_set(cluster, nodeSelector={"gpu-ci-pool": "other"})
-    assert ("info", "images runs on 0 of 1 nodes") in cluster.messages
-    assert place(cluster, containers=runner("4", "16Gi")).node == "t4-0"
 
 
 def test_a_missing_pull_secret_is_a_warning(cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -90,25 +89,6 @@ def test_what_a_program_wrote_last_is_the_reason_of_the_failure(ready: Cluster) 
     assert ready.world.find(JOB)[0].outputs["status"]["failed"] == 1
 
 
-def test_the_last_output_of_an_init_container_is_kept_and_not_reported(ready: Cluster) -> None:
-    """Pulumi reads containerStatuses alone (pulumi/pulumi-kubernetes@9497796:provider/pkg/await/checker/pod)."""
-    given = check_job()
-    pod = given["spec"]["template"]["spec"]
-    pod["initContainers"] = [
-        {**check_job({"CODE": "1"})["spec"]["template"]["spec"]["containers"][0], "name": "before"},
-    ]
-    assert unready(ready, given) == [FAILED, BACKOFF]
-    status = ready.world.find(POD)[0].outputs["status"]
-    [state] = status["initContainerStatuses"]
-    assert (state["name"], state["state"]["terminated"]["message"]) == ("before", "GPU 0 computes wrong")
-    assert status.get("containerStatuses", []) == []
-
-
-def test_a_termination_message_is_cut_at_4096_bytes(ready: Cluster) -> None:
-    reasons = unready(ready, check_job({"CODE": "1", "WORDS": "x" * 5000}))
-    assert reasons[1] == f"[Pod {name(ready)}]: [Error] {'x' * 4096}"
-
-
 def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported(ready: Cluster) -> None:
     silent = changed(
         check_job({"CODE": "3"}), "spec/template/spec/containers/0/command", ["python3", "/opt/check/check.pyz"]
@@ -119,26 +99,6 @@ def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported
     assert unready(ready, logged)[1] == f"[Pod {name(ready)}]: [Error] on own index None"
 
 
-def test_a_program_may_run_in_a_shell(ready: Cluster) -> None:
-    given = check_job({"CODE": "1", "WORDS": "from a shell"})
-    container = given["spec"]["template"]["spec"]["containers"][0]
-    container["command"] = ["sh", "-c"]
-    container["args"] = [
-        "python3 /opt/check/check.pyz --termination-log=x --termination-log /dev/termination-log || exit 7"
-    ]
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] from a shell"
-    state = ready.world.find(POD)[0].outputs["status"]["containerStatuses"][0]["state"]
-    assert state["terminated"]["exitCode"] == 7
-
-
-def test_a_program_finds_its_file_where_the_folder_it_lies_in_here_is_mounted_too(ready: Cluster) -> None:
-    given = check_job({"CODE": "1", "WORDS": "found"})
-    spec = given["spec"]["template"]["spec"]
-    spec["containers"][0]["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
-    spec["volumes"].append({"name": "tmp", "emptyDir": {}})
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] found"
-
-
 def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Cluster) -> None:
     reasons = unready(ready, changed(check_job({"CODE": "1"}), "spec/backoffLimit", 2))
     assert pods(ready) == ["Failed", "Failed", "Failed"]
@@ -146,31 +106,9 @@ def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Clus
     assert reasons[-1] == BACKOFF
 
 
-def test_an_indexed_job_runs_once_for_each_index(ready: Cluster) -> None:
-    run(ready, check_job(completionMode="Indexed", completions=3, parallelism=2))
-    assert sorted(row.name.split("-")[1] for row in ready.world.find(POD)) == ["0", "1", "2"]
-    assert {text for _, text in ready.messages if text.startswith("on ")} == {f"on own index {one}" for one in range(3)}
-    status = ready.world.find(JOB)[0].outputs["status"]
-    assert status["succeeded"] == 3
-
-
-def test_pods_that_do_not_fit_beside_each_other_run_one_after_the_other(ready: Cluster) -> None:
-    given = changed(check_job(completions=2, parallelism=2), "spec/template/spec/containers/0/resources", {
-        "limits": {GPU: 1}
-    })  # fmt: skip
-    run(ready, given)
-    assert pods(ready) == ["Succeeded", "Succeeded"]
-
-
 def test_a_job_past_its_deadline_is_ended(ready: Cluster) -> None:
     assert unready(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=1)) == [FAILED, DEADLINE]
     assert pods(ready) == []
-
-
-def test_a_program_that_is_silent_for_too_long_is_given_up(ready: Cluster) -> None:
-    with pytest.raises(NotReady) as caught:
-        run(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=60), timeout=1.0)
-    assert caught.value.reasons == [TIMED_OUT]
 
 
 def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulumi(ready: Cluster) -> None:
@@ -204,18 +142,6 @@ def test_a_pending_job_meets_its_deadline_which_deletes_its_pod_or_the_patience_
         run(ready, given, timeout=timeout)
     assert caught.value.reasons == expected
     assert pods(ready) == left
-
-
-def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeout(ready: Cluster) -> None:
-    ready.world.add_fault(Fault("image", message="not found"))
-    reasons = unready(ready, check_job())
-    assert reasons == [
-        TIMED_OUT,
-        (
-            f"[Pod {name(ready)}]: containers with unready status: [smoke][ImagePullBackOff] Back-off pulling image "
-            '"python:3.12": not found'
-        ),
-    ]
 
 
 def test_the_warning_of_a_pod_is_in_the_error_although_the_deadline_deletes_the_pod(ready: Cluster) -> None:
@@ -311,31 +237,6 @@ def test_a_secret_of_the_environment_reaches_the_program_and_not_the_world(ready
     assert caught.value.reasons[1].endswith("hush-hush")
     (pod,) = ready.world.find(POD)
     assert pod.inputs["spec"]["containers"][0]["env"][2]["value"]["secret"].startswith("hmac-sha256:")
-
-
-def test_a_path_of_this_computer_is_not_taken_for_one_of_the_container_that_has_another_folder_there(
-    ready: Cluster,
-) -> None:
-    """As where the checkout lies below /tmp, which containers have for themselves."""
-    ready.settings("guest: {environment: {CODE: '1', WORDS: /tmp/checkout/fakes}}\n")
-    given = check_job()
-    container = given["spec"]["template"]["spec"]["containers"][0]
-    container["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
-    given["spec"]["template"]["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] /tmp/checkout/fakes"
-
-
-def test_a_planted_variable_reaches_the_next_pod(ready: Cluster) -> None:
-    ready.world.add_fault(Fault("guest", settings={"CODE": "4"}))
-    unready(ready, check_job())
-    assert ready.world.faults() == []
-
-
-def test_nothing_of_a_container_is_left_behind(ready: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    run(ready, check_job())
-    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_the_smoke_check_itself_runs_as_a_program(ready: Cluster, tmp_path: Path) -> None:

@@ -79,17 +79,6 @@ def test_a_release_is_gone_once_its_jobs_have_ended(busy: tuple[Cluster, Resourc
     assert (runners(cluster), sets(cluster), ends.is_alive()) == ([], [], False)
 
 
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Outdated"])
-def test_a_runner_that_is_done_holds_its_set_no_longer_however_it_ended(
-    busy: tuple[Cluster, Resource, Resource], phase: str
-) -> None:
-    cluster, _, pool = busy
-    status(cluster, runners(cluster)[0], jobId="17", phase=phase)
-    pool.inputs["timeout"] = 0.3
-    cluster.lifecycle.delete(pool)
-    assert (runners(cluster), sets(cluster)) == ([], [])
-
-
 def test_a_job_that_outlasts_the_wait_goes_on(
     busy: tuple[Cluster, Resource, Resource],
 ) -> None:
@@ -118,13 +107,3 @@ def test_a_changed_scale_set_renews_the_runners_that_wait_and_leaves_one_with_a_
     cluster.change(pool, given(version="0.14.1"))
     found = runners(cluster)
     assert (len(found), working in found, idle in found) == (3, True, False)
-
-
-def test_a_release_that_is_not_waited_for_goes_before_its_scale_set(busy: tuple[Cluster, Resource, Resource]) -> None:
-    cluster, _, pool = busy
-    working, _idle = runners(cluster)
-    status(cluster, working, jobId="17")
-    pool.inputs["skipAwait"] = True
-    cluster.lifecycle.delete(pool)
-    assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
-    assert cluster.world.get(RELEASE, "ci/gpu-t4") is None
