@@ -35,7 +35,7 @@ def namespace(api: Api) -> str:
 
 
 @pytest.fixture
-def both(api: Api, cluster: Cluster, namespace: str) -> Iterator[Both]:
+def both(api: Api, cluster: Cluster, namespace: str) -> Iterator[Both]:  # noqa: F811
     found = Both(api, cluster)
     yield found
     found.clear()
