@@ -24,7 +24,6 @@ from pulumi_sandbox.world.store import World
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 SERVICE_ADDRESS, SERVICE_PORT = "10.100.0.1", 443
 OPEN_SEC = 1.0
-DNS_PORT = 53
 _QUEUE = 1024
 
 
