@@ -63,9 +63,9 @@ test-boots: dev ## boot the agent on 500 emulated machines with random faults, a
 test-histories: dev ## run 2,000 histories of the runner manager with random faults; about ten minutes (HISTORIES=100)
 	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py
 
-test-kubernetes: dev control-plane ## compare objects and sandbox messages with a real Kubernetes control plane; needs Go
+test-kubernetes: dev control-plane ## apply the components' objects to a real Kubernetes control plane; needs Go
 	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
-	@CASES=$(CASES) CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+	@CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
 	@.venv/bin/python -m tools.live.stack

@@ -5,7 +5,6 @@ validation.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,13 +15,6 @@ from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError, Resour
 
 T = TypeVar("T")
 PATIENCE_SEC = 30
-# `failed to create typed patch object (ci/it; batch/v1, Kind=Job): .spec.x: field not declared in schema`; several
-# are listed below `errors:`.
-TYPED = re.compile(r"failed to create typed patch object \([^)]*\): (?:errors:\n)?(.*)", re.DOTALL)
-# A problem that is found after validation names no field.
-UNPLACED = re.compile(r"failed to convert new object \([^)]*\) .* unable to convert unstructured object to [^:]*(: .*)")
-# A server-side apply names the elements of some lists by their keys: `spec.containers[name="smoke"].image: …`.
-KEYED = re.compile(r"\[(\w+=[^]]*)]")
 
 
 @dataclass(frozen=True)
@@ -40,21 +32,21 @@ class Api:
         found: dict[str, Any] = made.to_dict()
         return found
 
-    def problems_of(self, given: Mapping[str, Any], *, dry_run: bool = True) -> list[str]:
-        """Return all problems of an object that the API server reports, as `path: text`. A dry run stores nothing."""
+    def refusal(self, given: Mapping[str, Any]) -> str:
+        """Return the message with which the API server refuses an object; empty if it accepts. Nothing is stored."""
         try:
-            self.apply(given, dry_run=dry_run)
+            self.apply(given, dry_run=True)
         except DynamicApiError as error:
-            return _problems_in(json.loads(error.body))
-        return []
+            return str(json.loads(error.body)["message"])
+        return ""
 
     def ensure_account(self, namespace: str) -> None:
         """Wait for the default service account of a namespace. A controller creates it; before, no pod is accepted."""
         until(lambda: self.get("v1", "ServiceAccount", namespace, "default"), f"{namespace} has its account")
 
-    def knows(self, given: Mapping[str, Any]) -> bool:
+    def knows(self, version: str, kind: str) -> bool:
         try:
-            self.client.resources.get(api_version=given["apiVersion"], kind=given["kind"])
+            self.client.resources.get(api_version=version, kind=kind)
         except ResourceNotFoundError:
             return False
         return True
@@ -95,35 +87,3 @@ def until(found: Callable[[], T | None], what: str) -> T:
             return answer
         assert time.monotonic() < last, f"after {PATIENCE_SEC} s still not: {what}"
         time.sleep(0.1)
-
-
-def _problems_in(status: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a Status as `path: text`. The path is empty if the API server names no field."""
-    causes = (status.get("details") or {}).get("causes") or []
-    if causes:
-        # `[]` is the path of the whole object.
-        return [f"{one['field'].removeprefix('[]')}: {one['message']}" for one in causes]
-    message = str(status["message"])
-    if found := TYPED.search(message):
-        return [line.strip().removeprefix(".") for line in found[1].splitlines()]
-    found = UNPLACED.search(message)
-    return [found[1] if found else message]
-
-
-def numbered(line: str, given: Mapping[str, Any]) -> str:
-    """Return the same problem with list elements named by their index, as programs do."""
-    path, colon, text = line.partition(": ")
-    while found := KEYED.search(path):
-        wanted = {key: json.loads(value) for key, value in (one.split("=") for one in found[1].split(","))}
-        listed = _at(given, path[: found.start()])
-        at = next(
-            at for at, one in enumerate(listed) if all(one.get(key, value) == value for key, value in wanted.items())
-        )
-        path = f"{path[: found.start()]}[{at}]{path[found.end() :]}"
-    return path + colon + text
-
-
-def _at(given: Any, path: str) -> Any:
-    for step in re.findall(r"\w+", path):
-        given = given[int(step)] if step.isdigit() else given[step]
-    return given

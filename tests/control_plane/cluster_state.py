@@ -5,7 +5,7 @@ sandbox.yaml.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +45,14 @@ class Both:
             self.api.patch_status("v1", "Node", one["name"], status)
         for one in listed:
             # A new node has a taint until its controller has seen that it is ready.
-            until(lambda one=one: self._taints(one["name"]) == one["taints"], f"{one['name']} has its own taints only")
+            until(
+                lambda one=one: (
+                    (self.api.get("v1", "Node", name=one["name"])[0]["spec"].get("taints") or []) == one["taints"]
+                ),
+                f"{one['name']} has its own taints only",
+            )
         # The scheduler learns of a new or deleted node a moment after the API server.
         time.sleep(0.3)
-
-    def _taints(self, node: str) -> Sequence[Any]:
-        [found] = self.api.get("v1", "Node", name=node)
-        return found["spec"].get("taints") or []
 
     def make(self, given: Mapping[str, Any]) -> None:
         meta = given["metadata"]
@@ -67,24 +68,16 @@ class Both:
 
         return until(found, f"the scheduler has seen {name}")
 
-    def pods_of(self, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def pods_decided(self, job: Mapping[str, Any], count: int = 1) -> list[dict[str, Any]]:
+        """Return the pods of a Job after the scheduler has decided about them."""
         name, space = job["metadata"]["name"], job["metadata"]["namespace"]
-        return [one for one in self.api.get("v1", "Pod", space) if one["metadata"]["labels"].get("job-name") == name]
 
-    def pod_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        meta = until(lambda: self.pods_of(job), "the Job has a pod")[0]["metadata"]
-        return self.decided(meta["namespace"], meta["name"])
+        def found() -> list[str] | None:
+            metas = [one["metadata"] for one in self.api.get("v1", "Pod", space)]
+            own = [str(meta["name"]) for meta in metas if meta.get("labels", {}).get("job-name") == name]
+            return own if len(own) == count else None
 
-    def status_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status of a Job after the Job has ended."""
-
-        def over() -> dict[str, Any] | None:
-            [found] = self.api.get("batch/v1", "Job", job["metadata"]["namespace"], job["metadata"]["name"])
-            status: dict[str, Any] = found.get("status") or {}
-            ended = any(one["type"] in ("Complete", "Failed") for one in status.get("conditions") or ())
-            return status if ended else None
-
-        return until(over, "the Job is over")
+        return [self.decided(space, pod) for pod in until(found, f"the Job has {count} pods")]
 
     def place_and_keep(self, job: Mapping[str, Any], number: int = 0) -> Placement:
         """Place a pod of the Job with the sandbox's rules. The pod then occupies its place on the node."""
@@ -101,5 +94,3 @@ class Both:
         for one in self.api.get("v1", "Pod"):
             self.api.delete("v1", "Pod", one["metadata"]["name"], one["metadata"]["namespace"])
         until(lambda: not self.api.get("v1", "Pod"), "no pod is left")
-        # A controller keeps a claim until no pod uses it.
-        until(lambda: not self.api.get("v1", "PersistentVolumeClaim"), "no claim is left")

@@ -14,7 +14,6 @@ from tests.gpu_ci.support import COMPUTED
 JOB, RELEASE = "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
 # This resource patches an object of the Helm chart. Without Helm the object does not exist.
 REGISTERED = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSetPatch"
-SERVICE = "kubernetes:core/v1:Service"
 ENDING = "1a2b3c4d"
 
 
@@ -51,13 +50,5 @@ def helm_values(program: Callable[[], Any]) -> dict[str, Any]:
 
 def smoke_job(**changes: Any) -> dict[str, Any]:
     """Return the Job of a SmokeJob named `smoke`, from the component's example with these changes."""
-    return smoke_objects(**changes)[JOB]
-
-
-def smoke_objects(**changes: Any) -> dict[str, dict[str, Any]]:
-    """Return all objects of a SmokeJob named `smoke`, by type token. The Service has the name that the Job expects."""
     args = SmokeJobArgs(**{"namespace": "gpu-ci", **SmokeJob.EXAMPLE, **changes})
-    made = dict(declared(lambda: SmokeJob("smoke", args), args.nodes))
-    if SERVICE in made:
-        made[SERVICE]["metadata"]["name"] = COMPUTED[SERVICE]["metadata"]["name"]
-    return made
+    return dict(declared(lambda: SmokeJob("smoke", args), args.nodes))[JOB]

@@ -26,16 +26,15 @@ from tests.conftest import ROOT
 PROGRAMS = ROOT / ".control-plane"
 PATIENCE_SEC = 60
 ADDRESS = "127.0.0.1"
-# The first argument completes the command. Standard output and error go into a file.
+# The first argument is the file of standard output and error.
 INTO_A_FILE = ["sh", "-c", 'exec "$@" > "$0" 2>&1']
 
 
 class ControlPlane:
     """One cluster in a folder, on free ports."""
 
-    def __init__(self, folder: Path, *controller_flags: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.controller_flags = controller_flags
         self.url = f"https://{ADDRESS}:{free_port()}"
         self.token = secrets.token_urlsafe()
         self.authority = folder / "apiserver.crt"
@@ -60,10 +59,8 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
             f"--service-account-key-file={self.folder / 'accounts.key'}",
-            # Two ranges, so that Services can have addresses of both IP families.
-            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
-            # These settings are usual for clusters with device plugins and network plugins.
-            "--allow-privileged=true",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--allow-privileged=true",  # as clusters with device plugins
         )  # fmt: skip
         found = self._client()
         settings = self._kubeconfig()
@@ -72,7 +69,7 @@ class ControlPlane:
             "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'accounts.key'}",
             # No kubelet reports that a node is alive.
-            "--node-monitor-grace-period=24h", *self.controller_flags,
+            "--node-monitor-grace-period=24h",
         )  # fmt: skip
         return found
 
@@ -90,11 +87,13 @@ class ControlPlane:
 
     def _client(self) -> DynamicClient:
         """Return a client after the API server reports that it is ready."""
+        settings = client.Configuration(host=self.url, api_key={"authorization": f"Bearer {self.token}"})
+        settings.ssl_ca_cert, settings.proxy = str(self.authority), None
         until = time.monotonic() + PATIENCE_SEC
         while time.monotonic() < until:
             # The API server creates this certificate at its start.
             with contextlib.suppress(DynamicApiError, client.ApiException, HTTPError, OSError):
-                found = DynamicClient(client.ApiClient(self._configuration()))
+                found = DynamicClient(client.ApiClient(settings))
                 found.request("get", "/readyz")
                 return found
             for name, one in self.running.items():
@@ -102,27 +101,18 @@ class ControlPlane:
             time.sleep(0.2)
         raise AssertionError(f"not ready after {PATIENCE_SEC} s:\n{self._last_lines('kube-apiserver')}")
 
-    def _configuration(self) -> client.Configuration:
-        found = client.Configuration(host=self.url, api_key={"authorization": f"Bearer {self.token}"})
-        found.ssl_ca_cert = str(self.authority)
-        found.proxy = None
-        return found
-
     def _kubeconfig(self) -> Path:
         cluster = {"server": self.url, "certificate-authority": str(self.authority)}
         path = self.folder / "kubeconfig"
-        path.write_text(
-            json.dumps(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "it",
-                    "clusters": [{"name": "it", "cluster": cluster}],
-                    "users": [{"name": "it", "user": {"token": self.token}}],
-                    "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-                }
-            )
-        )
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "clusters": [{"name": "it", "cluster": cluster}],
+            "users": [{"name": "it", "user": {"token": self.token}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        }
+        path.write_text(json.dumps(content))
         return path
 
     def _last_lines(self, program: str) -> str:

@@ -1,4 +1,4 @@
-"""Compares the place of a SmokeJob's pod in the sandbox with the real scheduler: a node, or the reason to wait."""
+"""Compares the places of pods and the quota of a namespace in the sandbox with the real scheduler and API server."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
+from pulumi_sandbox.world.store import Record
 
+from tests.control_plane.api import until
 from tests.control_plane.cluster_state import SIZE, Both, gpu_node
-from tests.control_plane.objects import smoke_job
+from tests.control_plane.objects import declared, smoke_job
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
-from tests.sandbox.providers.kubernetes.conftest import changed
+from tests.sandbox.providers.kubernetes.conftest import GPU
 
 UNTOLERATED = "node(s) had untolerated taint(s)"
 OTHERS = "node(s) didn't match Pod's node affinity/selector"
-NO_GPU = "Insufficient nvidia.com/gpu"
-NO_USE = "Preemption is not helpful for scheduling"
-POD = "spec/template/spec"
+NO_GPU = f"Insufficient {GPU}"
+NO_USE, NOBODY = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+WRONG_TAINT = {**GPU_TAINT, "value": "true"}
 
 
 def pending(nodes: int, why: str, preemption: str) -> Placement:
@@ -34,80 +38,56 @@ def placed(pod: Mapping[str, Any]) -> Placement:
     return Placement(message=condition["message"])
 
 
-@pytest.mark.parametrize(
-    ("nodes", "job", "expected"),
-    [
-        ([gpu_node()], smoke_job(), Placement("gpu-1")),
-        ([gpu_node("a", "h100"), gpu_node("b")], smoke_job(), Placement("b")),
-        ([], smoke_job(), Placement(message="no nodes available to schedule pods")),
-        (
-            [gpu_node(taints=[{**GPU_TAINT, "value": "true"}])],
-            smoke_job(),
-            pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}"),
-        ),
-        (
-            [gpu_node(taints=[{**GPU_TAINT, "effect": "NoExecute"}])],
-            smoke_job(),
-            pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}"),
-        ),
-        (
-            [gpu_node()],
-            changed(smoke_job(), f"{POD}/tolerations", ...),
-            pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}"),
-        ),
-        ([gpu_node(pool="h100")], smoke_job(), pending(1, f"1 {OTHERS}", f"1 {NO_USE}")),
-        ([gpu_node(labels={"gpu-ci-pool": "l4"})], smoke_job(), pending(1, f"1 {OTHERS}", f"1 {NO_USE}")),
-        (
-            [gpu_node(pool="h100", taints=[{**GPU_TAINT, "value": "true"}])],
-            smoke_job(),
-            pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}"),
-        ),
-        ([gpu_node(gpus=0)], smoke_job(), pending(1, f"1 {NO_GPU}", f"1 {NO_USE}")),
-        ([gpu_node()], smoke_job(gpus=2), pending(1, f"1 {NO_GPU}", f"1 {NO_USE}")),
-        (
-            [gpu_node(allocatable={**SIZE, "memory": "4Gi"})],
-            smoke_job(),
-            pending(1, f"1 Insufficient memory, 1 {NO_GPU}", f"1 {NO_USE}"),
-        ),
-        (
-            [gpu_node("a", "h100"), gpu_node("b", taints=[{**GPU_TAINT, "value": "true"}]), gpu_node("c", gpus=0)],
-            smoke_job(),
-            pending(3, f"1 {NO_GPU}, 1 {OTHERS}, 1 {UNTOLERATED}", f"3 {NO_USE}"),
-        ),
-    ],
-    ids=[
-        "our-words",
-        "two-pools",
-        "no-node",
-        "taint-value",
-        "taint-effect",
-        "no-toleration",
-        "other-pool",
-        "no-label",
-        "taint-before-label",
-        "no-device-plugin",
-        "too-few-gpus",
-        "memory-too",
-        "three-reasons",
-    ],
-)
-def test_the_pod_gets_the_same_node_or_the_same_reason_as_in_the_sandbox(
+PLACES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], Placement]] = {
+    "fits": ([gpu_node("a", "h100"), gpu_node("b")], {}, Placement("b")),
+    "no node": ([], {}, Placement(message="no nodes available to schedule pods")),
+    "taint": ([gpu_node(pool="h100", taints=[WRONG_TAINT])], {}, pending(1, f"1 {UNTOLERATED}", f"1 {NO_USE}")),
+    "label": ([gpu_node(labels={"gpu-ci-pool": "l4"})], {}, pending(1, f"1 {OTHERS}", f"1 {NO_USE}")),
+    "no device plugin": ([gpu_node(gpus=0)], {}, pending(1, f"1 {NO_GPU}", f"1 {NO_USE}")),
+    "three reasons": (
+        [gpu_node("a", "h100"), gpu_node("b", taints=[WRONG_TAINT]), gpu_node("c", allocatable={**SIZE, "memory": 1})],
+        {},
+        pending(3, f"1 Insufficient memory, 1 {NO_GPU}, 1 {OTHERS}, 1 {UNTOLERATED}", f"3 {NO_USE}"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "job", "expected"), PLACES.values(), ids=PLACES)
+def test_the_check_gets_the_same_node_or_the_same_reason(
     both: Both, nodes: list[dict[str, Any]], job: dict[str, Any], expected: Placement
 ) -> None:
     both.nodes(*nodes)
+    given = smoke_job(**job)
+    both.make(given)
+    real = placed(both.pods_decided(given)[0])
+    assert {"real": real, "sandbox": both.place_and_keep(given)} == {"real": expected, "sandbox": expected}
+
+
+@pytest.mark.parametrize("nodes", [("a", "b"), ("a",)])
+def test_each_pod_of_a_check_of_two_nodes_gets_a_node_of_its_own(both: Both, nodes: tuple[str, ...]) -> None:
+    both.nodes(*(gpu_node(name, gpus=2) for name in nodes))
+    job = smoke_job(nodes=2)
     both.make(job)
-    real = placed(both.pod_of(job))
-    said = both.place_and_keep(job)
+    real = {placed(pod) for pod in both.pods_decided(job, 2)}
+    # The second pod sees that the first one has its node.
+    said = {both.place_and_keep(job, number) for number in range(2)}
+    waits = pending(1, "1 node(s) didn't match pod anti-affinity rules", f"1 {NOBODY}")
+    expected = {Placement("a"), Placement("b") if len(nodes) == 2 else waits}
     assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": expected}
 
 
-def test_a_second_job_waits_for_the_first_ones_gpu(both: Both) -> None:
-    both.nodes(gpu_node())
-    real, said = [], []
-    for job in (smoke_job(), changed(smoke_job(), "metadata/name", "second")):
-        both.make(job)
-        real.append(placed(both.pod_of(job)))
-        said.append(both.place_and_keep(job))
-    nobody = "1 No preemption victims found for incoming pod"
-    expected = [Placement("gpu-1"), pending(1, f"1 {NO_GPU}", nobody)]
-    assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": expected}
+def test_a_pod_beyond_the_quota_of_its_namespace_is_refused(both: Both) -> None:
+    for token, given in declared(lambda: GpuNamespace("limited", GpuNamespaceArgs(gpus=1))):
+        both.api.apply(given)
+        both.sandbox.world.insert(Record(token, f"limited/{given['metadata']['name']}", "it", "", given, given))
+    both.api.ensure_account("limited")
+    until(lambda: both.api.get("v1", "ResourceQuota", "limited", "gpus")[0].get("status"), "the quota is counted")
+    template = smoke_job(gpus=2)["spec"]["template"]
+    meta = {**template["metadata"], "name": "p", "namespace": "limited"}
+    real = both.api.refusal({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]})
+    expected = (
+        f'pods "p" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=2, used: requests.{GPU}=0, limited: '
+        f"requests.{GPU}=1"
+    )
+    said = [*quota.refusals(both.sandbox.world, "limited", "p", template["spec"])]
+    assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": [expected]}

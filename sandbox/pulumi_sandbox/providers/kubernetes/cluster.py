@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import World
 
@@ -25,8 +25,6 @@ EKS, GKE = "aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"
 # `aws eks get-token --cluster-name x` and `aws-iam-authenticator token -i x` (docs.aws.amazon.com/eks/latest/userguide/
 # create-kubeconfig.html).
 NAME, REGION = ("--cluster-name", "--cluster-id", "-i"), ("--region",)
-# The name that `aws eks update-kubeconfig` gives (docs.aws.amazon.com/cli/latest/reference/eks/update-kubeconfig.html).
-ARN = re.compile(r"arn:[\w-]+:eks:([\w-]+):\d+:cluster/(.+)")
 # The name that `gcloud container clusters get-credentials` gives (docs.cloud.google.com/kubernetes-engine/docs/how-to/
 # cluster-access-for-kubectl). Names of projects, locations and clusters have no underscore.
 GCLOUD = re.compile(r"gke_[^_/]+_[^_/]+_[^_/]+")
@@ -90,9 +88,8 @@ def identity(config: Mapping[str, Any], world: World) -> str:
     if row := next(iter(world.find(GKE, endpoint=server.removeprefix("https://"))), None) if server else None:
         _, project, _, location, _, cluster_name = row.id.split("/")
         return f"gke_{project}_{location}_{cluster_name}"
-    arn, endpoint = ARN.fullmatch(current.name), ENDPOINT.match(server)
-    name = current.option(NAME) or (arn[2] if arn else "")
-    region = current.option(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")
+    endpoint = ENDPOINT.match(server)
+    name, region = current.option(NAME), current.option(REGION) or (endpoint[1] if endpoint else "")
     if not name and server:
         row = next(iter(world.find(EKS, endpoint=server)), None)
         if row is None:

@@ -1,13 +1,41 @@
-"""Read the kind, group and metadata of objects, and compute the fields that an API server fills in."""
+"""Read the kind, the group and fields of objects, and compute the fields that an API server fills in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.values import Unknown
 
 AUTONAMED = "pulumi.com/autonamed"
+
+
+def items(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the index and the object of each list element; unknown elements of a preview are left out."""
+    for at, one in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(one, Mapping):
+            yield at, one
+
+
+def pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a map with a known value."""
+    for name, one in value.items() if isinstance(value, Mapping) else ():
+        if not isinstance(one, Unknown):
+            yield name, one
+
+
+def inner(value: Any, *path: str) -> Any:
+    """Return the value at a path of nested maps; None if the path does not exist."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def variable(container: Mapping[str, Any], name: str) -> str | None:
+    """Return the value of an environment variable of a container; None if it is not set."""
+    found = [str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == name]
+    return found[-1] if found else None
 
 
 def kind(token: str) -> str:
@@ -46,12 +74,7 @@ def metadata(res: Resource) -> dict[str, Any]:
 
 
 def is_autonamed(given: Any) -> bool:
-    annotations = given.get("annotations") if isinstance(given, Mapping) else None
-    return isinstance(annotations, Mapping) and annotations.get(AUTONAMED) == "true"
-
-
-def _byte(res: Resource) -> int:
-    return int(res.suffix(2), 16)
+    return bool(inner(given, "annotations", AUTONAMED) == "true")
 
 
 def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +87,42 @@ def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
             spec = dict(res.inputs.get("spec") or {})
             old = res.outputs.get("spec") or {}
             # 10.96.0.0/12 is kubeadm's default service range.
-            address = spec.get("clusterIP") or old.get("clusterIP") or f"10.96.{_byte(res)}.{_byte(res)}"
+            generated = f"10.96.{int(res.suffix(2), 16)}.{int(res.suffix(2), 16)}"
+            address = spec.get("clusterIP") or old.get("clusterIP") or generated
             spec |= {"clusterIP": address, "clusterIPs": [address], "type": spec.get("type") or "ClusterIP"}
             return {"spec": spec, "status": {"loadBalancer": {}}}
     return {}
+
+
+def matches(selector: Any, labels: Mapping[str, Any]) -> bool:
+    """Return True if a label selector matches the labels; a missing selector matches nothing."""
+    if not isinstance(selector, Mapping):
+        return False
+    if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(meets(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def meets(requirement: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Return True if the labels meet one requirement of a selector or of a node affinity.
+
+    Source: k8s.io/apimachinery v0.36.0, pkg/labels/selector.go, Requirement.Matches.
+    """
+    key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
+    has_key = key in labels
+    match requirement.get("operator"):
+        case "In":
+            return has_key and str(labels[key]) in values
+        case "NotIn":
+            return not has_key or str(labels[key]) not in values
+        case "Exists":
+            return has_key
+        case "DoesNotExist":
+            return not has_key
+        case "Gt" | "Lt" as operator:
+            try:
+                one, other = int(str(labels[key])), int(values[0])
+            except (KeyError, ValueError, IndexError):
+                return False
+            return one > other if operator == "Gt" else one < other
+    return False

@@ -11,19 +11,15 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import objects
+from pulumi_sandbox.providers.kubernetes import kueue, objects, rules
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.kueue import definitions as kueue
-from pulumi_sandbox.providers.kubernetes.releases import Releases
-from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
-from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.objects import inner
+from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
-from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
+from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, replacing
-from pulumi_sandbox.providers.kubernetes.workloads import wait_for
-from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
 from pulumi_sandbox.providers.readiness import NotReady
@@ -53,15 +49,10 @@ class Kubernetes(Cloud):
         # A provider handles the objects of one cluster only.
         context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
-        scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
-        self.workloads = Workloads(
-            context.world, scheduler, runners, Images(context.world, self._values, context.workspace.project)
-        )
-        self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
+        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster, context.workspace)
+        self.workloads = Workloads(context.world, scheduler, runners)
+        self.releases = Releases(context.world, self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
-
-    def _values(self) -> Mapping[str, Any]:
-        return self.lookups.values
 
     def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
         return kubernetes_cluster.replaces(old, new, name)
@@ -70,73 +61,47 @@ class Kubernetes(Cloud):
         return kubernetes_cluster.identity(self.context.config, self._whole_world)
 
     def autoname(self, res: Resource) -> None:
-        """Set a missing name and a missing namespace, as Check in provider.go does."""
-        metadata_input = res.inputs.get("metadata")
-        if res.token == RELEASE:
-            self._name_release(res)
-            return
-        if not isinstance(metadata_input, Mapping | None):
-            return
-        metadata = dict(metadata_input or {})
-        if (
-            not metadata.get("name")
-            and not metadata.get("generateName")
-            and not objects.kind(res.token).endswith("Patch")
-        ):
-            old = (res.old_inputs or {}).get("metadata") or {}
-            old_name = old.get("name") if objects.is_autonamed(old) else None
-            metadata["name"] = old_name or f"{res.name}-{res.suffix(8)}"
-            annotations = metadata.get("annotations")
-            metadata["annotations"] = {
-                **(annotations if isinstance(annotations, Mapping) else {}),
-                objects.AUTONAMED: "true",
-            }
-        if not metadata.get("namespace") and self._is_namespaced(res, metadata):
-            metadata["namespace"] = self.context.config.get("namespace") or "default"
-        res.inputs["metadata"] = metadata
+        """Set a missing name and a missing namespace.
 
-    def _name_release(self, res: Resource) -> None:
-        """Set the name and namespace of a release.
-
-        Source: pulumi-kubernetes at 94977969, helm_release.go, assignNameIfAutonameable and setDefaults.
+        Source: pulumi-kubernetes at 94977969, provider.go, Check; helm_release.go, setDefaults.
         """
-        if not res.inputs.get("name"):
-            res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
-        if not res.inputs.get("namespace"):
-            res.inputs["namespace"] = self.context.config.get("namespace") or "default"
+        namespace = self.context.config.get("namespace") or "default"
+        given = res.inputs if res.token == RELEASE else res.inputs.get("metadata")
+        if not isinstance(given, Mapping | None):
+            return
+        metadata = dict(given or {})
+        old = (res.old_inputs or {}) if res.token == RELEASE else inner(res.old_inputs, "metadata") or {}
+        is_patch = objects.kind(res.token).endswith("Patch")
+        if not metadata.get("name") and not metadata.get("generateName") and not is_patch:
+            keeps_name = res.token == RELEASE or objects.is_autonamed(old)
+            metadata["name"] = (old.get("name") if keeps_name else None) or f"{res.name}-{res.suffix(8)}"
+            if res.token != RELEASE:
+                annotations = metadata.get("annotations")
+                known = annotations if isinstance(annotations, Mapping) else {}
+                metadata["annotations"] = {**known, objects.AUTONAMED: "true"}
+        if not metadata.get("namespace") and (res.token == RELEASE or self._is_namespaced(res)):
+            metadata["namespace"] = namespace
+        if res.token == RELEASE:
+            res.inputs.update(metadata)
+        else:
+            res.inputs["metadata"] = metadata
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         if res.token == RELEASE:
             yield from self.releases.rules(res)
             return
-        metadata = res.inputs.get("metadata")
-        kind = objects.kind(res.token)
-        if kind.endswith("List") and res.token in self.shapes.tokens:
-            yield Problem(
-                "kind",
-                "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be created",
-                "use the underlying resource type instead",
-            )
+        metadata, group, kind = res.inputs.get("metadata"), objects.group(res.token), objects.kind(res.token)
+        version = res.token.split(":")[1].removeprefix("core/")
         if not isinstance(metadata, Mapping):
             return
-        if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
-            yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        if metadata.get("generateName") and not metadata.get("name") and not self._is_disabled("enableServerSideApply"):
-            yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
-        yield from self._object_rules(res)
-
-    def _object_rules(self, res: Resource) -> Iterable[Problem]:
-        """Check an object against the API's schema and, if it fits, against the rules that no schema contains."""
-        if objects.kind(res.token).endswith("Patch"):
-            return ()
-        group, kind, version = (
-            objects.group(res.token),
-            objects.kind(res.token),
-            res.token.split(":")[1].removeprefix("core/"),
-        )
-        if group == kueue.GROUP:
-            return list(kueue.check(version, kind, res.inputs))
-        return list(validation.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
+        if kind.endswith("Patch"):
+            if res.token in self.shapes.tokens and not metadata.get("name"):
+                yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
+        elif group == kueue.GROUP:
+            yield from kueue.check(version, kind, res.inputs)
+        else:
+            # The rules are for objects that fit the schema.
+            yield from list(validation.check(version, kind, res.inputs)) or rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:
@@ -147,7 +112,7 @@ class Kubernetes(Cloud):
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         if res.token == JOB and self.gate.is_replaced(res):
-            yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
+            yield Change(("metadata", "annotations", await_rules.REPLACE), UPDATE, replacing=True)
 
     def deletes_old_first(self, res: Resource) -> bool:
         new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
@@ -156,23 +121,16 @@ class Kubernetes(Cloud):
         return all(new.get(key) == old.get(key) for key in ("name", "namespace"))
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        namespace = objects.metadata(res).get("namespace")
+        given = res.inputs if res.token == RELEASE else objects.metadata(res)
+        namespace, may_create = given.get("namespace"), res.inputs.get("createNamespace")
+        if isinstance(namespace, str) and not may_create and not self._exists(namespace):
+            yield ("create: failed to create: " if res.token == RELEASE else "") + NO_NAMESPACE.format(namespace)
         if res.token == RELEASE:
-            namespace = res.inputs.get("namespace")
-            if not res.inputs.get("createNamespace") and isinstance(namespace, str) and not self._exists(namespace):
-                yield f"create: failed to create: {NO_NAMESPACE.format(namespace)}"
             yield from self.releases.refusals(res)
-            return
-        if isinstance(namespace, str) and not self._exists(namespace):
-            yield NO_NAMESPACE.format(namespace)
         if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
             yield from kueue.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
-        if res.old_inputs is not None:
-            group, kind = objects.group(res.token), objects.kind(res.token)
-            if problems := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
-                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), problems)
 
     def already_exists(self, res: Resource) -> str:
         row = self.context.world.get(res.token, res.id)
@@ -220,23 +178,17 @@ class Kubernetes(Cloud):
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
-        elif res.token == definitions.PATCH:
-            definitions.apply_patch(res)
-        elif objects.kind(res.token) == "ResourceQuota":
-            for name in quota.keys_without_effect((res.inputs.get("spec") or {}).get("hard")):
-                res.log(f"spec.hard[{name}] has no effect; use requests.{name} to limit this resource", "warning")
         elif objects.group(res.token) == kueue.GROUP:
             self.workloads.admit_waiting(res.log)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
-    def updated(self, res: Resource) -> None:
-        self.created(res)
+    updated = created
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         if res.token == JOB:
             return self.gate.await_ready(res)
-        if wait_for.expressions(res.inputs):
+        if await_rules.conditions(res.inputs):
             self._check_wait_for(res)
         return {}
 
@@ -246,14 +198,14 @@ class Kubernetes(Cloud):
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
             self.releases.register(row, retry=True)
         row = self.context.world.get(token, res.id)
-        wait_for.check(res, row.outputs if row else res.outputs)
+        await_rules.check_conditions(res, row.outputs if row else res.outputs)
 
     def not_ready(self, record: Record) -> NotReady | None:
         return self.gate.not_ready(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
-        return token == definitions.PATCH
+        return token == PATCH
 
     def await_deletable(self, res: Resource) -> None:
         if res.token == RELEASE:
@@ -271,22 +223,18 @@ class Kubernetes(Cloud):
         return self.context.world.get(token, import_id) or self.context.world.get(token, f"default/{import_id}")
 
     def _exists(self, namespace: str) -> bool:
-        if namespace in self.lookups.values.get("namespaces", ()):
-            return True
-        return self.context.world.get(NAMESPACE, namespace) is not None
+        listed = self.lookups.values.get("namespaces", ())
+        return namespace in listed or self.context.world.get(NAMESPACE, namespace) is not None
 
-    def _is_namespaced(self, res: Resource, metadata: Mapping[str, Any]) -> bool:
+    def _is_namespaced(self, res: Resource) -> bool:
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
         if objects.group(res.token) == kueue.GROUP and (is_cluster_wide := kueue.is_cluster_wide(kind)) is not None:
             return not is_cluster_wide
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
-        for row in self.context.world.find(definitions.DEFINITION):
+        for row in self.context.world.find(DEFINITION):
             spec = row.inputs.get("spec") or {}
             if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
                 return bool(spec.get("scope") == "Namespaced")
         return True
-
-    def _is_disabled(self, setting: str) -> bool:
-        return self.context.config.get(setting) is False

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.helm import chart_objects, chart_rules, charts
+from pulumi_sandbox.providers.kubernetes import kueue
+from pulumi_sandbox.providers.kubernetes.helm import chart_objects, charts
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
-from pulumi_sandbox.providers.kubernetes.kueue import definitions as kueue
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
-from pulumi_sandbox.providers.kubernetes.schema import definitions
-from pulumi_sandbox.providers.kubernetes.schema.definitions import minor_version
+from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
-SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+PATCH = f"{DEFINITION}Patch"
+# actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
+ARC_KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 SCALE_SET_ID = "runner-scale-set-id"
 CHART_TYPES = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
-BOTH_KINDS = (
-    "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
-    "supported."
-)
-NO_CONTROLLER = "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
-SEVERAL_CONTROLLERS = (
-    "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
-)
-NOT_WATCHED = (
-    "No gha-rs-controller deployment that watch this namespace found using label "
-    "(actions.github.com/controller-watch-single-namespace)."
-)
-NAME_THE_ACCOUNT = (
-    "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
-)
-# Helm deletes its record of a release even if the removal took too long. pulumi-kubernetes prints Helm's message.
-# Sources: helm/helm v3.20.2, pkg/action/uninstall.go, pkg/storage/driver/driver.go; helm_release.go at 94977969.
-NO_RECORD = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
 UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
@@ -49,46 +32,35 @@ class Releases:
     """The Helm releases of a cluster: the checks of their values, and the objects of known charts."""
 
     world: World
-    secrets: Callable[[], Collection[str]]
-    """Returns the Secrets that exist outside of any stack, as namespace/name."""
     workloads: Workloads
     runners: Runners
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         chart = charts.chart_of(res.inputs)
-        if chart is None:
-            return
-        if charts.version(chart, res.inputs) == chart.version:
-            yield from charts.check(chart, res.inputs.get("values"))
-        yield from chart_rules.check(chart.name, res.inputs)
+        return charts.check(chart, res.inputs) if chart else ()
 
     def refusals(self, res: Resource) -> Iterable[str]:
         """Yield the errors that depend on other objects: failed lookups of a chart, and refusals of its controller."""
         chart = charts.chart_of(res.inputs)
-        if chart is not None and chart.name == CONTROLLER:
-            yield from definitions.refusals(self.world, res)
+        if chart is not None and chart.name == CONTROLLER and res.inputs.get("skipCrds"):
+            yield from self._missing_definitions()
         if chart is None or chart.name != SCALE_SET:
             return
-        yield from chart_rules.missing_values(chart.name, res.inputs)
         values = res.inputs.get("values") or {}
         chart_version, namespace = charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
         namespace = str(values.get("namespaceOverride") or namespace)
-        controllers = list(self.controllers())
-        if not inner(values, "controllerServiceAccount", "name"):
-            yield from _discovery_errors(controllers, namespace)
         # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
-        for controller in _controllers_watching(controllers, namespace):
+        for controller in self.controllers(namespace):
             controller_version = str(inner(controller.inputs, "metadata", "labels", chart_objects.VERSION))
-            if minor_version(controller_version) != minor_version(chart_version):
+            if _minor_version(controller_version) != _minor_version(chart_version):
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
                     f"  got: autoscalingRunnerSetVersion {chart_version}, buildVersion {controller_version}\n"
                     "  hint: a cluster accepts the release, and the controller then deletes the runner set; install "
                     "both charts in the same minor version"
                 )
-        yield from self._ending_runner_set(res)
         secret = values.get("githubConfigSecret")
-        if isinstance(secret, str) and not self._has_secret(f"{namespace}/{secret}"):
+        if isinstance(secret, str) and not self.workloads.has_secret(namespace, secret):
             yield (
                 f'secrets "{secret}" not found\n'
                 f"  hint: a cluster accepts the release but starts no runner; create the Secret in {namespace} first, "
@@ -96,22 +68,24 @@ class Releases:
                 "values: {kubernetes: {secrets: [namespace/name]}}"
             )
 
-    def _ending_runner_set(self, res: Resource) -> Iterator[str]:
-        """Yield an error if the runner set of an earlier release with this name still waits for its jobs."""
-        for row in self._objects_of(res, chart_objects.RUNNER_SET):
-            if is_ending(row) and not self.runners.end(row, res.name):
-                yield (
-                    f"the runner set {row.id} is being deleted\n"
-                    "  hint: a cluster accepts the release, but deletes its runner set once the jobs have ended; wait "
-                    "until the set is deleted, then run pulumi up again"
-                )
+    def _missing_definitions(self) -> Iterator[str]:
+        """Yield an error if a definition is missing: the controller exits, and its release never becomes ready."""
+        names = [f"{kind}.actions.github.com" for kind in ARC_KINDS]
+        existing = {row.id for token in (DEFINITION, PATCH) for row in self.world.find(token)}
+        if missing := [name for name in names if name not in existing]:
+            yield (
+                f"the controller's custom resource definitions are missing: {', '.join(missing)}\n"
+                "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions "
+                "only at the installation of a release without skipCrds, so create them before the release"
+            )
 
-    def _has_secret(self, identity: str) -> bool:
-        return self.world.get(SECRET, identity) is not None or identity in self.secrets()
-
-    def controllers(self) -> Iterator[Record]:
+    def controllers(self, namespace: str) -> Iterator[Record]:
+        """Yield the controllers that watch a namespace."""
         for row in self.world.find(chart_objects.DEPLOYMENT):
-            if inner(row.inputs, "metadata", "labels", chart_objects.PART_OF) == "gha-rs-controller":
+            labels = inner(row.inputs, "metadata", "labels") or {}
+            if labels.get(chart_objects.PART_OF) != "gha-rs-controller":
+                continue
+            if labels.get(chart_objects.WATCHES) in (None, namespace):
                 yield row
 
     def install(self, res: Resource) -> None:
@@ -127,13 +101,6 @@ class Releases:
                 f"it knows version {chart.version}",
                 "info",
             )
-        if res.inputs.get("valueYamlFiles"):
-            res.log("the sandbox neither checks nor uses the contents of valueYamlFiles", "info")
-        if chart.name == CONTROLLER:
-            if res.old_inputs is None and not res.inputs.get("skipCrds"):
-                definitions.install_missing(self.world, chart_version)
-            for text in definitions.version_warnings(self.world, chart_version):
-                res.log(text, "warning")
         scale_set_ids = {
             row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, chart_objects.RUNNER_SET)
         }
@@ -160,12 +127,11 @@ class Releases:
         reports only to its log (controllers/actions.github.com/autoscalingrunnerset_controller.go,
         createRunnerScaleSet). `retry` counts down a planted fault: each `up` that waits for the id is one attempt.
         """
-        scale_set_id = known_id or _annotations(row).get(SCALE_SET_ID)
-        if scale_set_id is None and (self._is_refused(row, retry=retry) or not any(self.controllers())):
+        scale_set_id, namespace = known_id or _annotations(row).get(SCALE_SET_ID), row.id.partition("/")[0]
+        if scale_set_id is None and (self._is_refused(row, retry=retry) or not any(self.controllers(namespace))):
             return
-        number = scale_set_id or str(
-            1 + sum(_annotations(one).get(SCALE_SET_ID) is not None for one in self._runner_sets())
-        )
+        registered = [one for one in self.world.find(row.type) if SCALE_SET_ID in _annotations(one)]
+        number = scale_set_id or str(1 + len(registered))
         meta = inner(row.outputs, "metadata") or {}
         annotations = {**_annotations(row), SCALE_SET_ID: number}
         self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": annotations}})
@@ -176,15 +142,11 @@ class Releases:
         faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
         return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
-    def _runner_sets(self) -> list[Record]:
-        return self.world.find(chart_objects.RUNNER_SET)
-
     def _delete_outdated_runner_sets(self, res: Resource, number: str) -> None:
         """Delete the runner sets of another minor version than the controller's, as the controller does."""
         for row in self.world.find(chart_objects.RUNNER_SET):
-            if minor_version(str(inner(row.inputs, "metadata", "labels", chart_objects.VERSION))) == minor_version(
-                number
-            ) or is_ending(row):
+            found = inner(row.inputs, "metadata", "labels", chart_objects.VERSION)
+            if _minor_version(found) == _minor_version(number) or is_ending(row):
                 continue
             busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
             waiting = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""
@@ -196,8 +158,9 @@ class Releases:
     def _delete_objects(self, res: Resource) -> None:
         for token in CHART_TYPES:
             for row in self._objects_of(res, token):
+                if token == chart_objects.RUNNER_SET:
+                    self.runners.delete_idle(row)
                 self.world.delete(token, row.id, res.name)
-                self.workloads.forget(row)
 
     def remove(self, res: Resource) -> None:
         """Delete the objects of the release; a runner set ends once its jobs have ended."""
@@ -206,31 +169,24 @@ class Releases:
         for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
             for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
-                self.workloads.forget(row)
-
         chart = charts.chart_of(res.inputs)
         if chart is not None and chart.name == KUEUE:
             kueue.delete_all(self.world, res.name)
 
     def drain(self, res: Resource) -> None:
-        """Wait before the removal of a release until its objects are deleted, as Helm does.
-
-        Helm then deletes its record of the release, even if the wait timed out.
-        """
-        if charts.chart_of(res.inputs) is None or res.inputs.get("skipAwait"):
-            return
-        if self.world.get(res.token, res.id) is None:
-            raise Refused(NO_RECORD.format(res.inputs.get("name")))
-        for row in self._objects_of(res, chart_objects.RUNNER_SET):
-            try:
-                self.runners.drain(row, res.name, float(res.inputs.get("timeout") or TIMEOUT_SEC), res.log)
-            except Refused:
-                self.world.delete(res.token, res.id, "forgotten by Helm")
-                raise
+        """Wait before the removal of a release until its runner set is deleted, as Helm does."""
+        timeout = float(res.inputs.get("timeout") or TIMEOUT_SEC)
+        if not res.inputs.get("skipAwait"):
+            for row in self._objects_of(res, chart_objects.RUNNER_SET):
+                self.runners.drain(row, res.name, timeout, res.log)
 
     def _objects_of(self, res: Resource, token: str) -> list[Record]:
         release = (res.inputs.get("name"), res.inputs.get("namespace"))
         return [row for row in self.world.find(token) if _release(row) == release]
+
+
+def _minor_version(number: Any) -> list[str]:
+    return str(number).split(".")[:2]
 
 
 def _release(row: Record) -> tuple[Any, ...]:
@@ -240,28 +196,3 @@ def _release(row: Record) -> tuple[Any, ...]:
 
 def _annotations(row: Record) -> dict[str, str]:
     return dict(inner(row.outputs, "metadata", "annotations") or {})
-
-
-def _watched_namespace(row: Record) -> Any:
-    return inner(row.inputs, "metadata", "labels", chart_objects.WATCHES)
-
-
-def _controllers_watching(controllers: list[Record], namespace: str) -> list[Record]:
-    return [row for row in controllers if _watched_namespace(row) in (None, namespace)]
-
-
-def _discovery_errors(controllers: list[Record], namespace: str) -> Iterator[str]:
-    """Yield the chart's errors if its lookup finds no single controller.
-
-    Source: templates/_helpers.tpl, managerServiceAccountName.
-    """
-    watching_one = [row for row in controllers if _watched_namespace(row)]
-    watching_all = [row for row in controllers if not _watched_namespace(row)]
-    if not controllers:
-        yield f"{NO_CONTROLLER} {NAME_THE_ACCOUNT}"
-    elif watching_one and watching_all:
-        yield f"{BOTH_KINDS} {NAME_THE_ACCOUNT}"
-    elif len(watching_all) > 1:
-        yield f"{SEVERAL_CONTROLLERS} {NAME_THE_ACCOUNT}"
-    elif watching_one and namespace not in [_watched_namespace(row) for row in watching_one]:
-        yield f"{NOT_WATCHED} {NAME_THE_ACCOUNT}"

@@ -35,11 +35,6 @@ _POD = (
     "schedulerName", "securityContext", "serviceAccount", "serviceAccountName", "shareProcessNamespace", "subdomain",
     "terminationGracePeriodSeconds", "volumes",
 )  # fmt: skip
-_VOLUME = (
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
-    "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
-    "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-)  # fmt: skip
 REPLACES: dict[tuple[str, str], tuple[str, ...]] = {
     ("apps", "DaemonSet"): ("spec.selector",),
     ("apps", "Deployment"): ("spec.selector",),
@@ -48,7 +43,6 @@ REPLACES: dict[tuple[str, str], tuple[str, ...]] = {
         "spec.volumeClaimTemplates",
     ),
     ("batch", "Job"): ("spec.completions", "spec.parallelism", "spec.selector", "spec.template"),
-    ("core", "PersistentVolume"): tuple(f"spec.{one}" for one in _VOLUME),
     ("core", "PersistentVolumeClaim"): (
         "spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName",
     ),

@@ -22,7 +22,6 @@ from tests.sandbox.providers.clouds import Bench
 
 SHAPES = Shapes.for_package("kubernetes")
 JOB = "kubernetes:batch/v1:Job"
-DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 GPU = "nvidia.com/gpu"
 
 POD: dict[str, Any] = {
@@ -35,18 +34,6 @@ def job(**spec: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": "smoke", "namespace": "default"},
         "spec": {"template": {"spec": copy.deepcopy(POD)}, **spec},
-    }
-
-
-def deployment(**spec: Any) -> dict[str, Any]:
-    pod = {"containers": [{"name": "web", "image": "web:1"}]}
-    return {
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod},
-            **spec,
-        },
     }
 
 
@@ -155,10 +142,6 @@ class Cluster(Bench):
         version = token.split(":")[1].removeprefix("core/")
         given = {"apiVersion": version, "kind": kind, **inputs}
         return [f"{one.path}: {one.text}" for one in self.cloud.rules(self.resource(token, "it", given))]
-
-    def refused(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """Return the refusals of an update."""
-        return list(self.cloud.refusals(self.resource(token, "it", new, old_inputs=old)))
 
 
 def kubeconfig(name: str, region: str = "us-east-1", server: str = "", flag: str = "--cluster-name") -> str:

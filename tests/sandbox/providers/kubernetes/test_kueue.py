@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
-from pulumi_sandbox.providers.kubernetes.kueue.definitions import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, is_cluster_wide
+from pulumi_sandbox.providers.kubernetes.kueue import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads.runners import RUNNER
 from pulumi_sandbox.providers.resource import Refused, Resource
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, problems_of, release, scale_set
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
 
 SETTINGS = """
 values:
@@ -106,13 +106,6 @@ def test_a_larger_quota_starts_the_runners_that_wait(queued: Cluster) -> None:
     assert sorted(phases(queued, "vision")) == ["Running", "Running", "SchedulingGated"]
 
 
-def test_a_smaller_quota_stops_no_runner(queued: Cluster) -> None:
-    [vision] = queues(queued, cluster_queue("vision", 2))
-    queued.up(RELEASE, "set", runners_of("vision", 2))
-    queued.change(vision, cluster_queue("vision", 1))
-    assert phases(queued, "vision") == ["Running", "Running"]
-
-
 def test_a_queue_borrows_what_its_cohort_does_not_use_and_the_lender_waits(queued: Cluster) -> None:
     queues(queued, cluster_queue("vision", 2, "gpu"), cluster_queue("speech", 2, "gpu"))
     borrowing = queued.up(RELEASE, "set", runners_of("vision", 3))
@@ -130,9 +123,7 @@ def test_a_queue_borrows_what_its_cohort_does_not_use_and_the_lender_waits(queue
         (cluster_queue("vision", 1, "gpu"), cluster_queue("speech", 3, "gpu"), 4),
         (cluster_queue("vision", 1, "gpu", borrowingLimit=1), cluster_queue("speech", 3, "gpu"), 2),
         (cluster_queue("vision", 1, "gpu"), cluster_queue("speech", 3, "gpu", lendingLimit=2), 3),
-        (cluster_queue("vision", 1, "gpu", lendingLimit=0), cluster_queue("speech", 3, "gpu", lendingLimit=0), 1),
         (cluster_queue("vision", 1, "gpu"), cluster_queue("speech", 3, "h100"), 1),
-        (cluster_queue("vision", 1), cluster_queue("speech", 3), 1),
         (cluster_queue("vision", 1, "gpu"), changed(cluster_queue("speech", 3, "gpu"), FLAVOR_NAME, "other"), 1),
         (cluster_queue("vision", 0, "gpu"), cluster_queue("speech", 3, "gpu"), 3),
     ],
@@ -140,9 +131,7 @@ def test_a_queue_borrows_what_its_cohort_does_not_use_and_the_lender_waits(queue
         "all",
         "borrowing-limit",
         "lending-limit",
-        "lends-nothing",
         "other-cohort",
-        "no-cohort",
         "other-flavor",
         "only-borrows",
     ],
@@ -151,83 +140,6 @@ def test_a_queue_uses_what_its_limits_allow(queued: Cluster, own: Any, other: An
     queues(queued, own, other)
     queued.up(RELEASE, "set", runners_of("vision", 5))
     assert phases(queued, "vision").count("Running") == running
-
-
-def test_the_quota_counts_gpus_and_not_runners(queued: Cluster) -> None:
-    queues(queued, cluster_queue("vision", 5))
-    queued.up(RELEASE, "set", runners_of("vision", 3, gpus=2))
-    assert sorted(phases(queued, "vision")) == ["Running", "Running", "SchedulingGated"]
-    assert queued.messages[-1][1].endswith(f"waits for quota: {SHORT}, 1 more needed")
-
-
-def test_a_runner_without_a_queue_starts_at_once(queued: Cluster) -> None:
-    queues(queued, cluster_queue("vision", 0))
-    queued.up(RELEASE, "set", runners_of("", 2))
-    assert phases(queued, "all") == ["Running", "Running"]
-
-
-def test_kueue_without_the_integration_of_pods_has_no_quota(queued: Cluster) -> None:
-    without = kueue(integrations={"frameworks": ["batch/job"]})
-    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), without)
-    queues(queued, cluster_queue("vision", 0))
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["Running"]
-
-
-def test_the_configuration_of_the_chart_queues_pods(queued: Cluster) -> None:
-    default = release("kueue", {}, name="kueue", namespace="kueue-system")
-    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), default)
-    queues(queued, cluster_queue("vision", 0))
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["SchedulingGated"]
-
-
-def test_a_runner_that_has_ended_uses_no_quota(queued: Cluster) -> None:
-    queues(queued, cluster_queue("vision", 1))
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    [row] = [row for row in queued.world.find(POD) if row.name.startswith("for-vision-")]
-    queued.world.update(POD, row.id, outputs={**row.outputs, "status": {"phase": "Succeeded"}})
-    queued.up(RELEASE, "another", {**runners_of("vision", 1), "name": "next"})
-    [started] = [row for row in queued.world.find(POD) if row.name.startswith("next-")]
-    assert started.outputs["status"]["phase"] == "Running"
-
-
-def test_a_queue_that_keeps_gpus_borrows_no_more_for_it(queued: Cluster) -> None:
-    own = cluster_queue("vision", 2, "gpu", lendingLimit=1, borrowingLimit=1)
-    queues(queued, own, cluster_queue("speech", 5, "gpu"))
-    queued.up(RELEASE, "set", runners_of("vision", 1, gpus=4))
-    assert queued.messages[-1][1].endswith(f"waits for quota: {SHORT}, 1 more needed")
-
-
-def test_a_namespace_that_kueue_does_not_select_has_no_quota(queued: Cluster) -> None:
-    queues(queued, cluster_queue("vision", 0))
-    row = queued.world.get(NAMESPACE, "ci")
-    assert row is not None
-    queued.world.update(NAMESPACE, "ci", inputs={"metadata": {"name": "ci"}})
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["Running"]
-
-
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        ([], "LocalQueue vision doesn't exist"),
-        ([(LOCAL_QUEUE, local_queue("vision"))], "ClusterQueue vision doesn't exist"),
-    ],
-)
-def test_a_runner_whose_queue_is_missing_waits(queued: Cluster, made: Any, reason: str) -> None:
-    for token, inputs in made:
-        queued.up(token, "made", inputs)
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert phases(queued, "vision") == ["SchedulingGated"]
-    assert queued.messages[-1][1].endswith(f"waits for quota: {reason}")
-
-
-def test_a_resource_without_a_quota_admits_no_runner(queued: Cluster) -> None:
-    queued.change(queued.resource(RELEASE, "kueue", {}, id="kueue-system/kueue"), kueue(resources={}))
-    queues(queued, cluster_queue("vision", 4))
-    queued.up(RELEASE, "set", runners_of("vision", 1))
-    assert queued.messages[-1][1].endswith("resource cpu unavailable in ClusterQueue")
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue", "ResourceFlavor"])
@@ -248,30 +160,15 @@ def test_the_release_takes_every_object_of_kueue_with_it(queued: Cluster) -> Non
     assert (list(made.values()), list(left.values())) == ([1, 1, 1], [0, 0, 0])
 
 
-QUOTA, STEPS = "spec.resourceGroups[0].flavors[0].resources[0]", "spec/resourceGroups/0/flavors/0/resources/0"
+STEPS = "spec/resourceGroups/0/flavors/0/resources/0"
 # The change of a ClusterQueue, and its problem.
 WRONG_QUEUES: list[tuple[str, Any, str]] = [
     ("spec/cohort", "gpu", "spec.cohort: field not declared in schema"),
     ("spec/resourceGroups/0/flavors/0/name", ..., "spec.resourceGroups[0].flavors[0].name: Required value"),
     (
-        "spec/resourceGroups/0/coveredResources",
-        ["cpu"],
-        f'{QUOTA}.name: Invalid value: "{GPU}": must match the name in coveredResources',
-    ),
-    (
-        f"{STEPS}/nominalQuota",
-        "-1",
-        f'{QUOTA}.nominalQuota: Invalid value: "-1": must be greater than or equal to 0',
-    ),
-    (
         f"{STEPS}/borrowingLimit",
         "1",
         "spec: Invalid value: borrowingLimit must be nil when cohort is empty",
-    ),
-    (
-        f"{STEPS}/lendingLimit",
-        "1",
-        f'{QUOTA}.lendingLimit: Invalid value: "1": must be nil when cohort is empty',
     ),
 ]
 
@@ -279,45 +176,3 @@ WRONG_QUEUES: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("path", "value", "problem"), WRONG_QUEUES)
 def test_a_wrong_cluster_queue_is_refused(cluster: Cluster, path: str, value: Any, problem: str) -> None:
     assert cluster.problems(CLUSTER_QUEUE, changed(cluster_queue("vision", 2), path, value)) == [problem]
-
-
-def test_the_resources_of_a_flavor_have_the_order_of_those_covered(cluster: Cluster) -> None:
-    given = cluster_queue("vision", 2)
-    [group] = given["spec"]["resourceGroups"]
-    group["coveredResources"].append("cpu")
-    group["flavors"][0]["resources"].append({"name": "cpu", "nominalQuota": "8"})
-    assert cluster.problems(CLUSTER_QUEUE, given) == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("ClusterQueue", True), ("ResourceFlavor", True), ("LocalQueue", False), ("Workload", None)]
-)
-def test_the_scope_of_a_kind_is_that_of_its_definition(kind: str, expected: bool | None) -> None:
-    assert is_cluster_wide(kind) is expected
-
-
-def test_a_lending_limit_is_at_most_the_quota(cluster: Cluster) -> None:
-    given = cluster_queue("vision", 2, "gpu", lendingLimit=3)
-    text = "must be less than or equal to the nominalQuota"
-    assert cluster.problems(CLUSTER_QUEUE, given) == [f'{QUOTA}.lendingLimit: Invalid value: "3": {text}']
-    assert cluster.problems(CLUSTER_QUEUE, cluster_queue("vision", 2, "gpu", lendingLimit=2)) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("a: [", "not a map in YAML, so Kueue would exit again and again"),
-        ("[]", "not a map in YAML, so Kueue would exit again and again"),
-        (
-            json.dumps({**CONFIGURATION, "apiVersion": "v1"}),
-            "no kind 'Configuration' is registered for version 'v1', so Kueue would exit",
-        ),
-        (
-            json.dumps({**CONFIGURATION, "resource": {}}),
-            'unknown field "resource", so Kueue would exit again and again',
-        ),
-    ],
-)
-def test_a_configuration_that_kueue_cannot_read_is_refused(cluster: Cluster, text: str, problem: str) -> None:
-    given = release("kueue", {"managerConfig": {"controllerManagerConfigYaml": text}})
-    assert problems_of(cluster, given) == [f"values.managerConfig.controllerManagerConfigYaml: {problem}"]

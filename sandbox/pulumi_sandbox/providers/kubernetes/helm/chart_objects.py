@@ -1,6 +1,7 @@
 """Create the objects of known charts that matter to the scheduler and to the order of a stack.
 
-chart_rules.py lists the sources.
+Sources: actions/actions-runner-controller@9bb16ae, charts/*/templates; NVIDIA/k8s-device-plugin@1b826ac,
+deployments/helm/nvidia-device-plugin/templates; kubernetes-sigs/kueue@8eab687, charts/kueue/templates.
 """
 
 from __future__ import annotations
@@ -9,16 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, PLUGIN, SCALE_SET, Chart, version
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner
 
 DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:DaemonSet"
 RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
 PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
-ACCOUNT, WATCHES = (
-    f"actions.github.com/controller-{one}" for one in ("service-account-name", "watch-single-namespace")
-)
+WATCHES = "actions.github.com/controller-watch-single-namespace"
 STRATEGY = "DEVICE_LIST_STRATEGY"
-PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
 MAX_NAME_LENGTH = 63
 
@@ -27,28 +25,6 @@ PLUGIN_TOLERATIONS: list[dict[str, Any]] = [
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
 ]
-NFD_TOLERATIONS: list[dict[str, Any]] = [
-    {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
-    {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
-]
-# values.yaml of kueue 0.19.2.
-KUEUE_RESOURCES = {"limits": {"cpu": "2", "memory": "512Mi"}, "requests": {"cpu": "500m", "memory": "512Mi"}}
-PCI_LABEL = "feature.node.kubernetes.io/pci-10de.present"
-PLUGIN_LABELS = (
-    (PCI_LABEL, "true"),
-    ("feature.node.kubernetes.io/cpu-model.vendor_id", "NVIDIA"),
-    ("nvidia.com/gpu.present", "true"),
-)
-PLUGIN_AFFINITY: dict[str, Any] = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
-                for key, value in PLUGIN_LABELS
-            ]
-        }
-    }
-}
 
 Object = tuple[str, dict[str, Any]]
 Values = Mapping[str, Any]
@@ -65,22 +41,17 @@ def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
         yield token, object_inputs
 
 
-def fullname(base: str, release: str, values: Values) -> str:
-    if values.get("fullnameOverride"):
-        return str(values["fullnameOverride"])[:MAX_NAME_LENGTH].rstrip("-")
-    name = str(values.get("nameOverride") or base)
-    return (release if name in release else f"{release}-{name}")[:MAX_NAME_LENGTH].rstrip("-")
+def fullname(chart: str, release: str, values: Values) -> str:
+    name = values.get("fullnameOverride") or (release if chart in release else f"{release}-{chart}")
+    return str(name)[:MAX_NAME_LENGTH].rstrip("-")
 
 
 def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("gha-rs-controller", release, values)
     labels = {PART_OF: "gha-rs-controller", VERSION: chart_version}
-    labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
     if namespace := inner(values, "flags", "watchSingleNamespace"):
         labels[WATCHES] = namespace
-    pod = _scheduling_fields(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
-    spec = {"replicas": values.get("replicaCount") or 1, "template": {"spec": pod}}
-    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
 
 
 def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
@@ -97,57 +68,25 @@ def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iter
     yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
 
 
-def _plugin(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
-    name = fullname("nvidia-device-plugin", release, values)
-    image = (
-        f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + chart_version}"
-    )
-    labels = {"app.kubernetes.io/name": "nvidia-device-plugin", "app.kubernetes.io/instance": release}
+def _plugin(release: str, _: str, values: Values, __: str) -> Iterator[Object]:
+    if inner(values, "devicePlugin", "enabled") is False:
+        return
+    labels = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release}
     strategies = values.get("deviceListStrategy") or "envvar"
-    pod = {
-        "affinity": PLUGIN_AFFINITY,
-        "tolerations": PLUGIN_TOLERATIONS,
-        **_scheduling_fields(values),
-        "containers": [
-            {
-                "name": "nvidia-device-plugin-ctr",
-                "image": image,
-                "resources": values.get("resources") or {},
-                "env": [
-                    {"name": STRATEGY, "value": strategies if isinstance(strategies, str) else ",".join(strategies)}
-                ],
-            }
-        ],
+    strategy = {"name": STRATEGY, "value": strategies if isinstance(strategies, str) else ",".join(strategies)}
+    container = {"name": f"{PLUGIN}-ctr", "resources": values.get("resources") or {}, "env": [strategy]}
+    chosen = {
+        name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None
     }
-    if inner(values, "devicePlugin", "enabled") is not False:
-        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
-        yield DAEMON_SET, {"metadata": {"name": name, "labels": labels}, "spec": spec}
-    # The subchart node-feature-discovery labels the nodes with an NVIDIA GPU.
-    if inner(values, "gfd", "enabled") or inner(values, "nfd", "enabled"):
-        tolerations = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
-        worker = {"tolerations": tolerations, "containers": [{"name": "worker"}]}
-        labels = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": release}
-        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": worker}}
-        worker_name = f"{release}-node-feature-discovery-worker"
-        yield DAEMON_SET, {"metadata": {"name": worker_name, "labels": labels}, "spec": spec}
+    pod = {"tolerations": PLUGIN_TOLERATIONS, **chosen, "containers": [container]}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    yield DAEMON_SET, {"metadata": {"name": fullname(PLUGIN, release, values), "labels": labels}, "spec": spec}
 
 
 def _kueue(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
-    manager, settings = inner(values, "controllerManager", "manager") or {}, inner(values, "controllerManager") or {}
-    image = f"{inner(manager, 'image', 'repository')}:{inner(manager, 'image', 'tag') or f'v{chart_version}'}"
     labels = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/instance": release, VERSION: f"v{chart_version}"}
-    container = {"name": "manager", "image": image, "resources": manager.get("resources") or KUEUE_RESOURCES}
-    spec = {
-        "replicas": settings.get("replicas", 1),
-        "template": {"spec": {**_scheduling_fields(settings), "containers": [container]}},
-    }
-    name = f"{fullname('kueue', release, values)[:MAX_NAME_LENGTH]}-controller-manager"
-    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
-
-
-def _scheduling_fields(values: Values) -> dict[str, Any]:
-    """Return the scheduling fields of the values, which replace those of the chart."""
-    return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
+    name = f"{fullname('kueue', release, values)}-controller-manager"
+    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
 
 
 MAKERS: dict[str, Callable[[str, str, Values, str], Iterator[Object]]] = {

@@ -1,8 +1,12 @@
-"""Look up the known Helm charts, and check the values of a release against them."""
+"""Look up the known Helm charts, and check the values of a release against them.
+
+The checks of values have the messages of the charts: actions/actions-runner-controller@9bb16ae,
+charts/gha-runner-scale-set/templates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,6 +20,8 @@ from pulumi_sandbox.providers.values import Unknown
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
 KUEUE = "kueue"
+# helm.sh/helm v3, pkg/chartutil/validate_name.go; templates/_helpers.tpl.
+RELEASE_NAME_MOST, SCALE_SET_NAME_MOST = 53, 45
 VALUE_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,), "integer": (int,), "boolean": (bool,), "list": (list,), "map": (dict,),
     "any": (str, int, float, bool, list, dict),
@@ -52,10 +58,19 @@ def version(chart: Chart, inputs: Mapping[str, Any]) -> str:
     return chosen.removeprefix("v") if isinstance(chosen, str) and chosen else chart.version
 
 
-def check(chart: Chart, given: Any) -> Iterator[Problem]:
-    """Yield the values that the chart never reads, and the values of a wrong type."""
-    if isinstance(given, Mapping):
-        yield from _check(chart, "values", chart.values, given)
+def check(chart: Chart, inputs: Mapping[str, Any]) -> Iterable[Problem]:
+    """Yield the values that the chart never reads, the values of a wrong type, and those that the chart refuses."""
+    release, values = inputs.get("name"), inputs.get("values")
+    if isinstance(release, str) and len(release) > RELEASE_NAME_MOST:
+        yield Problem("name", f"invalid release name: the length must not be longer than {RELEASE_NAME_MOST}")
+    if not isinstance(values, Mapping):
+        return
+    if version(chart, inputs) == chart.version:
+        yield from _check(chart, "values", chart.values, values)
+    name = values.get("runnerScaleSetName") or release
+    if chart.name == SCALE_SET and isinstance(name, str) and len(name) > SCALE_SET_NAME_MOST:
+        path = "values.runnerScaleSetName" if values.get("runnerScaleSetName") else "name"
+        yield Problem(path, f"Name must have up to {SCALE_SET_NAME_MOST} characters")
 
 
 def _check(chart: Chart, path: str, forms: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Problem]:
@@ -70,13 +85,13 @@ def _check(chart: Chart, path: str, forms: Mapping[str, Any], values: Mapping[st
             )
         elif value is None or isinstance(value, Unknown):
             continue
-        elif isinstance(form, Mapping):
-            if isinstance(value, Mapping):
-                yield from _check(chart, value_path, form, value)
-            else:
-                yield _type_problem(chart, value_path, "map")
-        elif not any(_has_type(value, one) for one in form.split("|")):
-            yield _type_problem(chart, value_path, form)
+        elif isinstance(form, Mapping) and isinstance(value, Mapping):
+            yield from _check(chart, value_path, form, value)
+        elif isinstance(form, Mapping) or not any(_has_type(value, one) for one in form.split("|")):
+            # The message has no value: it may be a token that is not marked as secret.
+            expected = "map" if isinstance(form, Mapping) else form.replace("|", " or ")
+            text = f"wrong type for the chart {chart.name} {chart.version}\n  expected: {expected}"
+            yield Problem(value_path, text)
 
 
 def _has_type(value: Any, form: str) -> bool:
@@ -85,10 +100,3 @@ def _has_type(value: Any, form: str) -> bool:
     if form == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, VALUE_TYPES[form])
-
-
-def _type_problem(chart: Chart, path: str, form: str) -> Problem:
-    """Return the problem of a wrong type, without the value, which may be a token that is not marked as secret."""
-    return Problem(
-        path, f"wrong type for the chart {chart.name} {chart.version}\n  expected: {form.replace('|', ' or ')}"
-    )

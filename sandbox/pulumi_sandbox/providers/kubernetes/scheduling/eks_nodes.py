@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
 import gpu_catalog
 
+from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
-from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
+from pulumi_sandbox.providers.kubernetes.fields import amounts
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
+    ARCHITECTURES,
+    DISK,
+    Group,
+    Node,
+    Taint,
+    number,
+    taints,
+)
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, text_of, toolkit
 from pulumi_sandbox.world.store import Record, World
 
@@ -23,6 +32,7 @@ NODE_GROUP, TAG, TEMPLATE = (
 # The prefix of tags that describe the nodes of a group without nodes to the cluster autoscaler (kubernetes/autoscaler,
 # cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/"
+LABELS_OF_TYPE = ("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os")
 # The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
 DEFAULT_TYPE = "t3.medium"
 DEFAULT_DISK_GIB = 20
@@ -42,7 +52,7 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
             continue
         name = str(row.outputs.get("nodeGroupName") or inputs.get("nodeGroupName") or row.name)
         scaling = inputs.get("scalingConfig") or {}
-        desired, max_nodes = (_number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
+        desired, max_nodes = (number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
         pattern = _pattern(world, name, row)
         predicted = _predicted(name, pattern, _tags(world, name, row))
         yield Group(name, (NODE_GROUP, f"{inputs.get('clusterName')}:{name}"), desired, max_nodes, pattern, predicted)
@@ -50,28 +60,18 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
 
 def _predicted(name: str, pattern: Node, tags: Mapping[str, str]) -> Node:
     """Return the first node as the cluster autoscaler predicts it from the instance type and the group's tags."""
-    group_tags = {key.removeprefix(TEMPLATE_TAG): value for key, value in tags.items() if key.startswith(TEMPLATE_TAG)}
-    labels_of_type = {label: value for label, value in pattern.labels.items() if not _is_of_group(label)}
-    labels = {key.removeprefix("label/"): value for key, value in group_tags.items() if key.startswith("label/")}
-    resource_tags = {
-        key.removeprefix("resources/"): value for key, value in group_tags.items() if key.startswith("resources/")
-    }
-    amounts = {key: amount for key, value in resource_tags.items() if (amount := quantity(value)) is not None}
-    taints = []
-    for key, value in group_tags.items():
-        if key.startswith("taint/"):
-            text, _, effect = value.rpartition(":")
-            taints.append(Taint(key.removeprefix("taint/"), text, effect))
+
+    def tagged(kind: str) -> dict[str, str]:
+        prefix = f"{TEMPLATE_TAG}{kind}/"
+        return {key.removeprefix(prefix): value for key, value in tags.items() if key.startswith(prefix)}
+
+    of_type = {label: value for label, value in pattern.labels.items() if label.startswith(LABELS_OF_TYPE)}
+    tagged_taints = tuple(Taint(key, *value.rsplit(":", 1)) for key, value in tagged("taint").items() if ":" in value)
     gpus = {GPU: Fraction(pattern.gpus)} if pattern.gpus else {}
     # The autoscaler knows the disk only from a tag (kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/
     # aws_manager.go, buildNodeFromTemplate).
-    allocatable = {**pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
-    return Node(f"{name}-0", {**labels_of_type, **labels}, tuple(taints), allocatable)
-
-
-def _is_of_group(label: str) -> bool:
-    """Return True if the label comes from the group and not from its instance type."""
-    return not label.startswith(("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"))
+    allocatable = {**pattern.allocatable, DISK: Fraction(0), **gpus, **amounts(tagged("resources"))}
+    return Node(f"{name}-0", {**of_type, **tagged("label")}, tagged_taints, allocatable)
 
 
 def _cluster(row: Record) -> tuple[Any, Any]:
@@ -79,14 +79,11 @@ def _cluster(row: Record) -> tuple[Any, Any]:
     return row.inputs.get("clusterName"), row.outputs.get("region")
 
 
-def _number(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) else 0
-
-
 def _pattern(world: World, name: str, row: Record) -> Node:
     inputs = row.inputs
     template = _template(world, inputs)
-    kind = _instance_type(inputs, template)
+    # The cluster autoscaler also uses the first instance type of the list.
+    kind = str(next(iter(inputs.get("instanceTypes") or ()), template.get("instanceType") or DEFAULT_TYPE))
     machine = _machine(kind)
     ami = str(inputs.get("amiType") or "")
     labels = {
@@ -97,15 +94,15 @@ def _pattern(world: World, name: str, row: Record) -> Node:
         "eks.amazonaws.com/capacityType": str(inputs.get("capacityType") or "ON_DEMAND"),
         **{key: str(value) for key, value in pairs(inputs.get("labels"))},
     }
-    taints = tuple(
-        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
-        for _, one in items(inputs.get("taints"))
-    )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
     size[DISK] = _disk(ami, inputs, template, machine)
-    container_toolkit = toolkit(ami, template.get("userData"))
-    return Node("", labels, taints, size, gpus, _has_device_plugin(ami), container_toolkit)
+    # NVIDIA variants of Bottlerocket contain the device plugin
+    # (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html).
+    has_plugin = ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
+    return Node(
+        "", labels, taints(inputs.get("taints")), size, gpus, has_plugin, toolkit(ami, template.get("userData"))
+    )
 
 
 def _disk(
@@ -120,7 +117,7 @@ def _disk(
     volumes = {
         one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
     }
-    gib: float = _number(volumes.get(device)) or _number(given.get("diskSize")) or DEFAULT_DISK_GIB
+    gib: float = number(volumes.get(device)) or number(given.get("diskSize")) or DEFAULT_DISK_GIB
     if machine and machine.local_disks.size_gib and INSTANCE_STORE.search(text_of(template.get("userData"))):
         gib = machine.local_disks.size_gib
     return (Fraction(gib) * 9 / 10 - 1) * 1024**3
@@ -132,14 +129,6 @@ def _has_driver(ami: str) -> bool:
     return ami in ("", "CUSTOM") or known.get(ami, False)
 
 
-def _has_device_plugin(ami: str) -> bool:
-    """Return True for an NVIDIA variant of Bottlerocket, which contains the device plugin.
-
-    Source: docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html.
-    """
-    return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
-
-
 def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the inputs of a group's launch template."""
     reference = inner(inputs, "launchTemplate") or {}
@@ -147,12 +136,6 @@ def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         if reference and (row.id == reference.get("id") or row.inputs.get("name") == reference.get("name")):
             return row.inputs
     return {}
-
-
-def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
-    """Return the first instance type of the list, which the cluster autoscaler also uses."""
-    types = given.get("instanceTypes") or []
-    return str(types[0] if types else template.get("instanceType") or DEFAULT_TYPE)
 
 
 def _machine(kind: str) -> gpu_catalog.Machine | None:
@@ -165,17 +148,10 @@ def _machine(kind: str) -> gpu_catalog.Machine | None:
 
 def _tags(world: World, name: str, row: Record) -> dict[str, str]:
     """Return the tags of the group's Auto Scaling group, which does not get the tags of the node group."""
-    scaling_groups = {
-        str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)
-    }
-    tags = {}
+    known, tags = [*scaling_groups(row.outputs)], {}
     for tag in world.find(TAG):
         target = str(tag.inputs.get("autoscalingGroupName"))
         # Amazon names the Auto Scaling group eks-<node group>-<uuid>.
-        if target in scaling_groups or (not scaling_groups and target.startswith(f"eks-{name}-")):
+        if target in known or (not known and target.startswith(f"eks-{name}-")):
             tags[str(inner(tag.inputs, "tag", "key"))] = str(inner(tag.inputs, "tag", "value"))
     return tags
-
-
-def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    return [one for _, one in items(resources.get("autoscalingGroups"))]

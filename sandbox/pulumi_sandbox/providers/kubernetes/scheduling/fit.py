@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules.selectors import meets
+from pulumi_sandbox.providers.kubernetes.fields import amounts
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, meets, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 UNTOLERATED = "node(s) had untolerated taint(s)"
@@ -32,23 +31,22 @@ class Misfit:
     final: bool = True
 
 
-def requests(spec: Mapping[str, Any], kind: str = "requests") -> dict[str, Fraction]:
+def requests(spec: Mapping[str, Any]) -> dict[str, Fraction]:
     """Return the requests of a pod: for each resource, the sum of its containers or its largest init container."""
     total: dict[str, Fraction] = {}
     for _, one in items(spec.get("containers")):
-        for name, amount in _container_requests(one, kind).items():
+        for name, amount in _container_requests(one).items():
             total[name] = total.get(name, Fraction(0)) + amount
     for _, one in items(spec.get("initContainers")):
-        for name, amount in _container_requests(one, kind).items():
+        for name, amount in _container_requests(one).items():
             total[name] = max(total.get(name, Fraction(0)), amount)
     return total
 
 
-def _container_requests(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
+def _container_requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
     resources = inner(container, "resources") or {}
     # The default of a request is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
-    amounts = {**(inner(resources, "limits") or {}), **(inner(resources, kind) or {})}
-    return {name: amount for name, value in pairs(amounts) if (amount := quantity(value)) is not None}
+    return amounts({**(inner(resources, "limits") or {}), **(inner(resources, "requests") or {})})
 
 
 def tolerates(tolerations: Any, taint: Taint) -> bool:

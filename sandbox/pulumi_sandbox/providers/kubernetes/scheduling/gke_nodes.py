@@ -15,19 +15,22 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name, version_numbers
-from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import ARCHITECTURES, DISK, EFFECTS, Group, Node, Taint
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GKE, GPU, PACKAGED
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
+    ARCHITECTURES,
+    DISK,
+    Group,
+    Node,
+    number,
+    taints,
+)
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, GPU, PACKAGED
 from pulumi_sandbox.world.store import Record, World
 
-NODE_POOL, CLUSTER = "gcp:container/nodePool:NodePool", "gcp:container/cluster:Cluster"
-GIB, MIB = 1024**3, 1024**2
+NODE_POOL = "gcp:container/nodePool:NodePool"
+GIB = 1024**3
 # GKE mounts the driver here, and has no container toolkit that adds it to the loader's path.
 LIBRARY_PATH = "/usr/local/nvidia/lib64"
-# The address of Cloud DNS for GKE, and that of NodeLocal DNSCache with the first version that has it by default
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/cloud-dns and nodelocal-dns-cache).
-CLOUD_DNS, NODE_LOCAL_DNS, FIRST_NODE_LOCAL = "169.254.169.254", "169.254.20.10", (1, 34, 1, 3720000)
 # The label of a pool without GKE's own device plugin (NVIDIA/aicr#1998).
 WITHOUT_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 # Labels that GKE sets for a field of nodeConfig that is true.
@@ -36,12 +39,7 @@ OF_MARKET = {
     "preemptible": "cloud.google.com/gke-preemptible",
     "spot": "cloud.google.com/gke-spot",
 }
-# The reserved part of each step of a size: of the memory in GiB, and of the CPUs.
-RESERVED_MEMORY = ((4, "0.25"), (4, "0.2"), (8, "0.1"), (112, "0.06"), (None, "0.02"))
-RESERVED_CPUS = ((1, "0.06"), (1, "0.01"), (2, "0.005"), (None, "0.0025"))
-EVICTION_MEMORY = 100 * MIB
-# The reserved GiB of ephemeral storage on one, two, or more local SSDs, of 375 GB each.
-RESERVED_ON_SSDS, SSD_GIB = (50, 75, 100), 375
+SSD_GIB = 375
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
@@ -51,7 +49,7 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
         return
     for row in rows:
         if not cluster or is_cluster(cluster, cluster_of(row)):
-            yield from _groups(row, _dns_address(world, row))
+            yield from _groups(row)
 
 
 def cluster_of(row: Record) -> str:
@@ -65,33 +63,21 @@ def is_cluster(cluster: str, path: str) -> bool:
     return cluster in (f"gke_{project}_{location}_{name}", f"https://{endpoint(path)}")
 
 
-def _dns_address(world: World, row: Record) -> str:
-    parent = world.get(CLUSTER, cluster_of(row))
-    if parent is not None and inner(parent.inputs, "dnsConfig", "clusterDns") == "CLOUD_DNS":
-        return CLOUD_DNS
-    version = parent.outputs.get("masterVersion") if parent is not None else row.outputs.get("version")
-    return NODE_LOCAL_DNS if version_numbers(str(version)) >= FIRST_NODE_LOCAL else ""
-
-
-def _groups(row: Record, dns_address: str) -> Iterator[Group]:
+def _groups(row: Record) -> Iterator[Group]:
     zones = [str(zone) for zone in row.outputs.get("nodeLocations") or []]
     scaling = inner(row.inputs, "autoscaling") or {}
-    size = _number(row.outputs.get("nodeCount"))
-    total_least, total = (_number(scaling.get(name)) for name in ("totalMinNodeCount", "totalMaxNodeCount"))
+    size = number(row.outputs.get("nodeCount"))
+    total_least, total = (number(scaling.get(name)) for name in ("totalMinNodeCount", "totalMaxNodeCount"))
     for index, zone in enumerate(zones):
         # The total minimum is spread over the zones.
-        least = max(_number(scaling.get("minNodeCount")), (total_least + len(zones) - 1 - index) // len(zones))
-        most = (total or _number(scaling.get("maxNodeCount"))) if scaling else size
-        pattern = replace(_pattern(row, zone), dns_address=dns_address)
+        least = max(number(scaling.get("minNodeCount")), (total_least + len(zones) - 1 - index) // len(zones))
+        most = (total or number(scaling.get("maxNodeCount"))) if scaling else size
+        pattern = _pattern(row, zone)
         name = group_name(row.id, zone)
         desired = max(size, least) if scaling else size
         gpus = {GPU: Fraction(pattern.gpus)} if pattern.gpus and pattern.has_builtin_plugin else {}
         predicted = replace(pattern, allocatable={**pattern.allocatable, **gpus})
         yield Group(name, (NODE_POOL, row.id), desired, max(most, desired), pattern, predicted, total or None)
-
-
-def _number(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) else 0
 
 
 def _pattern(row: Record, zone: str) -> Node:
@@ -115,17 +101,12 @@ def _pattern(row: Record, zone: str) -> Node:
         **{label: "true" for name, label in OF_MARKET.items() if config.get(name) is True},
         **declared,
     }
-    taints = tuple(
-        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
-        for _, one in items(config.get("effectiveTaints"))
-    )
     gpus = _gpus(accelerator, machine.gpus if machine else 0, str(row.outputs.get("version")))
     has_plugin = declared.get(WITHOUT_PLUGIN) != "true"
     path = LIBRARY_PATH if gpus and is_cos else ""
-    toolkit = GKE if gpus else PACKAGED
-    return Node(
-        "", labels, taints, _allocatable(machine, config), gpus, has_plugin, toolkit, path, adds_tolerations=True
-    )
+    toolkit = BY_MOUNTS if gpus else PACKAGED
+    size, of_pool = _allocatable(machine, config), taints(config.get("effectiveTaints"))
+    return Node("", labels, of_pool, size, gpus, has_plugin, toolkit, path, adds_tolerations=True)
 
 
 def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:
@@ -133,36 +114,17 @@ def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:
     driver = inner(accelerator, "gpuDriverInstallationConfig", "gpuDriverVersion")
     if driver in (None, "INSTALLATION_DISABLED") and (accelerator or version_numbers(version) < (1, 30, 1, 1156000)):
         return 0
-    clients = _number(inner(accelerator, "gpuSharingConfig", "maxSharedClientsPerGpu"))
-    return (_number(accelerator.get("count")) or of_machine) * max(clients, 1)
+    clients = number(inner(accelerator, "gpuSharingConfig", "maxSharedClientsPerGpu"))
+    return (number(accelerator.get("count")) or of_machine) * max(clients, 1)
 
 
 def _allocatable(machine: machine_types.MachineType | None, config: Mapping[str, Any]) -> dict[str, Fraction]:
-    """Return what GKE leaves to pods."""
-    allocatable = {DISK: _disk(config)}
+    """Return the size of a node. What GKE reserves is not subtracted.
+
+    Pods have the boot disk, or the local SSDs for ephemeral storage.
+    """
+    ssds = number(inner(config, "ephemeralStorageLocalSsdConfig", "localSsdCount"))
+    allocatable = {DISK: Fraction(ssds * SSD_GIB or number(config.get("diskSizeGb"))) * GIB}
     if machine and machine.vcpus and machine.memory_gb:
-        cpus, memory = Fraction(machine.vcpus), Fraction(machine.memory_gb)
-        allocatable["cpu"] = cpus - _reserved(cpus, RESERVED_CPUS)
-        allocatable["memory"] = (memory - _reserved(memory, RESERVED_MEMORY)) * GIB - EVICTION_MEMORY
+        allocatable |= {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gb) * GIB}
     return allocatable
-
-
-def _reserved(amount: Fraction, steps: tuple[tuple[int | None, str], ...]) -> Fraction:
-    reserved = Fraction(0)
-    for width, share in steps:
-        part = amount if width is None else min(amount, Fraction(width))
-        reserved += part * (quantity(share) or 0)
-        amount -= part
-    return reserved
-
-
-def _disk(config: Mapping[str, Any]) -> Fraction:
-    """Return the bytes of the boot disk, or of the local SSDs for ephemeral storage, that pods may request."""
-    ssds = _number(inner(config, "ephemeralStorageLocalSsdConfig", "localSsdCount"))
-    if ssds:
-        capacity = Fraction(ssds * SSD_GIB)
-        reserved = Fraction(RESERVED_ON_SSDS[min(ssds, len(RESERVED_ON_SSDS)) - 1])
-    else:
-        capacity = Fraction(_number(config.get("diskSizeGb")))
-        reserved = min(capacity / 2, 6 + capacity * Fraction(35, 100), Fraction(100))
-    return (capacity * Fraction(9, 10) - reserved) * GIB

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pulumi_sandbox.providers.aws.eks import faults as eks_faults
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
@@ -14,7 +14,6 @@ from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
 from pulumi_sandbox.providers.gcp.outputs.container import group_links
 from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.kubernetes.scheduling.eks_nodes import NODE_GROUP
-from pulumi_sandbox.providers.kubernetes.scheduling.gke_nodes import NODE_POOL
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.providers.sdk.shapes import Shapes
@@ -29,14 +28,13 @@ NO_NODE = "the cluster autoscaler: Instance group {group} cannot provision any m
 NEXT_TRY = "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once"
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A fault at a launch, with the name of the group and the lines that a user finds."""
+class Failure(NamedTuple):
+    """A fault at a launch, with the name of the group, and the message and the lines that a user finds."""
 
     fault: Fault
     group: str
-    lines: tuple[str, ...]
     message: str
+    lines: tuple[str, ...]
 
 
 @dataclass
@@ -56,7 +54,7 @@ class Launches:
         row = self.world.get(*group.resource)
         if row is None or not {"quota", "stockout"} & {fault.kind for fault in self.world.faults()}:
             return False
-        failure = FAILURES[row.type](self, group, row)
+        failure = self._on_eks(group, row) if row.type == NODE_GROUP else self._on_gke(group, row)
         if failure is None:
             return False
         self.world.event(LAUNCH_FAILED, row.type, row.id, failure.message, row.cluster)
@@ -70,7 +68,7 @@ class Launches:
             self.log(NEXT_TRY, "info")
         return True
 
-    def on_eks(self, group: Group, row: Record) -> Failure | None:
+    def _on_eks(self, group: Group, row: Record) -> Failure | None:
         aws_lookups = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
         existing = ExistingResources(self.world, values=aws_lookups.values)
         launch_error = eks_faults.launch(existing, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
@@ -79,9 +77,9 @@ class Launches:
         fault, message = launch_error
         name = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
         lines = (ACTIVITY.format(group=name, message=message), NO_NODE.format(group=name))
-        return Failure(fault, name, lines, message)
+        return Failure(fault, name, message, lines)
 
-    def on_gke(self, group: Group, row: Record) -> Failure | None:
+    def _on_gke(self, group: Group, row: Record) -> Failure | None:
         zone = group.pattern.labels["topology.kubernetes.io/zone"]
         fault = gke_faults.take(self.world, row.name, row.id, zone)
         if fault is None:
@@ -89,10 +87,4 @@ class Launches:
         event = gke_errors.scale_up_failed(fault.kind, [zone])
         visibility = f"the autoscaler's visibility log: {gke_errors.SCALE_UP[fault.kind][1]}"
         lines = (event, f"{visibility}: {fault.message}" if fault.message else visibility)
-        return Failure(fault, group_links(row.id, zone, "instanceGroups"), lines, event)
-
-
-FAILURES: Mapping[str, Callable[[Launches, Group, Record], Failure | None]] = {
-    NODE_GROUP: Launches.on_eks,
-    NODE_POOL: Launches.on_gke,
-}
+        return Failure(fault, group_links(row.id, zone, "instanceGroups"), event, lines)

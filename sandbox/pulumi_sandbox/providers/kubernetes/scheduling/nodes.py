@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items, pairs
+from pulumi_sandbox.providers.kubernetes.fields import amounts
+from pulumi_sandbox.providers.kubernetes.objects import items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import PACKAGED, Toolkit
 
 # Taint effects of the APIs of EKS and GKE, with those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/
@@ -38,8 +38,6 @@ class Node:
     toolkit: Toolkit = PACKAGED
     library_path: str = ""
     """The folder of the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
-    dns_address: str = ""
-    """The address of the DNS server, if it is not that of a pod."""
     adds_tolerations: bool = False
     """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 
@@ -64,6 +62,18 @@ class Group:
         return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
 
 
+def number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def taints(entries: Any) -> tuple[Taint, ...]:
+    """Return taints with Kubernetes' names of their effects."""
+    found = ((one, str(one.get("effect"))) for _, one in items(entries))
+    return tuple(
+        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(effect, effect)) for one, effect in found
+    )
+
+
 def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     """Yield the nodes of `values: {kubernetes: {nodes: [...]}}` in sandbox.yaml.
 
@@ -72,16 +82,9 @@ def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
     for index, entry in items(entries):
         if cluster and entry.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
             continue
-        taints = tuple(
-            Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
-            for _, taint in items(entry.get("taints"))
-        )
-        amounts = {
-            name: amount for name, value in pairs(entry.get("allocatable")) if (amount := quantity(value)) is not None
-        }
         name = str(entry.get("name") or f"node-{index}")
         labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(entry.get("labels"))}}
-        yield Node(name, labels, taints, amounts)
+        yield Node(name, labels, taints(entry.get("taints")), amounts(entry.get("allocatable")))
 
 
 def nodes_of(group: Group, used: Collection[str]) -> Iterator[Node]:

@@ -10,35 +10,26 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import format_quantity, quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules.resources import COMPUTE, is_extended
+from pulumi_sandbox.providers.kubernetes.fields import amounts, format_quantity
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
+from pulumi_sandbox.providers.kubernetes.rules import is_extended
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import requests
 from pulumi_sandbox.world.store import World
 
+COMPUTE = ("cpu", "ephemeral-storage", "memory")
 QUOTA, POD = "kubernetes:core/v1:ResourceQuota", "kubernetes:core/v1:Pod"
 ENDED = ("Succeeded", "Failed")
 
 
 def usage(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    """Return the usage of a pod by quota key. GPUs count only as requests.nvidia.com/gpu."""
-    amounts = {"pods": Fraction(1), "count/pods": Fraction(1)}
+    """Return the usage of a pod by quota key. GPUs count only as requests.nvidia.com/gpu. Limits are not counted."""
+    counted = {"pods": Fraction(1)}
     for name, amount in requests(spec).items():
         if name in COMPUTE:
-            amounts |= {name: amount, f"requests.{name}": amount}
-        elif is_extended(name):
-            amounts[f"requests.{name}"] = amount
-    for name, amount in limits(spec).items():
-        if name in COMPUTE:
-            amounts[f"limits.{name}"] = amount
-    return amounts
-
-
-def limits(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    containers = [
-        {"resources": {"limits": inner(one, "resources", "limits")}} for _, one in items(spec.get("containers"))
-    ]
-    return requests({"containers": containers})
+            counted[name] = amount
+        if name in COMPUTE or is_extended(name):
+            counted[f"requests.{name}"] = amount
+    return counted
 
 
 def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -> Iterator[str]:
@@ -47,11 +38,10 @@ def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -
     for row in world.find(QUOTA):
         if inner(row.inputs, "metadata", "namespace") != namespace:
             continue
-        limits_of_quota = pairs(inner(row.inputs, "spec", "hard"))
-        hard = {key: amount for key, value in limits_of_quota if (amount := quantity(value)) is not None}
-        quota = str(inner(row.inputs, "metadata", "name"))
+        hard, quota = amounts(inner(row.inputs, "spec", "hard")), str(inner(row.inputs, "metadata", "name"))
         start = f'pods "{name}" is forbidden'
-        if missing := sorted(key for key in hard if key not in pod_usage and key.rpartition(".")[2] in COMPUTE):
+        missing = sorted(key for key in hard if key not in pod_usage and key.removeprefix("requests.") in COMPUTE)
+        if missing:
             container_names = ",".join(str(one.get("name")) for _, one in items(spec.get("containers")))
             keys = "; ".join(f"{key} for: {container_names}" for key in missing)
             yield f"{start}: failed quota: {quota}: must specify {keys}"
@@ -65,28 +55,18 @@ def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -
             )
 
 
-def keys_without_effect(hard: Any) -> list[str]:
-    """Return the quota keys without effect.
-
-    Extended resources are counted only by their requests. The API accepts other keys of them, but counts nothing.
-    """
-    return [name for name, _ in pairs(hard) if is_extended(name) and not name.startswith("count/")]
-
-
 def _used(world: World, namespace: str, name: str) -> Fraction:
     running_pods = (
         row
         for row in world.find(POD)
         if inner(row.inputs, "metadata", "namespace") == namespace
-        and (name == "count/pods" or inner(row.outputs, "status", "phase") not in ENDED)
+        and inner(row.outputs, "status", "phase") not in ENDED
     )
     return sum((usage(inner(row.inputs, "spec") or {}).get(name, Fraction(0)) for row in running_pods), Fraction(0))
 
 
-def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
-    return ",".join(f"{name}={_format_amount(name, amounts[name])}" for name in names)
-
-
-def _format_amount(name: str, amount: Fraction) -> str:
-    """Print a sum of amounts. Memory and storage use binary units, as most manifests do."""
-    return format_quantity(amount, binary="memory" in name or "storage" in name)
+def _amounts(names: list[str], of: Mapping[str, Fraction]) -> str:
+    """Print amounts. Memory and storage use binary units, as most manifests do."""
+    return ",".join(
+        f"{name}={format_quantity(of[name], binary='memory' in name or 'storage' in name)}" for name in names
+    )

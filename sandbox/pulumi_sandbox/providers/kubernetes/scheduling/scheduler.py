@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, PCI_LABEL, STRATEGY
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.kubernetes.scheduling import affinity
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, STRATEGY
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches, variable
+from pulumi_sandbox.providers.kubernetes.scheduling import eks_nodes, gke_nodes
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     Misfit,
     misfit_of,
@@ -17,7 +17,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     runs_daemon,
     unschedulable_message,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.groups import groups
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
@@ -27,11 +26,20 @@ from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
 POD = "kubernetes:core/v1:Pod"
-DEVICE_PLUGIN = "k8s-device-plugin"
-FEATURE_DISCOVERY = "node-feature-discovery"
+DEVICE_PLUGIN = "device-plugin"
 ENDED = ("Succeeded", "Failed")
 # The deviceListStrategy of Bottlerocket's plugin (bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins).
 BUILTIN_STRATEGY = "volume-mounts"
+REQUIRED, HOST = "requiredDuringSchedulingIgnoredDuringExecution", "kubernetes.io/hostname"
+NOT_APART = "node(s) didn't match pod anti-affinity rules"
+
+
+def groups(world: World, cluster: str) -> Iterator[Group]:
+    """Yield the groups of a cluster on every cloud. Without a name, it is the only cluster with groups."""
+    found = [list(kind.groups(world, cluster)) for kind in (eks_nodes, gke_nodes)]
+    if cluster or not all(found):
+        for groups_of_kind in found:
+            yield from groups_of_kind
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,14 @@ class Scheduler:
 
     def nodes(self) -> list[Node]:
         """Return the running nodes with their advertised GPUs."""
-        cluster, used = self.cluster(), {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
+        cluster, used = self.cluster(), self._used_nodes()
         all_nodes = [*listed_nodes(self.values().get("nodes"), cluster)]
         for group in groups(self.world, cluster):
             all_nodes.extend(nodes_of(group, used))
         return [self.with_advertised_gpus(node) for node in all_nodes]
+
+    def _used_nodes(self) -> set[str]:
+        return {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
 
     def running(self, node: str = "") -> Iterator[Record]:
         """Yield the pods on a node, or on all nodes without a name."""
@@ -81,26 +92,17 @@ class Scheduler:
             if place and place == (node or place) and inner(row.outputs, "status", "phase") not in ENDED:
                 yield row
 
-    def daemon_specs(self, name_part: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the pod specs of DaemonSets with `name_part` in their name or image.
-
-        A DaemonSet that was edited to have no ready pod is left out.
-        """
+    def device_plugins(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the pod specs of the device plugins. One that was edited to have no ready pod is left out."""
         for row in self.world.find(DAEMON_SET):
-            if inner(row.outputs, "status", "numberReady") == 0:
-                continue
-            spec = inner(row.inputs, "spec", "template", "spec") or {}
-            images = [str(one.get("image")) for _, one in items(spec.get("containers"))]
-            if name_part in row.id or any(name_part in image for image in images):
-                yield spec
+            if DEVICE_PLUGIN in row.id and inner(row.outputs, "status", "numberReady") != 0:
+                yield inner(row.inputs, "spec", "template", "spec") or {}
 
     def with_advertised_gpus(self, node: Node) -> Node:
         """Return the node with its GPUs as allocatable if a device plugin runs on the node."""
         if not node.gpus:
             return node
-        if any(runs_daemon(spec, node) for spec in self.daemon_specs(FEATURE_DISCOVERY)):
-            node = replace(node, labels={**node.labels, PCI_LABEL: "true"})
-        if node.has_builtin_plugin or any(runs_daemon(spec, node) for spec in self.daemon_specs(DEVICE_PLUGIN)):
+        if node.has_builtin_plugin or any(runs_daemon(spec, node) for spec in self.device_plugins()):
             return replace(node, allocatable={**node.allocatable, GPU: Fraction(node.gpus)})
         return node
 
@@ -108,8 +110,9 @@ class Scheduler:
         """Return the number of GPUs that a container sees on the node; 0 for an unknown node."""
         for node in (each for each in self.nodes() if each.name == name and each.gpus):
             strategies = [BUILTIN_STRATEGY] if node.has_builtin_plugin else []
-            for spec in self.daemon_specs(DEVICE_PLUGIN):
-                strategies += [_strategy(spec)] if runs_daemon(spec, node) else []
+            for spec in self.device_plugins():
+                containers = [one for _, one in items(spec.get("containers")) if runs_daemon(spec, node)]
+                strategies += filter(None, (variable(one, STRATEGY) for one in containers))
             return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
         return 0
 
@@ -135,14 +138,14 @@ class Scheduler:
             count = len(nodes) or len([*groups(self.world, self.cluster())])
             return Placement(message=unresolvable_message(count, reason))
         in_use = self.volumes.misfit(namespace, spec, self.running())
-        misfits = [self._misfit(spec, each) or in_use or self._anti_affinity(spec, meta, each, nodes) for each in nodes]
+        misfits = [self._misfit(spec, each) or in_use or self._anti_affinity(spec, meta, each.name) for each in nodes]
         for node, misfit in zip(nodes, misfits, strict=True):
             if misfit is None:
                 return Placement(node.name)
         found_misfits = [each for each in misfits if each is not None]
         for group in self._groups_to_grow(spec):
             node = self.with_advertised_gpus(group.node(self._next(group)))
-            misfit = self._misfit(spec, node) or in_use or self._anti_affinity(spec, meta, node, nodes)
+            misfit = self._misfit(spec, node) or in_use or self._anti_affinity(spec, meta, node.name)
             if misfit is not None:
                 found_misfits.append(misfit)
             elif launches is None or not launches.is_refused(group):
@@ -153,23 +156,25 @@ class Scheduler:
         pods = [inner(row.inputs, "spec") or {} for row in self.running(node.name)]
         return misfit_of(spec, node, _sum_of_requests([*pods, *self._daemons_of(node)]))
 
-    def _daemons_of(self, node: Node) -> Iterator[Mapping[str, Any]]:
-        """Yield the pod specs of the DaemonSets that run on the node. Their pods are not stored."""
-        for row in self.world.find(DAEMON_SET):
-            spec = inner(row.inputs, "spec", "template", "spec") or {}
-            if runs_daemon(spec, node):
-                yield spec
+    def _daemons_of(self, node: Node) -> list[Mapping[str, Any]]:
+        """Return the pod specs of the DaemonSets that run on the node. Their pods are not stored."""
+        specs = [inner(row.inputs, "spec", "template", "spec") or {} for row in self.world.find(DAEMON_SET)]
+        return [spec for spec in specs if runs_daemon(spec, node)]
 
-    def _anti_affinity(
-        self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: Node, nodes: Iterable[Node]
-    ) -> Misfit | None:
-        node_of_name = {each.name: each for each in nodes}
-        others = [
-            affinity.Pod(inner(row.inputs, "metadata") or {}, inner(row.inputs, "spec") or {}, node_of_name[place])
-            for row in self.running()
-            if (place := str(inner(row.inputs, "spec", "nodeName"))) in node_of_name
+    def _anti_affinity(self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: str) -> Misfit | None:
+        """Return the required anti-affinity by host names that keeps a pod off a node, until other pods have ended.
+
+        Source: k8s.io/kubernetes v1.36.0, pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
+        """
+        others = [inner(row.inputs, "metadata") or {} for row in self.running(node)]
+        labels = [one.get("labels") or {} for one in others if one.get("namespace") == meta.get("namespace")]
+        terms = [
+            term.get("labelSelector")
+            for _, term in items(inner(spec, "affinity", "podAntiAffinity", REQUIRED))
+            if term.get("topologyKey") == HOST
         ]
-        return affinity.anti_affinity(affinity.Pod(meta, spec, node), others)
+        keeps_off = any(matches(selector, each) for selector in terms for each in labels)
+        return Misfit((NOT_APART,), final=False) if keeps_off else None
 
     def _groups_to_grow(self, spec: Mapping[str, Any]) -> Iterable[Group]:
         """Yield the groups in which the autoscaler would start a node for the pod.
@@ -188,7 +193,7 @@ class Scheduler:
 
     def _next(self, group: Group) -> int:
         """Return the number of the next node, or the maximum if the group is full."""
-        used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
+        used = self._used_nodes()
         free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
         return next(free, group.max_nodes)
 
@@ -196,9 +201,8 @@ class Scheduler:
         """Return True if the groups of a resource have as many nodes together as its total allows."""
         if group.total is None:
             return False
-        used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
         siblings = [each for each in all_groups if each.resource == group.resource]
-        return sum(1 for each in siblings for _ in nodes_of(each, used)) >= group.total
+        return sum(1 for each in siblings for _ in nodes_of(each, self._used_nodes())) >= group.total
 
 
 def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
@@ -208,9 +212,3 @@ def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
         for name, amount in requests(spec).items():
             total[name] = total.get(name, Fraction(0)) + amount
     return total
-
-
-def _strategy(spec: Mapping[str, Any]) -> str:
-    """Return the device list strategy of a plugin's pod."""
-    variables = [one for _, container in items(spec.get("containers")) for _, one in items(container.get("env"))]
-    return next((str(one.get("value")) for one in variables if one.get("name") == STRATEGY), "")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.fields import quantity
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, variable
 
 GPU = "nvidia.com/gpu"
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
@@ -30,11 +30,10 @@ class Toolkit:
 
 # The settings of NVIDIA's own packages.
 PACKAGED = Toolkit(by_variable=True, by_mounts=False)
-# bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
-BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)
-# GKE has no toolkit: its device plugin adds the devices of the requested GPUs, and no variable of a container counts
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus).
-GKE = Toolkit(by_variable=False, by_mounts=True)
+# Bottlerocket (bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/
+# nvidia-container-toolkit-config-k8s), and GKE, which has no toolkit: its device plugin adds the devices of the
+# requested GPUs (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus).
+BY_MOUNTS = Toolkit(by_variable=False, by_mounts=True)
 # The two settings, in config.toml, in a command that changes it, or in Bottlerocket's settings.
 _SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-mounts) *= *(true|false)\b")
 
@@ -44,7 +43,7 @@ def toolkit(ami: str, user_data: Any) -> Toolkit:
 
     Releases of AL2023 differ; the sandbox assumes the less restrictive setting.
     """
-    default = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
+    default = BY_MOUNTS if ami.startswith("BOTTLEROCKET_") else PACKAGED
     settings = {name: value == "true" for name, value in _SETTING.findall(text_of(user_data))}
     return Toolkit(
         by_variable=settings.get("envvar-when-unprivileged", default.by_variable),
@@ -65,7 +64,7 @@ def gpus(container: Mapping[str, Any], toolkit_settings: Toolkit, strategies: Co
     if inner(container, "securityContext", "privileged") is True:
         return on_node
     requested = int(quantity(inner(container, "resources", "limits", GPU)) or 0)
-    sees_all = toolkit_settings.by_variable and _variable(container) == "all"
+    sees_all = toolkit_settings.by_variable and variable(container, VARIABLE) == "all"
     if not requested:
         return on_node if sees_all else 0
     if any(each.startswith("cdi-") for each in strategies):
@@ -74,7 +73,3 @@ def gpus(container: Mapping[str, Any], toolkit_settings: Toolkit, strategies: Co
         "envvar" in strategies and toolkit_settings.by_variable
     )
     return requested if is_listed else 0
-
-
-def _variable(container: Mapping[str, Any]) -> str:
-    return next((str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == VARIABLE), "")

@@ -1,10 +1,8 @@
-"""Check the volumes of a pod as the scheduler and the attach controller do, with their messages.
+"""Check the volumes of a pod as the scheduler does, with its messages.
 
 Sources, k8s.io/kubernetes v1.36.0: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder}.go and
-volumerestrictions/volume_restrictions.go; pkg/controller/volume/attachdetach/reconciler/reconciler.go.
-
-The sandbox creates no volume. A claim counts as bound if its class exists, or if a volume of the same class has its
-access modes. Zones, sizes and the access modes of a class's provisioner are not compared.
+volumerestrictions/volume_restrictions.go. The sandbox creates no volume. A claim counts as bound if its class exists.
+Zones, sizes and the access modes of a class's provisioner are not compared.
 """
 
 from __future__ import annotations
@@ -13,23 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.claims import ALONE
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import NO_NODES, Misfit
 from pulumi_sandbox.world.store import Record, World
 
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
-VOLUME = "kubernetes:core/v1:PersistentVolume"
 CLASS = "kubernetes:storage.k8s.io/v1:StorageClass"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-ONE_NODE = "ReadWriteOnce"
+ALONE = "ReadWriteOncePod"
 
 NOT_FOUND = 'persistentvolumeclaim "{}" not found'
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
-ATTACHED = 'FailedAttachVolume: Multi-Attach error for volume of claim "{}" Volume is already used by pod(s) {}'
 
 
 def unresolvable_message(nodes: int, reason: str) -> str:
@@ -53,22 +48,21 @@ class Volumes:
         """Return why no node can have the volumes of the pod. Return "" if there is no such reason."""
         claims = [(name, self._claim(namespace, name)) for name in claim_names(spec)]
         missing = next((NOT_FOUND.format(name) for name, claim in claims if claim is None), "")
-        specs = [*(claim for _, claim in claims if claim is not None), *_templates(spec)]
+        templates = [inner(one, "ephemeral", "volumeClaimTemplate", "spec") for _, one in items(spec.get("volumes"))]
+        specs = [one for one in (*(claim for _, claim in claims), *templates) if one is not None]
         return missing or ("" if all(self._is_bound(one) for one in specs) else UNBOUND)
 
     def misfit(self, namespace: str, spec: Mapping[str, Any], running: Iterable[Record]) -> Misfit | None:
         """Return the reason if another pod uses a claim that only one pod can use."""
-        alone = {name for name in claim_names(spec) if ALONE in self._modes(namespace, name)}
-        return Misfit((IN_USE,), final=False) if any(_users(running, namespace, name) for name in alone) else None
-
-    def attach_failure(self, namespace: str, spec: Mapping[str, Any], node: str, running: Iterable[Record]) -> str:
-        """Return the event of a pod on `node` if a pod on another node uses a volume that only one node can use."""
-        elsewhere = [row for row in running if inner(row.inputs, "spec", "nodeName") != node]
-        for name in claim_names(spec):
-            modes = self._modes(namespace, name)
-            if modes and set(modes) <= {ONE_NODE, ALONE} and (users := _users(elsewhere, namespace, name)):
-                return ATTACHED.format(name, ", ".join(users))
-        return ""
+        used = {
+            claim
+            for row in running
+            if inner(row.inputs, "metadata", "namespace") == namespace
+            for claim in claim_names(inner(row.inputs, "spec") or {})
+        }
+        shared = used & set(claim_names(spec))
+        alone = any(ALONE in (inner(self._claim(namespace, name), "accessModes") or ()) for name in shared)
+        return Misfit((IN_USE,), final=False) if alone else None
 
     def _claim(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return the spec of a claim; None if it does not exist. A claim of sandbox.yaml is bound."""
@@ -79,20 +73,13 @@ class Volumes:
         listed = (one for _, one in items(self.values().get("claims")) if one.get("name") == identity)
         return next(({**one, "volumeName": identity} for one in listed), None)
 
-    def _modes(self, namespace: str, name: str) -> list[str]:
-        return [str(mode) for mode in inner(self._claim(namespace, name), "accessModes") or ()]
-
     def _is_bound(self, claim: Mapping[str, Any]) -> bool:
         name = claim.get("storageClassName")
         if claim.get("volumeName"):
             return True
         if name is None:
             return any(is_default for _, is_default in self._classes())
-        return any(name == one for one, _ in self._classes()) or any(
-            (inner(row.inputs, "spec", "storageClassName") or "") == name
-            and set(claim.get("accessModes") or ()) <= set(inner(row.inputs, "spec", "accessModes") or ())
-            for row in self.world.find(VOLUME)
-        )
+        return any(name == one for one, _ in self._classes())
 
     def _classes(self) -> Iterator[tuple[str, bool]]:
         """Yield each storage class, and whether it is the default class."""
@@ -106,21 +93,3 @@ def claim_names(spec: Mapping[str, Any]) -> list[str]:
     """Return the claims that a pod names."""
     names = (inner(one, "persistentVolumeClaim", "claimName") for _, one in items(spec.get("volumes")))
     return [str(name) for name in names if name]
-
-
-def _templates(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the specs of the claims that a pod has of its own."""
-    for _, one in items(spec.get("volumes")):
-        found = inner(one, "ephemeral", "volumeClaimTemplate", "spec")
-        if isinstance(found, Mapping):
-            yield found
-
-
-def _users(running: Iterable[Record], namespace: str, claim: str) -> list[str]:
-    """Return the names of the pods of the namespace that use the claim."""
-    return [
-        row.name
-        for row in running
-        if inner(row.inputs, "metadata", "namespace") == namespace
-        and claim in claim_names(inner(row.inputs, "spec") or {})
-    ]

@@ -16,29 +16,19 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     format_value,
     invalid,
     quantity,
-    required,
     unsupported,
 )
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items
-from pulumi_sandbox.providers.kubernetes.schema import go_format
+from pulumi_sandbox.providers.kubernetes.objects import items
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
 VERSION = "1.36"
 # JSON schema types, with their names in the errors of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
 # typed/validate.go).
-TYPE_NAMES = {
-    "string": "string",
-    "integer": "numeric (int or float)",
-    "number": "numeric (int or float)",
-    "boolean": "boolean",
-    "array": "list",
-    "object": "map",
-}
-JSON_TYPES = {bool: "bool", float: "number", list: "array", dict: "object"}
+TYPE_NAMES = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "array": "list", "object": "map"}
 DEFINITION = "/api/_definitions.json#/$defs/"
 QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-# A schema keyword for lists with keys. QUANTITY and PORT are also used as keywords.
+# A schema keyword for lists with keys. QUANTITY is also used as a keyword.
 KEYS = "x-kubernetes-list-map-keys"
 # k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
 KEY_DEFAULTS = {"protocol": "TCP"}
@@ -77,28 +67,17 @@ def _check_list_keys(_validator: Any, keys: list[str], elements: Any, _schema: A
 
 
 def _check_quantity(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, list | dict):
-        yield ValidationError(f"expected any scalar, got &{{{go_format.text(value)}}}")
-    elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
+    if not isinstance(value, Unknown) and value is not None and quantity(value) is None:
         yield ValidationError(QUANTITY_WRONG)
 
 
-def _check_port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    """Yield an error unless the port is a number or a name (encoding/json, UnmarshalTypeError)."""
-    if isinstance(value, bool | float | list | dict):
-        number = f" {value}" if isinstance(value, float) else ""
-        yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
-
-
-Checker = validators.extend(
-    Draft202012Validator, {KEYS: _check_list_keys, QUANTITY: _check_quantity, PORT: _check_port}
-)
+Checker = validators.extend(Draft202012Validator, {KEYS: _check_list_keys, QUANTITY: _check_quantity})
 
 
 @cache
 def _validator(name: str) -> Any:
     local = json.loads(json.dumps(definitions()).replace(DEFINITION, "#/$defs/"))
-    local |= {one: {one: True} for one in (QUANTITY, PORT)}
+    local |= {QUANTITY: {QUANTITY: True}, PORT: {}}
     return Checker({"$ref": f"#/$defs/{name}", "$defs": local})
 
 
@@ -117,14 +96,7 @@ def check_schema(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterat
     Rules in the Common Expression Language (x-kubernetes-validations) are not evaluated.
     """
     for error in Checker(_closed(schema)).iter_errors(inputs):
-        path, value = path_text(error.absolute_path), error.instance
-        # The messages are those of k8s.io/apiextensions-apiserver, pkg/apiserver/validation/validation.go, at v0.36.0.
-        if error.validator == "pattern" and not isinstance(value, Unknown):
-            yield invalid(path, value, f"{path} in body should match '{error.validator_value}'")
-        elif error.validator == "enum" and not isinstance(value, Unknown):
-            yield unsupported(path, value, error.validator_value)
-        else:
-            yield from _problems(error)
+        yield from _problems(error)
 
 
 def _closed(schema: Any) -> Any:
@@ -147,35 +119,29 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             missing = [name for name in error.validator_value if name not in error.instance]
             # Each missing property has its own error.
             name = next(one for one in missing if repr(one) in error.message)
-            yield required(f"{path}.{name}" if path else name)
+            yield Problem(f"{path}.{name}" if path else name, "Required value")
         case "additionalProperties":
             properties = error.schema.get("properties", {})
             for name in error.instance:
                 if name not in properties:
                     yield Problem(f"{path}.{name}" if path else name, "field not declared in schema")
         case "type":
-            wanted_type = next(one for one in _as_list(error.validator_value) if one != "null")
-            yield required(path) if error.instance is None else Problem(path, _type_message(wanted_type, error))
+            types = error.validator_value
+            wanted = next(one for one in ([types] if isinstance(types, str) else types) if one != "null")
+            # The message has no value: it may be secret.
+            text = f"expected {TYPE_NAMES.get(wanted, wanted)}, got {_type_of(error.instance)}"
+            yield Problem(path, "Required value" if error.instance is None else text)
+        case "pattern":
+            yield invalid(path, error.instance, f"{path} in body should match '{error.validator_value}'")
+        case "enum":
+            yield unsupported(path, error.instance, error.validator_value)
         case _:
             yield Problem(path, error.message)
 
 
-def _type_message(wanted_type: str, error: ValidationError) -> str:
-    value = error.instance
-    match wanted_type:
-        case "integer" if isinstance(value, float):
-            return f"cannot convert float64 to {error.schema.get('format', 'int64')}"
-        case "integer" | "number":
-            got = go_format.type_of(value)
-        case "string":
-            got = f"&value.valueUnstructured{{Value:{go_format.source(value)}}}"
-        case _:
-            got = f"&{{{go_format.text(value)}}}"
-    return f"expected {TYPE_NAMES[wanted_type]}, got {got}"
-
-
-def _as_list(types: str | list[str]) -> list[str]:
-    return [types] if isinstance(types, str) else types
+def _type_of(value: Any) -> str:
+    names = {bool: "boolean", str: "string", int: "integer", float: "number", list: "list"}
+    return names.get(type(value), "map")
 
 
 def path_text(path: Any) -> str:

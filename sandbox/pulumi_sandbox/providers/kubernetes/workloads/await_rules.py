@@ -1,30 +1,35 @@
-"""Build the errors of `pulumi up` for a Job that does not succeed.
+"""Decide when an object is ready, and build the errors of `pulumi up` for an object that is not.
 
-Sources: pulumi-kubernetes at 94977969, provider/pkg/await/{job,error}.go and
-provider/pkg/await/checker/{job,pod}/check.go. Two effects of the real provider are surprising:
-
-- It recognizes only two reasons of a failed Job. For other reasons, it waits until the timeout.
-- It never reports why a pod is Pending.
+Sources: pulumi-kubernetes at 94977969, provider/pkg: await/{job,error}.go and await/checker/{job,pod}/check.go for
+Jobs; metadata/overrides.go (ReadyCondition), jsonpath/jsonpath.go and await/internal/awaiter.go for the annotation
+`pulumi.com/waitFor`. The real provider never reports why a pod is Pending.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.readiness import NotReady
-from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.resource import Refused, Resource
 
 DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
-RECOGNIZED = ("BackoffLimitExceeded", "DeadlineExceeded")
-TIMEOUT, SKIP, REPLACE = (f"pulumi.com/{one}" for one in ("timeoutSeconds", "skipAwait", "replaceUnready"))
+SKIP, REPLACE, WAIT_FOR = (f"pulumi.com/{one}" for one in ("skipAwait", "replaceUnready", "waitFor"))
+# A path follows RFC 9535, so a name with a hyphen needs brackets.
+EXPRESSION = re.compile(r"jsonpath=\{\s*\$?(.*?)\s*\}(?:=(.+))?")
+STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]+)"|'([^']+)')\]""")
+TIMED_OUT = (
+    'resource "{}" was successfully created, but the Kubernetes API server reported that it failed to fully initialize '
+    "or become live: timed out waiting for the condition"
+)
 
 
 def timeout_sec(res: Resource) -> float:
-    """Return the timeout of a Job (metadata/overrides.go, TimeoutDuration); every event of the Job restarts it."""
-    given = annotation(res.inputs, TIMEOUT)
-    return res.timeout or (float(given) if given.isdigit() else DEFAULT_TIMEOUT_SEC)
+    """Return the timeout of a Job. In a cluster, every event of the Job restarts it."""
+    return res.timeout or DEFAULT_TIMEOUT_SEC
 
 
 def annotation(inputs: Mapping[str, Any], name: str) -> str:
@@ -37,9 +42,9 @@ def is_complete(status: Any) -> bool:
 
 
 def failure(status: Any) -> str:
-    """Return the recognized reason of a failed Job; else empty (job/check.go, collectJobConditionErrors)."""
+    """Return the reason of a failed Job; else empty (job/check.go, collectJobConditionErrors)."""
     for _, one in items(inner(status, "conditions")):
-        if one.get("type") == "Failed" and one.get("reason") in RECOGNIZED:
+        if one.get("type") == "Failed":
             return f"[{one['reason']}] {one['message']}"
     return ""
 
@@ -91,15 +96,40 @@ def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, A
         reason = f'Resource operation was cancelled for "{name}"'
     else:
         reason = f"'{name}' timed out waiting to be Ready"
-    if res.old_inputs is None:
-        text = (
-            f'resource "{res.urn}" was successfully created, but the Kubernetes API server reported that it failed to '
-            f"fully initialize or become live: {reason}"
-        )
-    else:
-        text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {reason}'
+    is_new = res.old_inputs is None
+    start = f'resource "{res.urn}" was successfully created, but the' if is_new else "the"
+    subject = "it" if is_new else f'"{res.id}"'
+    text = f"{start} Kubernetes API server reported that {subject} failed to fully initialize or become live: {reason}"
     return NotReady(text, reasons(status, pods), {"status": status})
 
 
 def failed(name: str) -> str:
     return f"Resource '{name}' was created but failed to initialize"
+
+
+def conditions(inputs: Mapping[str, Any]) -> list[str]:
+    """Return the conditions that an object waits for; the annotation has one condition or a JSON list."""
+    given = annotation(inputs, WAIT_FOR)
+    try:
+        found = json.loads(given)
+    except ValueError:
+        found = None
+    return found if isinstance(found, list) else [given] if given else []
+
+
+def check_conditions(res: Resource, live: Mapping[str, Any]) -> None:
+    """Raise NotReady unless the live object satisfies every condition."""
+    if not all(_holds(one, live) for one in conditions(res.inputs)):
+        raise NotReady(TIMED_OUT.format(res.urn))
+
+
+def _holds(expression: str, live: Mapping[str, Any]) -> bool:
+    found = EXPRESSION.fullmatch(expression)
+    if found is None or "".join(step[0] for step in STEP.finditer(found[1])) != found[1]:
+        raise Refused(
+            f"{WAIT_FOR}: not a path that the sandbox supports\n  got: {expression}\n"
+            "  expected: a path of names, with brackets around a name with a hyphen, such as "
+            'jsonpath={.metadata.annotations["some-name"]}'
+        )
+    value = inner(live, *(next(filter(None, step.groups())) for step in STEP.finditer(found[1])))
+    return value is not None and found[2] in (None, str(value))

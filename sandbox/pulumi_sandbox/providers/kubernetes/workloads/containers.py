@@ -19,12 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.workloads import dns_names, driver_libraries, network
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs, variable
+from pulumi_sandbox.providers.kubernetes.workloads import network, python_path
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
@@ -67,7 +67,7 @@ class Pod:
     library_path: str = ""
     """The folder with the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     names: Path | None = None
-    """The file with the names of the pods that this pod can resolve (dns_names.py)."""
+    """The file with the names of the pods that this pod can resolve."""
 
 
 @dataclass
@@ -77,14 +77,14 @@ class Containers:
     world: World
     settings: Callable[[], GuestSettings]
     cancelled: threading.Event
-    images: Images
+    values: Callable[[], Mapping[str, Any]]
+    """Returns the values of sandbox.yaml and the fixtures for the cluster."""
 
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
         """Return the paths in a container's command that are zip files of a ConfigMap."""
         command = " ".join(_command(container))
-        return [
-            path for path, data in self.files(namespace, spec, container).items() if data[:4] == ZIP and path in command
-        ]
+        mounted = self.files(namespace, spec, container).items()
+        return [path for path, data in mounted if data[:4] == ZIP and path in command]
 
     def files(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the files that ConfigMaps mount into the container, by path."""
@@ -95,12 +95,8 @@ class Containers:
             row = self.world.get(CONFIG_MAP, f"{namespace}/{inner(config_map, 'name')}")
             if row is None:
                 continue
-            keys = {str(one.get("key")): str(one.get("path")) for _, one in items(inner(config_map, "items"))}
-            for key, data in contents(row.inputs).items():
-                name = keys.get(key) if keys else key
-                mount_path = str(mount.get("mountPath")).rstrip("/")
-                if name and mount.get("subPath") in (None, "", name):
-                    file_contents[mount_path if mount.get("subPath") else f"{mount_path}/{name}"] = data
+            mount_path = str(mount.get("mountPath")).rstrip("/")
+            file_contents |= {f"{mount_path}/{key}": data for key, data in contents(row.inputs).items()}
         return file_contents
 
     def run(
@@ -109,9 +105,9 @@ class Containers:
         container: Mapping[str, Any],
         limit_sec: float | None,
         say: Callable[[str], None],
-        stopped: Callable[[], bool] = lambda: False,
+        stopped: Callable[[], bool],
     ) -> ContainerResult:
-        policies_enforced = bool(self.images.values().get("networkPolicies", True))
+        policies_enforced = bool(self.values().get("networkPolicies", True))
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-"))
             api = stack.enter_context(network.api_server(self.world, pod.namespace, pod.labels, policies_enforced))
@@ -127,23 +123,27 @@ class Containers:
                 name: value if name in pod.environment else _with_local_paths(value, local_paths)
                 for name, value in environment.items()
             }
-            if pod.names and pod.spec.get("subdomain"):
-                local_environment |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), local_environment)
             gpus = pod.gpus(container)
-            if gpus and pod.library_path and not self._finds(pod.library_path, container):
+            hides = bool(gpus and pod.library_path) and not self._finds(pod.library_path, container)
+            if hides:
                 say(NO_LIBRARIES.format(container.get("name"), pod.library_path))
-                local_environment |= driver_libraries.hidden(local_environment)
-            devices = _devices(root / "dev", gpus)
-            arguments = [devices if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
+            service = str(pod.spec.get("subdomain") or "")
+            local_environment |= python_path.variables(local_environment, pod.names, service, hides_driver=hides)
+            devices = root / "dev"
+            devices.mkdir()
+            for number in range(gpus):
+                (devices / f"nvidia{number}").touch()
+            arguments = [str(devices) if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, lines, code)
             return ContainerResult(str(container.get("name")), code, message, killed)
 
     def _finds(self, folder: str, container: Mapping[str, Any]) -> bool:
         """Return True if LD_LIBRARY_PATH of the container, or else of its image, has the folder."""
-        of_image = self.images.entry_of(str(container.get("image"))).get("ldLibraryPath")
-        own = [one.get("value") for _, one in items(container.get("env")) if one.get("name") == LOADER_PATH]
-        value = own[-1] if own else of_image
+        image, listed = str(container.get("image")), [one for _, one in items(self.values().get("images"))]
+        of_image = next((one.get("ldLibraryPath") for one in listed if fnmatchcase(image, str(one.get("match")))), None)
+        own = variable(container, LOADER_PATH)
+        value = of_image if own is None else own
         return folder in [part.rstrip("/") for part in str(value or "").split(":")]
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
@@ -155,10 +155,7 @@ class Containers:
             local_path.mkdir(parents=True, exist_ok=True)
             local_paths[mount_path] = str(local_path)
         for path, data in self.files(pod.namespace, pod.spec, container).items():
-            local_path = root / "mounts" / path.strip("/")
-            if local_path.is_dir():
-                local_path.rmdir()  # a single file, mounted with subPath
-            local_path.write_bytes(data)
+            (root / "mounts" / path.strip("/")).write_bytes(data)
         return local_paths
 
     def _environment(self, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
@@ -170,8 +167,7 @@ class Containers:
             value = fields.get(str(source)) if source else entry.get("value")
             if value is not None:
                 variables[str(entry.get("name"))] = _expand(str(value), variables)
-        packages = self.images.user_packages(pod.spec, container)
-        return {**variables, **({"PYTHONPATH": packages} if packages else {}), **pod.environment}
+        return {**variables, **pod.environment}
 
     def _execute(
         self,
@@ -203,14 +199,6 @@ class Containers:
         process.stdout.close()
         # 137 is the exit code of a container that SIGKILL ended.
         return lines, 137 if killed else (exit_codes[0] if exit_codes else 0), killed
-
-
-def _devices(folder: Path, gpus: int) -> str:
-    """Create a folder with a device file for each GPU, for programs with a device folder as an argument."""
-    folder.mkdir()
-    for number in range(gpus):
-        (folder / f"nvidia{number}").touch()
-    return str(folder)
 
 
 def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:

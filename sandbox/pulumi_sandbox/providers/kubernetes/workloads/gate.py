@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers
 from pulumi_sandbox.providers.kubernetes.workloads.jobs import JobRun
@@ -33,7 +33,6 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
     "container's image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
-NOT_WAITED = "the provider does not recognize {} and waits {:.0f} s; the sandbox does not wait"
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Gate:
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
-        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.images)
+        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.scheduler.values)
 
     def settings(self) -> GuestSettings:
         try:
@@ -58,15 +57,14 @@ class Gate:
         """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""
         spec, namespace = (
             inner(res.inputs, "spec", "template", "spec") or {},
-            str(inner(res.inputs, "metadata", "namespace")),
+            inner(res.inputs, "metadata", "namespace"),
         )
-        for kind in ("initContainers", "containers"):
-            for _, container in items(spec.get(kind)):
-                if self.containers.programs(namespace, spec, container):
-                    settings = self.settings()
-                    if not settings.runs:
-                        yield NOT_ALLOWED.format(container.get("name"))
-                    yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
+        for _, container in [*items(spec.get("initContainers")), *items(spec.get("containers"))]:
+            if self.containers.programs(str(namespace), spec, container):
+                settings = self.settings()
+                if not settings.runs:
+                    yield NOT_ALLOWED.format(container.get("name"))
+                yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         """Return the Job's status.
@@ -78,14 +76,10 @@ class Gate:
             run = JobRun(res, self.workloads, self.containers, self.cancelled)
             status, pods = run.run(), run.watched
         else:
-            status, pods = inner(res.outputs, "status") or {}, self._pods(res.inputs)
+            status, pods = inner(res.outputs, "status") or {}, [row.outputs for row in self._pods(res.inputs)]
         if await_rules.is_complete(status):
             return {"status": status}
         unready = await_rules.unready(res, status, pods, cancelled=self.cancelled.is_set())
-        for _, one in items(status.get("conditions")):
-            if not await_rules.failure(status):
-                res.log(f"{one['reason']}: {one['message']}", "info")
-                res.log(NOT_WAITED.format(one["reason"], await_rules.timeout_sec(res)), "info")
         if await_rules.annotation(res.inputs, await_rules.SKIP) == "true":
             res.log(unready.reasons[-1], "info")
             return {"status": status}
@@ -99,7 +93,8 @@ class Gate:
         if skipped or not status or await_rules.is_complete(status):
             return None
         name = str(inner(record.inputs, "metadata", "name"))
-        return NotReady(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
+        pods = [row.outputs for row in self._pods(record.inputs)]
+        return NotReady(await_rules.failed(name), await_rules.reasons(status, pods))
 
     def is_replaced(self, res: Resource) -> bool:
         """Return True if pulumi.com/replaceUnready replaces the Job (provider.go, Diff)."""
@@ -109,12 +104,9 @@ class Gate:
         return record is not None and not await_rules.is_complete(record.outputs.get("status"))
 
     def forget(self, res: Resource) -> None:
-        for one in pods_of(self.world, *self._names(res.inputs)):
+        for one in self._pods(res.inputs):
             self.world.delete(one.type, one.id, res.name)
 
-    def _pods(self, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        return [row.outputs for row in pods_of(self.world, *self._names(inputs))]
-
-    def _names(self, inputs: dict[str, Any]) -> tuple[str, str]:
+    def _pods(self, inputs: dict[str, Any]) -> list[Record]:
         meta = inner(inputs, "metadata")
-        return str(inner(meta, "namespace")), str(inner(meta, "name"))
+        return pods_of(self.world, str(inner(meta, "namespace")), str(inner(meta, "name")))

@@ -15,17 +15,15 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.kubernetes.rules.selectors import matches
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches
 from pulumi_sandbox.world.store import World
 
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 SERVICE_ADDRESS, SERVICE_PORT = "10.100.0.1", 443
 OPEN_SEC = 1.0
-DNS_PORT = 53
 _QUEUE = 1024
 
 
@@ -71,11 +69,10 @@ def _rule_allows(rule: Mapping[str, Any], target: tuple[str, int], protocol: str
     ports = [(one.get("protocol", "TCP"), one.get("port")) for _, one in items(rule.get("ports"))]
     if ports and (protocol, port) not in ports:
         return False
-    peers = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
-    return not peers or any(_block_contains(block, address) for block in peers if block)
+    blocks = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
+    return not blocks or any(_contains(block, ip_address(address)) for block in blocks if block)
 
 
-def _block_contains(block: Mapping[str, Any], text: str) -> bool:
-    address = ip_address(text)
+def _contains(block: Mapping[str, Any], address: IPv4Address | IPv6Address) -> bool:
     excepted = any(address in ip_network(one) for one in block.get("except") or ())
     return address in ip_network(str(block.get("cidr"))) and not excepted

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pulumi_sandbox.providers.kubernetes import kueue
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.kueue import quota
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
+from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
-from pulumi_sandbox.providers.kubernetes.workloads import network
-from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
@@ -24,12 +23,11 @@ NO_KNOWN_NODES = (
     "the sandbox knows no node of this cluster, so it does not schedule pods; it uses the node groups of EKS and the "
     "nodes in sandbox.yaml: values: {kubernetes: {nodes: [...]}}"
 )
-
-
-WAITS = "the runner {} waits for quota: {}"
-NO_DNS = (
-    "the pod cannot resolve names: the DNS server of its node has the address {}, and no network policy of the pod "
-    "allows it on port 53"
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+# k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go, FailedToRetrieveImagePullSecret.
+NO_SECRETS = (
+    "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets ({}); attempting to pull the image "
+    "may not succeed."
 )
 
 
@@ -79,99 +77,78 @@ class Workloads:
     world: World
     scheduler: Scheduler
     runners: Runners
-    images: Images
 
     def place_pods(self, row: Record, log: Log) -> None:
-        """Place the pods of a new object, log the result, and store the pods that keep running."""
+        """Place the pods of a new object, log the result, and store the pods of runners."""
+        if row.type not in (RUNNER_SET, DAEMON_SET):
+            return
         no_known_nodes = self.scheduler.knows_no_node()
+        spec, namespace = inner(row.inputs, "spec", "template", "spec") or {}, row.id.partition("/")[0]
+        if event := self.missing_secrets(namespace, spec):
+            log(f"a pod of {row.name}: {event}", "warning")
         if row.type == RUNNER_SET and no_known_nodes:
             log(NO_KNOWN_NODES, "info")
         elif row.type == RUNNER_SET:
-            self._runners(row, log)
-        elif row.type == DAEMON_SET and not no_known_nodes:  # without known nodes, a DaemonSet has no pods
-            self._daemons(row, log)
+            self._start_runners(row, log)
+        elif not no_known_nodes:
+            nodes = self.scheduler.nodes()
+            count = sum(runs_daemon(spec, node) for node in nodes)
+            log(f"{row.name} runs on {count} of {len(nodes)} nodes", "info")
 
-    def dns_problem(self, namespace: str, labels: Mapping[str, str], node_name: str) -> str:
-        """Return the reason why a pod on the node cannot resolve names, or an empty string."""
-        node = self.scheduler.node(node_name) if node_name else None
-        if node is None or not node.dns_address or self.images.values().get("networkPolicies", True) is False:
-            return ""
-        server = (node.dns_address, network.DNS_PORT)
-        allowed = network.allows_egress(self.world, namespace, labels, server, "UDP")
-        return "" if allowed else NO_DNS.format(node.dns_address)
+    def has_secret(self, namespace: str, name: str) -> bool:
+        identity = f"{namespace}/{name}"
+        listed = self.scheduler.values().get("secrets") or ()
+        return identity in listed or self.world.get(SECRET, identity) is not None
 
-    def forget(self, row: Record) -> None:
-        if row.type == RUNNER_SET:
-            self.runners.delete_idle(row)
-            return
-        for one in pods_of(self.world, str(inner(row.inputs, "metadata", "namespace")), row.name):
-            self.world.delete(one.type, one.id, row.name)
+    def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
+        """Return the event about missing pull secrets; empty if all exist."""
+        names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
+        missing = ", ".join(name for name in names if not self.has_secret(namespace, name))
+        return NO_SECRETS.format(missing) if missing else ""
 
-    def _runners(self, row: Record, log: Log) -> None:
-        spec, namespace = (
-            inner(row.inputs, "spec", "template", "spec") or {},
-            str(inner(row.inputs, "metadata", "namespace")),
-        )
-        for event in self.images.pull_failures(namespace, spec):
-            log(f"a runner for a job would not start: {event}", "warning")
-        meta = inner(row.inputs, "spec", "template", "metadata") or {}
-        labels = meta.get("labels") or {}
-        launches = self.scheduler.launches(log)
-        waiting = ""
-        for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
+    def _start_runners(self, row: Record, log: Log) -> None:
+        idle, launches, waits = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log), False
+        for _ in range(idle):
             name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            if reason := quota.waits(self.world, namespace, labels, spec):
-                gated = {**spec, "schedulingGates": [quota.GATE]}
-                pod_row = pod(row.name, namespace, name, gated, Placement(), labels, meta.get("annotations"))
-                self.world.insert(pod_row)
-                self.world.insert(runner(pod_row))
-                if not waiting:
-                    log(WAITS.format(name, reason), "info")
-                waiting = reason
-                continue
-            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
-            running = [*self.scheduler.running()]
-            pod_row = pod(row.name, namespace, name, spec, placement, labels, meta.get("annotations"))
-            self.world.insert(pod_row)
-            self.world.insert(runner(pod_row))
-            if event := self.scheduler.volumes.attach_failure(namespace, spec, placement.node, running):
-                log(f"the runner {pod_row.name} does not start: {event}", "warning")
-            if not placement.node:
-                log(f"the runner {pod_row.name} stays Pending: {placement.message}", "warning")
+            started, reason = self._runner(row, name, launches)
+            self.world.insert(started)
+            self.world.insert(runner(started))
+            if reason and not waits:
+                log(f"the runner {name} waits for quota: {reason}", "info")
+            waits = waits or bool(reason)
+            if message := unschedulable(started):
+                log(f"the runner {name} stays Pending: {message}", "warning")
                 return  # the next runners would stay Pending too
-        if waiting:
-            return
-        if not inner(row.inputs, "spec", "minRunners"):
-            placement = self.scheduler.place(spec, {"namespace": namespace})
-            if not placement.node:
-                log(f"a runner for a job would stay Pending: {placement.message}", "warning")
-        if problem := self.dns_problem(namespace, labels, placement.node):
-            log(problem, "warning")
+        if not idle and (message := unschedulable(self._runner(row, row.name, None)[0])):
+            log(f"a runner for a job would stay Pending: {message}", "warning")
+
+    def _runner(self, row: Record, name: str, launches: Launches | None) -> tuple[Record, str]:
+        """Return a runner's pod and the reason why it waits for quota. Without launches, it is only a prediction."""
+        template, namespace = inner(row.inputs, "spec", "template") or {}, row.id.partition("/")[0]
+        spec, meta = template.get("spec") or {}, template.get("metadata") or {}
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations")
+        reason = kueue.waits(self.world, namespace, labels, spec) if launches else ""
+        if reason:
+            spec, placement = {**spec, "schedulingGates": [kueue.GATE]}, Placement()
+        else:
+            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
+        return pod(row.name, namespace, name, spec, placement, labels, annotations), reason
 
     def admit_waiting(self, log: Log) -> None:
         """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
         for row in self.world.find(POD):
-            if not quota.is_gated(row):
+            runner_set = self.runners.set_of(row) if kueue.is_gated(row) else None
+            if runner_set is None:
                 continue
-            meta, spec = row.inputs["metadata"], dict(row.inputs["spec"])
-            spec.pop("schedulingGates")
-            if quota.waits(self.world, meta["namespace"], meta.get("labels") or {}, spec):
-                continue
-            placement = self.scheduler.place(spec, {"namespace": meta["namespace"]}, self.scheduler.launches(log))
-            [owner] = [each["name"] for each in meta["ownerReferences"]]
-            started = pod(
-                owner, meta["namespace"], row.name, spec, placement, meta.get("labels"), meta.get("annotations")
-            )
-            self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
-            set_runner = runner(started)
-            self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
-            log(f"the runner {row.name} has quota now, and starts", "info")
+            started, reason = self._runner(runner_set, row.name, self.scheduler.launches(log))
+            if not reason:
+                self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
+                set_runner = runner(started)
+                self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
+                log(f"the runner {row.name} has quota now, and starts", "info")
 
-    def _daemons(self, row: Record, log: Log) -> None:
-        spec = inner(row.inputs, "spec", "template", "spec") or {}
-        nodes = self.scheduler.nodes()
-        node_names = [one.name for one in nodes if runs_daemon(spec, one)]
-        log(f"{row.name} runs on {len(node_names)} of {len(nodes)} nodes", "info")
-        namespace = str(inner(row.inputs, "metadata", "namespace"))
-        for event in self.images.pull_failures(namespace, spec):
-            log(f"a pod of {row.name} would not start: {event}", "warning")
+
+def unschedulable(row: Record) -> str:
+    """Return the scheduler's message about a pod without a node; empty for any other pod."""
+    conditions = items(inner(row.outputs, "status", "conditions"))
+    return next((str(one["message"]) for _, one in conditions if one.get("reason") == "Unschedulable"), "")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.lifecycle import CANCELLED
 from pulumi_sandbox.providers.resource import Log, Refused
@@ -26,8 +27,7 @@ POLL_SEC = 0.2
 TIMED_OUT = (
     "uninstallation completed with 1 error(s): context deadline exceeded\n"
     "  got: {0} after {1} s\n"
-    "  hint: Helm has deleted its record of the release, and the controller deletes the set once its jobs have ended; "
-    "then run pulumi refresh, and pulumi up again"
+    "  hint: the controller deletes the set once its jobs have ended; then run pulumi refresh, and pulumi up again"
 )
 
 
@@ -47,14 +47,14 @@ class Runners:
     world: World
     cancelled: threading.Event
 
+    def set_of(self, runner: Record) -> Record | None:
+        """Return the scale set of a runner or of its pod."""
+        [owner] = inner(runner.inputs, "metadata", "ownerReferences") or [{}]
+        return self.world.get(RUNNER_SET, f"{runner.id.partition('/')[0]}/{owner.get('name')}")
+
     def of(self, runner_set: Record) -> list[Record]:
-        namespace = inner(runner_set.inputs, "metadata", "namespace")
-        return [
-            row
-            for row in self.world.find(RUNNER)
-            if inner(row.inputs, "metadata", "namespace") == namespace
-            and inner(row.inputs, "metadata", "ownerReferences") == [{"name": runner_set.name}]
-        ]
+        sets = [(row, self.set_of(row)) for row in self.world.find(RUNNER)]
+        return [row for row, each in sets if each is not None and each.id == runner_set.id]
 
     def with_jobs(self, runner_set: Record) -> list[Record]:
         return [row for row in self.of(runner_set) if has_job(row)]
@@ -94,7 +94,8 @@ class Runners:
         """
         deadline = time.monotonic() + timeout
         while not self._is_deleted(runner_set, why):
-            busy = _running_jobs(self.with_jobs(runner_set))
+            jobs = [(row.name, inner(row.outputs, "status", "jobId")) for row in self.with_jobs(runner_set)]
+            busy = ", ".join(f"{name} has job {job}" for name, job in jobs)
             log(f"{runner_set.id} is deleted once its jobs have ended: {busy}", "status")
             if time.monotonic() >= deadline:
                 raise Refused(TIMED_OUT.format(busy, f"{timeout:g}"))
@@ -105,10 +106,6 @@ class Runners:
         with self.world.transaction():
             row = self.world.get(runner_set.type, runner_set.id)
             return row is None or self.end(row, why)
-
-
-def _running_jobs(rows: list[Record]) -> str:
-    return ", ".join(f"{row.name} has job {inner(row.outputs, 'status', 'jobId')}" for row in rows)
 
 
 def runner(pod: Record) -> Record:

@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.kubernetes.releases import ARC_KINDS, PATCH
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, problems_of, release, scale_set
-
-CONSIDER = (
-    "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
-)
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
 
 
 @pytest.fixture
@@ -40,49 +37,6 @@ def names(cluster: Cluster, token: str) -> list[str]:
     return [row.id for row in cluster.world.find(token)]
 
 
-def test_a_scale_set_without_a_controller_is_refused_by_its_chart(ready: Cluster) -> None:
-    assert refused(ready, scale_set()) == (
-        "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller). " + CONSIDER
-    )
-    ready.up(RELEASE, "gpu-t4", scale_set(controllerServiceAccount={"name": "arc", "namespace": "arc-systems"}))
-    assert names(ready, RUNNER_SET) == ["ci/gpu-t4"]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("githubConfigUrl", ".Values.githubConfigUrl is required"),
-        ("githubConfigSecret", "Values.githubConfigSecret is required for setting auth with GitHub server."),
-    ],
-)
-def test_what_a_release_is_not_given_fails_its_chart_and_no_check_before_it(
-    ready: Cluster, name: str, expected: str
-) -> None:
-    lacking = changed(scale_set(controllerServiceAccount={"name": "a", "namespace": "b"}), f"values/{name}", ...)
-    assert problems_of(ready, lacking) == []
-    assert refused(ready, lacking) == expected
-
-
-def test_a_scale_set_finds_the_one_controller_that_watches_its_namespace(ready: Cluster) -> None:
-    only = controller(ready, flags={"watchSingleNamespace": "other"})
-    assert refused(ready, scale_set()) == (
-        "No gha-rs-controller deployment that watch this namespace found using label "
-        "(actions.github.com/controller-watch-single-namespace). " + CONSIDER
-    )
-    controller(ready, "all")
-    assert refused(ready, scale_set()) == (
-        "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
-        "supported. " + CONSIDER
-    )
-    ready.lifecycle.delete(only)
-    ready.up(RELEASE, "gpu-t4", scale_set())
-    controller(ready, "second")
-    assert refused(ready, changed(scale_set(), "name", "gpu-l4")) == (
-        "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller). "
-        + CONSIDER
-    )
-
-
 def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_the_failure_it_is(ready: Cluster) -> None:
     controller(ready)
     assert refused(ready, changed(scale_set(), "version", "0.13.1")) == (
@@ -94,17 +48,6 @@ def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_th
     ready.up(RELEASE, "gpu-t4", changed(scale_set(), "version", "0.14.1"))
     unchecked = "the sandbox does not check the values of gha-runner-scale-set 0.14.1; it knows version 0.14.2"
     assert ("info", unchecked) in ready.messages
-
-
-def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(ready: Cluster) -> None:
-    arc = controller(ready)
-    ready.up(RELEASE, "gpu-t4", scale_set())
-    ready.change(arc, changed(arc.inputs, "version", "0.15.0"))
-    assert names(ready, RUNNER_SET) == []
-    assert (
-        "warning",
-        "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version",
-    ) in ready.messages
 
 
 def test_a_github_secret_that_is_not_there_is_refused(ready: Cluster) -> None:
@@ -184,16 +127,41 @@ def test_a_release_is_deployed_although_github_registers_no_scale_set_and_what_w
     assert ids(ready) == ["1"]
 
 
-def test_a_registered_scale_set_keeps_its_id_through_an_update_of_its_release(ready: Cluster) -> None:
-    controller(ready)
-    made = ready.up(RELEASE, "gpu-t4", scale_set())
-    ready.up(f"{RUNNER_SET}Patch", "gpu-t4-registered", registration())
-    ready.change(made, scale_set(maxRunners=9))
-    assert ids(ready) == ["1"]
-
-
 def test_a_name_with_a_dash_needs_brackets_in_a_condition(ready: Cluster) -> None:
     controller(ready)
     ready.up(RELEASE, "gpu-t4", scale_set())
     with pytest.raises(Refused, match="a path of names, with brackets around a name with a hyphen"):
         ready.up(f"{RUNNER_SET}Patch", "it", registration("jsonpath={.metadata.annotations.runner-scale-set-id}"))
+
+
+@pytest.mark.parametrize(("namespace", "registered"), [("ci", ["1"]), ("other", [None])])
+def test_only_a_controller_that_watches_the_namespace_registers_a_scale_set(
+    ready: Cluster, namespace: str, registered: list[Any]
+) -> None:
+    controller(ready, flags={"watchSingleNamespace": namespace})
+    ready.up(RELEASE, "gpu-t4", scale_set())
+    assert ids(ready) == registered
+
+
+def test_a_controller_without_definitions_is_refused(ready: Cluster) -> None:
+    skipping = release(CONTROLLER, {}, name="arc", namespace="arc-systems", skipCrds=True)
+    for kind in ARC_KINDS[:3]:
+        definition(ready, kind)
+    with pytest.raises(Refused) as caught:
+        ready.up(RELEASE, "arc", skipping)
+    assert str(caught.value).splitlines()[0] == (
+        "the controller's custom resource definitions are missing: ephemeralrunnersets.actions.github.com"
+    )
+    definition(ready, ARC_KINDS[3])
+    ready.up(RELEASE, "arc", skipping)
+
+
+def test_a_patch_that_a_stack_left_behind_is_made_again(ready: Cluster) -> None:
+    for _ in range(2):
+        definition(ready, ARC_KINDS[0])
+    assert names(ready, PATCH) == ["autoscalinglisteners.actions.github.com"]
+
+
+def definition(cluster: Cluster, kind: str) -> None:
+    """Create a definition of ARC as the component does, with a patch."""
+    cluster.up(PATCH, kind, {"metadata": {"name": f"{kind}.actions.github.com"}, "spec": {"group": "a"}})

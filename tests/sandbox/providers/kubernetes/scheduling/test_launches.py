@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.faults import Fault
 
-from tests.sandbox.providers.aws.eks.test_faults import NO_SPOT, sold_out
+from tests.sandbox.providers.aws.eks.test_faults import NO_SPOT
 from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, job
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, group, tag
 
@@ -63,30 +62,3 @@ def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster
     lines = [line for line in empty.messages if line[0] == "info"]
     assert lines[:5] == [TRIGGERED, activity(NO_SPOT), CANNOT, LATER, STARTED]
     assert empty.world.faults() == []
-
-
-def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster) -> None:
-    group(empty, "other", desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
-    tag(empty, "label/nvidia.com/gpu.present", "true", target="eks-other-0c1d")
-    empty.world.add_fault(Fault("stockout", on="t4", times=0))
-    check(empty)
-    assert ("info", "the cluster autoscaler starts other-0 in the group other") in empty.messages
-
-
-def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Cluster) -> None:
-    subnets = ["subnet-0a1b2c3d4e5f60001"]
-    group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1", subnetIds=subnets)
-    tag(cluster, "label/nvidia.com/gpu.present", "true")
-    cluster.world.add_fault(Fault("stockout", zone="us-east-1b"))
-    check(cluster)
-    assert len(cluster.world.faults()) == 1
-    cluster.world.add_fault(Fault("stockout", zone="us-east-1a"))
-    cluster.world.delete(POD, cluster.world.find(POD)[0].id)
-    check(cluster, "again")
-    assert activity(sold_out("g4dn.xlarge", "us-east-1a")) in cluster.messages
-
-
-def test_saying_where_a_pod_would_go_asks_for_no_machine(empty: Cluster) -> None:
-    empty.world.add_fault(Fault("stockout"))
-    assert empty.cloud.workloads.scheduler.place(SPEC).node == "t4-0"
-    assert len(empty.world.faults()) == 1

@@ -10,7 +10,7 @@ from gpu_ci.aws.nodes.user_data import user_data
 from gpu_ci.kubernetes import network_rules
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, PACKAGED, Toolkit, gpus, toolkit
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.store import Record
@@ -36,7 +36,7 @@ OPEN = base64.b64encode(b"accept-nvidia-visible-devices-envvar-when-unprivileged
         ("AL2023_ARM_64_NVIDIA", OPEN, PACKAGED),
         ("AL2023_ARM_64_NVIDIA", "[secret:0a1b2c]", PACKAGED),
         ("BOTTLEROCKET_x86_64_NVIDIA", None, READY),
-        ("BOTTLEROCKET_x86_64_NVIDIA", user_data("bottlerocket"), BOTTLEROCKET),
+        ("BOTTLEROCKET_x86_64_NVIDIA", user_data("bottlerocket"), BY_MOUNTS),
         ("BOTTLEROCKET_x86_64_NVIDIA", OPEN, Toolkit(by_variable=True, by_mounts=True)),
     ],
 )

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import yaml
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
-from pulumi_sandbox.providers.kubernetes.scheduling.volumes import CLAIM, CLASS, DEFAULT_CLASS, VOLUME
+from pulumi_sandbox.providers.kubernetes.scheduling.volumes import CLAIM, CLASS
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
-from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group
 
 NODES = [{"name": name, "allocatable": {"cpu": 8, "memory": "32Gi", "pods": 20}} for name in ("one", "two")]
 MISSING = 'persistentvolumeclaim "models" not found'
@@ -83,50 +79,12 @@ def test_a_claim_without_a_class_needs_a_default_class(cluster: Cluster) -> None
     assert place(cluster, claimed()) == pending(UNBOUND)
     settings(cluster, storageClasses=[{"name": "gp3", "default": True}])
     assert place(cluster, claimed()) == Placement("one")
-    settings(cluster)
-    stored(cluster, CLASS, "gp3")
-    assert place(cluster, claimed()) == pending(UNBOUND)
-    row = cluster.world.get(CLASS, "gp3")
-    assert row is not None
-    meta = {**row.inputs["metadata"], "annotations": {DEFAULT_CLASS: "true"}}
-    cluster.world.update(CLASS, "gp3", inputs={**row.inputs, "metadata": meta})
-    assert place(cluster, claimed()) == Placement("one")
-
-
-@pytest.mark.parametrize(
-    ("volume", "bound"),
-    [
-        ({"accessModes": ["ReadWriteMany", "ReadWriteOnce"], "storageClassName": "efs"}, True),
-        ({"accessModes": ["ReadWriteOnce"], "storageClassName": "efs"}, False),
-        ({"accessModes": ["ReadWriteMany"], "storageClassName": "other"}, False),
-        ({"accessModes": ["ReadWriteMany"]}, False),
-    ],
-)
-def test_a_volume_of_the_stack_is_enough_with_the_same_class_and_access_modes(
-    cluster: Cluster, volume: dict[str, Any], bound: bool
-) -> None:
-    settings(cluster)
-    claim(cluster, storageClassName="efs", accessModes=["ReadWriteMany"])
-    stored(cluster, VOLUME, "models", spec=volume)
-    assert place(cluster, claimed()) == (Placement("one") if bound else pending(UNBOUND))
-
-
-def test_a_claim_that_names_its_volume_is_bound(cluster: Cluster) -> None:
-    settings(cluster)
-    claim(cluster, storageClassName="", volumeName="models")
-    assert place(cluster, claimed()) == Placement("one")
 
 
 def test_the_own_volume_of_a_pod_needs_its_class(cluster: Cluster) -> None:
     settings(cluster, storageClasses=[{"name": "gp3"}])
     assert place(cluster, own(storageClassName="gp3")) == Placement("one")
     assert place(cluster, own(storageClassName="gp4")) == pending(UNBOUND)
-
-
-def test_a_group_without_nodes_counts_as_a_node(cluster: Cluster) -> None:
-    assert place(cluster, claimed()) == Placement(message="no nodes available to schedule pods")
-    group(cluster, desired=0)
-    assert place(cluster, claimed()) == Placement(message=f"0/1 nodes are available: {MISSING}. not found")
 
 
 def test_one_pod_at_a_time_uses_a_read_write_once_pod_claim(cluster: Cluster) -> None:
@@ -137,59 +95,3 @@ def test_one_pod_at_a_time_uses_a_read_write_once_pod_claim(cluster: Cluster) ->
     assert place(cluster, claimed()) == Placement("one")
     running(cluster, "one")
     assert place(cluster, claimed()) == Placement(message=IN_USE)
-
-
-@pytest.mark.parametrize(
-    ("modes", "node", "fails"),
-    [
-        (["ReadWriteOnce"], "one", False),
-        (["ReadWriteOnce"], "two", True),
-        (["ReadWriteOnce", "ReadWriteMany"], "two", False),
-        (["ReadOnlyMany"], "two", False),
-    ],
-)
-def test_a_volume_of_one_node_cannot_be_attached_to_another(
-    cluster: Cluster, modes: list[str], node: str, fails: bool
-) -> None:
-    settings(cluster)
-    claim(cluster, accessModes=modes, volumeName="models")
-    running(cluster, "one")
-    scheduler = cluster.cloud.workloads.scheduler
-    event = scheduler.volumes.attach_failure("ci", claimed(), node, [*scheduler.running()])
-    assert event == (
-        'FailedAttachVolume: Multi-Attach error for volume of claim "models" Volume is already used by pod(s) other'
-        if fails
-        else ""
-    )
-
-
-def runner_set(spec: dict[str, Any], idle: int) -> dict[str, Any]:
-    container = {"name": "runner", "image": "x", "resources": {"requests": {"cpu": "5"}}}
-    return scale_set(minRunners=idle, template={"spec": {**spec, "containers": [container]}})
-
-
-def warnings(cluster: Cluster) -> list[str]:
-    return [text for severity, text in cluster.messages if severity == "warning"]
-
-
-def test_a_runner_without_its_claim_stays_pending(cluster: Cluster) -> None:
-    settings(cluster)
-    cluster.up(RELEASE, "arc", release(CONTROLLER, {}, name="arc", namespace="arc-systems"))
-    cluster.up(RELEASE, "gpu-t4", runner_set(claimed(), idle=0))
-    assert warnings(cluster) == [
-        f"a runner for a job would stay Pending: 0/2 nodes are available: {MISSING}. not found"
-    ]
-
-
-def test_the_second_runner_on_another_node_waits_for_a_volume_of_one_node(cluster: Cluster) -> None:
-    settings(cluster)
-    claim(cluster, volumeName="models")
-    cluster.up(RELEASE, "arc", release(CONTROLLER, {}, name="arc", namespace="arc-systems"))
-    cluster.up(RELEASE, "gpu-t4", runner_set(claimed(), idle=2))
-    [said] = warnings(cluster)
-    first, second = [row.name for row in cluster.world.find(POD)]
-    assert said in {
-        f"the runner {late} does not start: FailedAttachVolume: Multi-Attach error for volume of claim "
-        f'"models" Volume is already used by pod(s) {early}'
-        for early, late in ((first, second), (second, first))
-    }

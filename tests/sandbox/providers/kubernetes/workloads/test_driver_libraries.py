@@ -10,7 +10,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 
-from tests.sandbox.providers.gcp.gke.pools import POOL, with_config
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, archive, check_job
 from tests.sandbox.providers.kubernetes.scheduling.test_gke_nodes import SPEC, pool
 
@@ -93,12 +92,3 @@ def test_a_container_with_a_gpu_needs_the_folder_of_the_driver_in_its_loaders_pa
     said = [text for _, text in gke.messages if "libcuda" in text]
     error = "libcuda.so.1: cannot open shared object file: No such file or directory"
     assert said == ([NO_LIBRARIES, error] if code else [])
-
-
-def test_an_ubuntu_node_is_not_checked(gke: Cluster) -> None:
-    pool(gke, with_config(imageType="UBUNTU_CONTAINERD"))
-    assert exit_code(gke, gpu_job()) == 0
-
-
-def test_the_pool_of_these_tests_runs_container_optimized_os() -> None:
-    assert POOL["nodeConfig"]["imageType"] == "COS_CONTAINERD"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -90,25 +89,6 @@ def test_what_a_program_wrote_last_is_the_reason_of_the_failure(ready: Cluster) 
     assert ready.world.find(JOB)[0].outputs["status"]["failed"] == 1
 
 
-def test_the_last_output_of_an_init_container_is_kept_and_not_reported(ready: Cluster) -> None:
-    """Pulumi reads containerStatuses alone (pulumi/pulumi-kubernetes@9497796:provider/pkg/await/checker/pod)."""
-    given = check_job()
-    pod = given["spec"]["template"]["spec"]
-    pod["initContainers"] = [
-        {**check_job({"CODE": "1"})["spec"]["template"]["spec"]["containers"][0], "name": "before"},
-    ]
-    assert unready(ready, given) == [FAILED, BACKOFF]
-    status = ready.world.find(POD)[0].outputs["status"]
-    [state] = status["initContainerStatuses"]
-    assert (state["name"], state["state"]["terminated"]["message"]) == ("before", "GPU 0 computes wrong")
-    assert status.get("containerStatuses", []) == []
-
-
-def test_a_termination_message_is_cut_at_4096_bytes(ready: Cluster) -> None:
-    reasons = unready(ready, check_job({"CODE": "1", "WORDS": "x" * 5000}))
-    assert reasons[1] == f"[Pod {name(ready)}]: [Error] {'x' * 4096}"
-
-
 def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported(ready: Cluster) -> None:
     silent = changed(
         check_job({"CODE": "3"}), "spec/template/spec/containers/0/command", ["python3", "/opt/check/check.pyz"]
@@ -119,25 +99,6 @@ def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported
     assert unready(ready, logged)[1] == f"[Pod {name(ready)}]: [Error] on own index None"
 
 
-def test_a_program_may_run_in_a_shell_and_from_a_single_mounted_file(ready: Cluster) -> None:
-    given = check_job({"CODE": "1", "WORDS": "from a shell"})
-    container = given["spec"]["template"]["spec"]["containers"][0]
-    container["command"] = ["sh", "-c"]
-    container["args"] = ["python3 /check.pyz --termination-log=x --termination-log /dev/termination-log || exit 7"]
-    container["volumeMounts"] = [{"name": "check", "mountPath": "/check.pyz", "subPath": "check.pyz"}]
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] from a shell"
-    state = ready.world.find(POD)[0].outputs["status"]["containerStatuses"][0]["state"]
-    assert state["terminated"]["exitCode"] == 7
-
-
-def test_a_program_finds_its_file_where_the_folder_it_lies_in_here_is_mounted_too(ready: Cluster) -> None:
-    given = check_job({"CODE": "1", "WORDS": "found"})
-    spec = given["spec"]["template"]["spec"]
-    spec["containers"][0]["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
-    spec["volumes"].append({"name": "tmp", "emptyDir": {}})
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] found"
-
-
 def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Cluster) -> None:
     reasons = unready(ready, changed(check_job({"CODE": "1"}), "spec/backoffLimit", 2))
     assert pods(ready) == ["Failed", "Failed", "Failed"]
@@ -145,31 +106,9 @@ def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Clus
     assert reasons[-1] == BACKOFF
 
 
-def test_an_indexed_job_runs_once_for_each_index(ready: Cluster) -> None:
-    run(ready, check_job(completionMode="Indexed", completions=3, parallelism=2))
-    assert sorted(row.name.split("-")[1] for row in ready.world.find(POD)) == ["0", "1", "2"]
-    assert {text for _, text in ready.messages if text.startswith("on ")} == {f"on own index {one}" for one in range(3)}
-    status = ready.world.find(JOB)[0].outputs["status"]
-    assert status["succeeded"] == 3
-
-
-def test_pods_that_do_not_fit_beside_each_other_run_one_after_the_other(ready: Cluster) -> None:
-    given = changed(check_job(completions=2, parallelism=2), "spec/template/spec/containers/0/resources", {
-        "limits": {GPU: 1}
-    })  # fmt: skip
-    run(ready, given)
-    assert pods(ready) == ["Succeeded", "Succeeded"]
-
-
 def test_a_job_past_its_deadline_is_ended(ready: Cluster) -> None:
     assert unready(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=1)) == [FAILED, DEADLINE]
     assert pods(ready) == []
-
-
-def test_a_program_that_is_silent_for_too_long_is_given_up(ready: Cluster) -> None:
-    with pytest.raises(NotReady) as caught:
-        run(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=60), timeout=1.0)
-    assert caught.value.reasons == [TIMED_OUT]
 
 
 def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulumi(ready: Cluster) -> None:
@@ -205,116 +144,12 @@ def test_a_pending_job_meets_its_deadline_which_deletes_its_pod_or_the_patience_
     assert pods(ready) == left
 
 
-def test_a_timeout_may_be_an_annotation(ready: Cluster) -> None:
-    given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
-    assert unready(ready, changed(given, "metadata/annotations", {"pulumi.com/timeoutSeconds": "1800"})) == [TIMED_OUT]
-    assert ("info", HINT.replace("600", "1800")) in ready.messages
-
-
-def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster) -> None:
-    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
-    reasons = unready(ready, check_job({"CODE": "3"}, podFailurePolicy={"rules": [rule]}))
-    assert reasons == [TIMED_OUT, f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong"]
-    expected = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
-    assert ready.messages[-2:] == [
-        ("info", f"PodFailurePolicy: {expected}"),
-        ("info", "the provider does not recognize PodFailurePolicy and waits 600 s; the sandbox does not wait"),
-    ]
-
-
-def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeout(ready: Cluster) -> None:
-    ready.world.add_fault(Fault("image", message="not found"))
-    reasons = unready(ready, check_job())
-    assert reasons == [
-        TIMED_OUT,
-        (
-            f"[Pod {name(ready)}]: containers with unready status: [smoke][ImagePullBackOff] Back-off pulling image "
-            '"python:3.12": not found'
-        ),
-    ]
-
-
 def test_the_warning_of_a_pod_is_in_the_error_although_the_deadline_deletes_the_pod(ready: Cluster) -> None:
     ready.world.add_fault(Fault("image", message="not found"))
     text, warning, reason = unready(ready, check_job(activeDeadlineSeconds=600))
     assert (text, reason) == (FAILED, DEADLINE)
     assert warning.endswith('[ImagePullBackOff] Back-off pulling image "python:3.12": not found')
     assert pods(ready) == []
-
-
-PRIVATE = "images: [{match: 'ghcr.io/acme/*', private: true}]"
-ACME = f"ghcr.io/acme/cuda-runner@sha256:{'a' * 64}"
-LOGIN = {
-    "metadata": {"name": "ghcr", "namespace": "default"},
-    "type": "kubernetes.io/dockerconfigjson",
-    "stringData": {".dockerconfigjson": '{"auths": {"ghcr.io": {"auth": "dTpw"}}}'},
-}
-
-
-def private(cluster: Cluster, *names: str) -> dict[str, Any]:
-    """A check in a private image, whose pod names these Secrets."""
-    cluster.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}], {PRIVATE}}}}}\n")
-    given = changed(check_job(), "spec/template/spec/containers/0/image", ACME)
-    return changed(given, "spec/template/spec/imagePullSecrets", [{"name": name} for name in names])
-
-
-@pytest.mark.parametrize(
-    ("login", "names"),
-    [
-        (LOGIN, ()),
-        (None, ("ghcr",)),
-        (changed(LOGIN, "type", "Opaque"), ("ghcr",)),
-        (changed(LOGIN, "stringData/.dockerconfigjson", '{"auths": {"nvcr.io": {"auth": "dTpw"}}}'), ("ghcr",)),
-    ],
-    ids=["not named", "not there", "of another type", "for another registry"],
-)
-def test_a_private_image_is_not_pulled_without_a_login_for_its_registry(
-    ready: Cluster, login: dict[str, Any] | None, names: tuple[str, ...]
-) -> None:
-    if login:
-        ready.up("kubernetes:core/v1:Secret", "ghcr", login)
-    reasons = unready(ready, private(ready, *names))
-    assert reasons[0] == TIMED_OUT
-    assert reasons[1] == (
-        f"[Pod {name(ready)}]: containers with unready status: [smoke][ImagePullBackOff] Back-off pulling image "
-        f'"{ACME}": ErrImagePull: failed to pull and unpack image "{ACME}": failed to resolve reference "{ACME}": '
-        "failed to authorize: failed to fetch anonymous token: unexpected status from GET request to "
-        "https://ghcr.io/token: 401 Unauthorized"
-    )
-    missing = [text for _, text in ready.messages if "FailedToRetrieveImagePullSecret" in text]
-    assert len(missing) == (login is None)
-
-
-def test_a_private_image_is_pulled_with_a_login_for_its_registry(ready: Cluster) -> None:
-    ready.up("kubernetes:core/v1:Secret", "ghcr", LOGIN)
-    run(ready, private(ready, "ghcr"))
-    assert pods(ready) == ["Succeeded"]
-
-
-@pytest.mark.parametrize(
-    ("uid", "home", "found"),
-    [(1001, None, True), (1000, None, False), (1001, "/tmp", False)],  # noqa: S108
-)
-def test_what_pip_installed_for_an_images_user_is_found_by_that_user_in_its_own_home_alone(
-    ready: Cluster, tmp_path: Path, uid: int, home: str | None, found: bool
-) -> None:
-    (tmp_path / "local").mkdir()
-    (tmp_path / "local" / "torch.py").touch()
-    image = "images: [{match: 'python:*', user: 1001, userPackages: local}]"
-    ready.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}], {image}}}}}\n")
-    meta = {"name": "check", "namespace": "default"}
-    ready.lifecycle.delete(
-        ready.resource("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta}, id="default/check")
-    )
-    data = {"check.pyz": archive("import torch")}
-    ready.up("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta, "binaryData": data})
-    given = check_job({"HOME": home} if home else {})
-    given["spec"]["template"]["spec"]["securityContext"] = {"runAsUser": uid}
-    if found:
-        run(ready, given)
-    else:
-        unready(ready, given)
-    assert pods(ready) == ["Succeeded" if found else "Failed"]
 
 
 def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
@@ -329,16 +164,6 @@ def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
         f'" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=1, used: requests.{GPU}=0, limited: '
         f"requests.{GPU}=0"
     )
-
-
-def test_a_quota_of_limits_wants_them_named(ready: Cluster) -> None:
-    meta = {"name": "memory", "namespace": "default"}
-    ready.up(
-        "kubernetes:core/v1:ResourceQuota", "memory", {"metadata": meta, "spec": {"hard": {"limits.memory": "4Gi"}}}
-    )
-    assert unready(ready, job()) == [TIMED_OUT]
-    (message,) = [text for _, text in ready.messages if "FailedCreate" in text]
-    assert message.endswith('" is forbidden: failed quota: memory: must specify limits.memory for: smoke')
 
 
 def test_a_container_of_an_image_alone_succeeds_and_says_that_it_was_not_run(ready: Cluster) -> None:
@@ -412,31 +237,6 @@ def test_a_secret_of_the_environment_reaches_the_program_and_not_the_world(ready
     assert caught.value.reasons[1].endswith("hush-hush")
     (pod,) = ready.world.find(POD)
     assert pod.inputs["spec"]["containers"][0]["env"][2]["value"]["secret"].startswith("hmac-sha256:")
-
-
-def test_a_path_of_this_computer_is_not_taken_for_one_of_the_container_that_has_another_folder_there(
-    ready: Cluster,
-) -> None:
-    """As where the checkout lies below /tmp, which containers have for themselves."""
-    ready.settings("guest: {environment: {CODE: '1', WORDS: /tmp/checkout/fakes}}\n")
-    given = check_job()
-    container = given["spec"]["template"]["spec"]["containers"][0]
-    container["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
-    given["spec"]["template"]["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
-    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] /tmp/checkout/fakes"
-
-
-def test_a_planted_variable_reaches_the_next_pod(ready: Cluster) -> None:
-    ready.world.add_fault(Fault("guest", settings={"CODE": "4"}))
-    unready(ready, check_job())
-    assert ready.world.faults() == []
-
-
-def test_nothing_of_a_container_is_left_behind(ready: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    run(ready, check_job())
-    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_the_smoke_check_itself_runs_as_a_program(ready: Cluster, tmp_path: Path) -> None:

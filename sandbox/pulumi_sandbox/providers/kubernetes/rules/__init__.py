@@ -1,1 +1,0 @@
-"""Rules of a Kubernetes API server for objects that no schema contains, with its messages."""

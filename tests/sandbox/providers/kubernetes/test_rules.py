@@ -1,0 +1,127 @@
+"""Objects that the schemas of Kubernetes 1.36 or the rules of its API server refuse."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.values import UNKNOWN
+
+from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, changed, job
+
+CONFIG_MAP, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"
+SPEC, PLACE = "spec/template/spec", "spec.template.spec.containers[0]"
+RESOURCES = f"{SPEC}/containers/0/resources"
+ENDS = "and must start and end with an alphanumeric character"
+
+
+def test_objects_as_the_documentation_writes_them_are_accepted(cluster: Cluster) -> None:
+    assert cluster.problems(JOB, job()) == []
+    widget = {"metadata": {"name": "w"}, "spec": {"anything": 1}}
+    assert cluster.problems("kubernetes:example.com/v1:Widget", widget) == []
+    # No component creates a StatefulSet: only its schema counts.
+    stateful_set = {"metadata": {"name": "a"}, "spec": {"selector": {}, "serviceName": "A b", "template": {}}}
+    assert cluster.problems("kubernetes:apps/v1:StatefulSet", stateful_set) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("spec/template/spec/restart", "Never", "spec.template.spec.restart: field not declared in schema"),
+        (f"{SPEC}/containers/0/name", ..., f"{PLACE}.name: Required value"),
+        ("spec/parallelism", "2", "spec.parallelism: expected numeric (int or float), got string"),
+        (f"{SPEC}/containers/0/image", 3, f"{PLACE}.image: expected string, got integer"),
+        (
+            f"{SPEC}/containers/1",
+            {"name": "smoke", "image": "x"},
+            'spec.template.spec.containers: duplicate entries for key [name="smoke"]',
+        ),
+        (
+            RESOURCES,
+            {"limits": {GPU: "two"}},
+            (
+                f"{PLACE}.resources.limits.{GPU}: quantities must match the regular expression "
+                "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            ),
+        ),
+    ],
+)
+def test_a_schema_refuses_fields_and_types(cluster: Cluster, path: str, value: Any, expected: str) -> None:
+    assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (
+            "metadata/name",
+            "My_Job",
+            (
+                'metadata.name: Invalid value: "My_Job": a lowercase RFC 1123 subdomain must consist of lower case '
+                f"alphanumeric characters, '-' or '.', {ENDS}"
+            ),
+        ),
+        (
+            "metadata/name",
+            "x" * 64,
+            f'spec.template.labels: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
+        ),
+        (
+            "metadata/labels/pool",
+            "a b",
+            (
+                'metadata.labels: Invalid value: "a b": a valid label must be empty or consist of alphanumeric '
+                f"characters, '-', '_' or '.', {ENDS}"
+            ),
+        ),
+        (
+            "metadata/labels",
+            {"-pool": "a"},
+            (
+                'metadata.labels: Invalid value: "-pool": name part must consist of alphanumeric characters, '
+                f"'-', '_' or '.', {ENDS}"
+            ),
+        ),
+    ],
+)
+def test_a_job_is_refused_as_by_the_api_server(cluster: Cluster, path: str, value: Any, expected: str) -> None:
+    assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
+
+
+def test_the_hostnames_of_an_indexed_job_are_labels(cluster: Cluster) -> None:
+    indexed = job(completionMode="Indexed", completions=11)
+    assert cluster.problems(JOB, changed(indexed, "metadata/name", "x" * 60)) == []
+    name = "x" * 61
+    text = f"will not able to create pod with invalid DNS label: {name}-10"
+    assert cluster.problems(JOB, changed(indexed, "metadata/name", name)) == [
+        f'metadata.name: Invalid value: "{name}": {text}'
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["metadata/name", SPEC, f"{SPEC}/containers", f"{RESOURCES}/limits", "spec/completions"]
+)
+def test_what_a_preview_does_not_know_is_no_problem(cluster: Cluster, path: str) -> None:
+    given = job(completionMode="Indexed", completions=2, parallelism=2)
+    assert cluster.problems(JOB, changed(given, path, UNKNOWN)) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "field", "value", "expected"),
+    [
+        (CONFIG_MAP, "data", "x" * 1024 * 1024, []),
+        (CONFIG_MAP, "data", "x" * (1024 * 1024 + 1), [": Too long: may not be more than 1048576 bytes"]),
+        (
+            CONFIG_MAP,
+            "binaryData",
+            base64.b64encode(b"x" * (1024 * 1024 + 1)).decode(),
+            [": Too long: may not be more than 1048576 bytes"],
+        ),
+        (SECRET, "data", "no base64!", ["data.key: error decoding from json: illegal base64 data"]),
+    ],
+)
+def test_data_has_a_maximum_size_and_its_encoding(
+    cluster: Cluster, token: str, field: str, value: str, expected: list[str]
+) -> None:
+    assert cluster.problems(token, {"metadata": {"name": "it"}, field: {"key": value}}) == expected
