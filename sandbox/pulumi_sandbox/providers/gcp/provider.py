@@ -233,8 +233,8 @@ class Gcp(Cloud):
         site = self.site(res)
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
-            yield from self.existing.name_in_use(res.token, path, site, str(res.inputs.get("name") or ""))
-        yield from self.existing.missing_references(res.token, res.inputs, site)
+            yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))
+        yield from self.existing.references.missing_references(res.token, res.inputs, site)
         if res.token == types.CLUSTER:
             yield from gke_refusals.cluster(self.clusters, res, site)
         elif res.token == types.NODE_POOL:

@@ -2,8 +2,7 @@
 
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
 (google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
-firewall,router,router_nat,global_address,network_attachment}.go, google/services/servicenetworking/
-resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
+firewall,router,router_nat}.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
 google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
 google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go,
@@ -84,11 +83,6 @@ FORCE_NEW: dict[str, set[str]] = {
     types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
     types.ROUTER: {"encryptedInterconnectRouter", "name", "nccGateway", "network", "params", "project", "region"},
     types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "name", "project", "region", "router", "type"},
-    types.GLOBAL_ADDRESS: {
-        "address", "addressType", "description", "ipVersion", "name", "network", "prefixLength", "project", "purpose",
-    },
-    types.NETWORK_ATTACHMENT: {"connectionPreference", "name", "project", "region"},
-    types.CONNECTION: {"network", "service"},
     types.WORKER_POOL: {"location", "name", "networkConfig", "privateServiceConnect", "project"},
     types.TRIGGER: {"location", "project"},
     types.REPOSITORY: {
