@@ -176,11 +176,7 @@ class References:
         account = text_of(inputs, "serviceAccount")
         yield from self._account(last(account), part(account, "projects") or project) if account else ()
         pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
-        location = text_of(inputs, "location") or "global"
-        if part(pool, "locations") not in ("", location):
-            # docs.cloud.google.com/build/docs/locations: a trigger must be in the region of its pool.
-            yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {location}."))
-        elif part(pool, "projects") == project and not self.exists(pool):
+        if part(pool, "projects") == project and not self.exists(pool):
             # Google reports this error only when a build starts. No build of this trigger can ever start.
             yield f"{errors.not_found(pool)}{hint(pool)}"
 

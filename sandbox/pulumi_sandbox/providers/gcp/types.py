@@ -150,31 +150,19 @@ _TRIGGER = {
 
 TARGETS: dict[str, Target] = {
     TEMPLATE: Target(
-        "compute.v1",
-        "InstanceTemplate",
-        "instanceTemplates",
-        ("properties",),
-        _TEMPLATE | _IN_PROJECT | {"region": ""},
+        "compute.v1", "InstanceTemplate", "instanceTemplates", ("properties",), _TEMPLATE | _IN_PROJECT | {"region": ""}
     ),
     REGION_TEMPLATE: Target(
         "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | _REGIONAL
     ),
     GROUP: Target(
-        "compute.v1",
-        "InstanceGroupManager",
-        "instanceGroupManagers",
-        (),
-        _GROUP | _IN_PROJECT | {"zone": "@zone"},
+        "compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _IN_PROJECT | {"zone": "@zone"}
     ),
     REGION_GROUP: Target(
         "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _GROUP | _REGION_GROUP | _REGIONAL
     ),
     NETWORK: Target(
-        "compute.v1",
-        "Network",
-        "networks",
-        (),
-        _IN_PROJECT | {"routingMode": "routingConfig.routingMode"},
+        "compute.v1", "Network", "networks", (), _IN_PROJECT | {"routingMode": "routingConfig.routingMode"}
     ),
     SUBNETWORK: Target("compute.v1", "Subnetwork", "subnetworks", (), _REGIONAL),
     FIREWALL: Target(
@@ -227,11 +215,7 @@ TARGETS: dict[str, Target] = {
         {"workloadIdentityPoolProviderId": "@workloadIdentityPoolProviderId"},
     ),
     SECRET: Target(
-        "secretmanager.v1",
-        "Secret",
-        "projects.secrets",
-        (),
-        {"secretId": "@secretId", "replication.auto": "automatic"},
+        "secretmanager.v1", "Secret", "projects.secrets", (), {"secretId": "@secretId", "replication.auto": "automatic"}
     ),
     SECRET_VERSION: Target("secretmanager.v1", "AddSecretVersionRequest", "projects.secrets.versions", ("payload",)),
     SECRET_MEMBER: Target("secretmanager.v1", "Binding", "projects.secrets", (), _MEMBER),
@@ -263,11 +247,7 @@ TARGETS: dict[str, Target] = {
         "GoogleCloudRunV2WorkerPool",
         "projects.locations.workerPools",
         (),
-        {
-            "name": "@workerPoolId",
-            "template.containers.commands": "command",
-            "template.containers.envs": "env",
-        },
+        {"name": "@workerPoolId", "template.containers.commands": "command", "template.containers.envs": "env"},
     ),
     LOG_METRIC: Target("logging.v2", "LogMetric", "projects.metrics"),
     ALERT_POLICY: Target(

@@ -75,13 +75,8 @@ class ExistingResources:
             error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
             yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
             return
-        # gke/refusals.py has the errors of clusters and node pools.
-        if (
-            token in (*types.MEMBERS, types.SECRET_VERSION, *types.IN_REGION_OR_ZONE)
-            or self.world.get(token, path) is None
-        ):
-            return
-        yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
+        if token not in (*types.MEMBERS, types.SECRET_VERSION) and self.world.get(token, path):
+            yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
 
     def _trigger_name(self, path: str, name: str) -> Iterator[str]:
         """Yield the error for a trigger name in use.

@@ -20,10 +20,8 @@ DEFAULT_ZONES = 3
 WITHOUT_REDISTRIBUTION = ("ANY", "ANY_SINGLE_ZONE", "BALANCED")
 
 
-def group(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
-    """Check a managed instance group; `region` is empty for a zonal group."""
-    if not region:
-        return
+def group(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
+    """Check a regional managed instance group."""
     policy, shape = inputs.get("updatePolicy"), inputs.get("distributionPolicyTargetShape")
     # Google Cloud documentation "Regional MIG distribution shapes" (docs.cloud.google.com/compute/docs/
     # instance-groups/regional-mig-distribution-shape): proactive redistribution, on by default, requires EVEN.

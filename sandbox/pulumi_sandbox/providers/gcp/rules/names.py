@@ -1,4 +1,4 @@
-"""The names and locations of resources that the discovery documents do not limit, as rows of data."""
+"""The names of resources that the discovery documents do not limit, as rows of data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.discovery import locations
 from pulumi_sandbox.providers.resource import Problem
 
 # Google Cloud documentation "IAM roles": predefined and basic roles, and custom roles.
@@ -32,13 +31,6 @@ PATTERNS: dict[str, dict[str, str]] = {
     types.CLUSTER: {"name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"},
     types.NODE_POOL: {"name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"},
 }
-# The discovery document with the locations of a type, and further locations.
-LOCATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    types.WORKER_POOL: ("cloudbuild.v1", ()),
-    types.TRIGGER: ("cloudbuild.v1", ("global",)),
-    types.REPOSITORY: ("artifactregistry.v1", ("asia", "europe", "us")),
-    types.RUN_POOL: ("run.v2", ()),
-}
 
 
 def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -46,7 +38,3 @@ def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
         value = inputs.get(field)
         if isinstance(value, str) and value and not re.fullmatch(pattern, value):
             yield Problem(field, f'"{field}" ("{value}") doesn\'t match regexp "^{pattern}$"')
-    document, others = LOCATIONS.get(token, ("", ()))
-    place = inputs.get("location")
-    if document and isinstance(place, str) and place and place not in (*locations(document), *others):
-        yield Problem("location", f"{place} is not a location of this service", "such as us-central1")

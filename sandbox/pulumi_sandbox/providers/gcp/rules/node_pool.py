@@ -42,18 +42,8 @@ def node_pool(inputs: Inputs) -> Iterator[Problem]:
 
 def sizes(inputs: Inputs) -> Iterator[Problem]:
     scaling = inputs.get("autoscaling")
-    numbers = table(scaling)
-    if not isinstance(scaling, dict) or UNKNOWN in numbers.values():
-        return
-    per_zone, total = (
-        [name for name in pair if numbers.get(name)]
-        for pair in (("minNodeCount", "maxNodeCount"), ("totalMinNodeCount", "totalMaxNodeCount"))
-    )
-    if per_zone and total:
-        # Discovery document container v1, NodePoolAutoscaling: the fields exclude each other.
-        text = f"{' and '.join(per_zone)} cannot be used with {' and '.join(total)}: limits are per zone or in total"
-        yield Problem(f"autoscaling.{per_zone[0]}", text)
-    elif not numbers.get("maxNodeCount") and not numbers.get("totalMaxNodeCount"):
+    most = [table(scaling).get(name) for name in ("maxNodeCount", "totalMaxNodeCount")]
+    if isinstance(scaling, dict) and not any(most):
         yield Problem("autoscaling", gke_errors.NO_MAXIMUM)
 
 

@@ -11,17 +11,11 @@ from pulumi_sandbox.providers.gcp.rules.common import labels
 from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
-# Rules that depend on the region of the resource.
-_REGIONAL: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
-    types.REGION_TEMPLATE: template.template,
-    types.REGION_GROUP: group.group,
-}
-_OTHER: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
-    types.TEMPLATE: template.template,
+_RULES: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
+    **dict.fromkeys(types.TEMPLATES, template.template),
     **dict.fromkeys(types.MEMBERS, federation.member),
     types.SUBNETWORK: network.subnetwork,
     types.FIREWALL: network.firewall,
-    types.ROUTER_NAT: network.router_nat,
     types.WORKER_POOL: build.worker_pool,
     types.TRIGGER: build.trigger,
     types.POOL_PROVIDER: federation.provider,
@@ -34,7 +28,7 @@ def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
     yield from names.check(token, inputs)
     if token in types.LABELLED:
         yield from labels(inputs.get("labels"))
-    if regional_rule := _REGIONAL.get(token):
-        yield from regional_rule(inputs, region)
-    if other_rule := _OTHER.get(token):
-        yield from other_rule(inputs)
+    if token == types.REGION_GROUP:
+        yield from group.group(inputs, region)
+    if rule := _RULES.get(token):
+        yield from rule(inputs)

@@ -14,7 +14,6 @@ from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
-LOCAL_SSD = "local-ssd"
 # terraform-provider-google e03b7622, resource_compute_instance_template.go, buildDisks: the type of a disk without one.
 DEFAULT_TYPE = "pd-standard"
 # Google Cloud documentation "About Flex-start VMs".
@@ -24,8 +23,7 @@ FLEX_START_SEC = (600, 604_800)
 RUN_LIMIT_SEC = (30, 10_368_000)
 
 
-def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
-    """Check one template; `region` is the region of a regional template, and empty for a global one."""
+def template(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from metadata(inputs)
     scheduling = table(inputs.get("scheduling"))
     if inputs.get("scheduling") is not UNKNOWN:
@@ -41,10 +39,7 @@ def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
         return
     yield from accelerators(machine_type, inputs.get("guestAccelerators"))
     yield from boot_disk(machine_type, inputs.get("disks"))
-    yield from local_disks(machine_type, attached(inputs), inputs.get("disks"))
-    yield from nics(machine_type, inputs.get("networkInterfaces"))
     yield from market(machine_type, scheduling)
-    yield from place(machine_type, attached(inputs), region)
     if (machine_type.accelerator or attached(inputs)) and inputs.get("scheduling") is not UNKNOWN:
         yield from maintenance(scheduling)
 
@@ -144,25 +139,6 @@ def boot_disk(machine_type: MachineType, disks: Any) -> Iterator[Problem]:
         yield Problem("disks[0].diskType", text)
 
 
-def local_disks(machine_type: MachineType, accelerator: str, disks: Any) -> Iterator[Problem]:
-    # gpu_catalog, `local_disks`; Google Cloud documentation "About Local SSD disks"
-    # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type accepts certain counts. A template may
-    # list the built-in local SSDs of its type again, as it may list the built-in GPUs.
-    offer = machine_types.offer_of(machine_type, accelerator)
-    requested = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
-    if offer is None or not requested or "local_disks" in offer.uncertain or requested in offer.local_disks.counts:
-        return
-    counts = " or ".join(map(str, offer.local_disks.counts))
-    match offer.local_disks.mode:
-        case "optional":
-            yield Problem("disks", f"{machine_type.name} supports 0 or {counts} local SSDs, got {requested}")
-        case "bundled" if counts:
-            text = f"{machine_type.name} comes with {counts} local SSDs; {requested} cannot be added"
-            yield Problem("disks", text, "remove these disks")
-        case "none":
-            yield Problem("disks", f"{machine_type.name} does not support local SSDs, got {requested}")
-
-
 def attached(inputs: dict[str, Any]) -> str:
     """Return the type of the attached accelerator; empty if the template has none or the type is unknown yet."""
     for row in rows(inputs.get("guestAccelerators")):
@@ -213,33 +189,3 @@ def n1(machine_type: MachineType, card: str, count: int, path: str) -> Iterator[
             f"{machine_type.name} ({machine_type.vcpus} vCPUs, {machine_type.memory_gb:g} GB) is larger than "
             f"{count} x {card} allows: {limit[0]} vCPUs, {limit[1]} GB",
         )
-
-
-def place(machine_type: MachineType, accelerator: str, region: str) -> Iterator[Problem]:
-    offer = machine_types.offer_of(machine_type, accelerator)
-    if offer is None or not region or region in offer.regions:
-        return
-    product = machine_type.name if machine_type.accelerator else accelerator
-    near_regions = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
-    yield Problem(
-        "region",
-        f"{product} is not available in any zone of {region}",
-        f"the nearest regions with it: {', '.join(near_regions[:4])}" if near_regions else "",
-    )
-
-
-def nics(machine_type: MachineType, interface_rows: Any) -> Iterator[Problem]:
-    # gpu_catalog, `nics`: types without a vendor source are not checked. Google chooses an omitted type.
-    offer = machine_type.offer
-    if offer is None or not offer.nics or "nics" in offer.uncertain:
-        return
-    for index, interface in enumerate(rows(interface_rows)):
-        kind = table(interface).get("nicType")
-        # Machines with RDMA have further interfaces for it after the first.
-        usable = (*offer.nics, offer.rdma_nic) if index and offer.rdma_nic else offer.nics
-        if isinstance(kind, str) and kind and kind not in usable:
-            yield Problem(
-                f"networkInterfaces[{index}].nicType",
-                f"{machine_type.name} does not support {kind}",
-                f"use {' or '.join(usable)}",
-            )
