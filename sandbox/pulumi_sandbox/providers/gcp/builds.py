@@ -284,10 +284,10 @@ def _value(message: Mapping[str, Any], path: str) -> str:
 
 
 @cache
-def _schema() -> jsonschema.Draft4Validator:
+def _schema() -> jsonschema.Draft7Validator:
     """Return the schema of a build in the discovery document, without other fields."""
     schemas = json.loads(
         json.dumps(document("cloudbuild.v1")["schemas"]).replace('"$ref": "', '"$ref": "#/definitions/')
     )
     definitions = {name: {"additionalProperties": False, **schema} for name, schema in schemas.items()}
-    return jsonschema.Draft4Validator({"$ref": "#/definitions/Build", "definitions": definitions})
+    return jsonschema.Draft7Validator({"$ref": "#/definitions/Build", "definitions": definitions})

@@ -92,7 +92,6 @@ _DISK = {
 _TEMPLATE = {
     "name": "/name",
     "namePrefix": "",
-    "deletionPolicy": "",
     "description": "/description",
     "instanceDescription": "description",
     "metadata": "metadata",
@@ -153,7 +152,11 @@ TARGETS: dict[str, Target] = {
         "compute.v1", "InstanceTemplate", "instanceTemplates", ("properties",), _TEMPLATE | _IN_PROJECT | {"region": ""}
     ),
     REGION_TEMPLATE: Target(
-        "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | _REGIONAL
+        "compute.v1",
+        "InstanceTemplate",
+        "regionInstanceTemplates",
+        ("properties",),
+        _TEMPLATE | _REGIONAL | {"deletionPolicy": ""},
     ),
     GROUP: Target(
         "compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _IN_PROJECT | {"zone": "@zone"}

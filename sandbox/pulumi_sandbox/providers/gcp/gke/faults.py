@@ -29,7 +29,7 @@ def refusals(clusters: Clusters, res: Resource, site: Site, path: str, outputs: 
     if facts.is_autopilot:
         yield gke_errors.creating(gke_errors.AUTOPILOT)
         return
-    if facts.release_channel and table(inputs.get("management")).get("autoUpgrade") is False:
+    if facts.release_channel not in ("", "UNSPECIFIED") and table(inputs.get("management")).get("autoUpgrade") is False:
         yield gke_errors.creating(gke_errors.upgrades_off(facts.release_channel))
     email, project = text_of(table(inputs.get("nodeConfig")), "serviceAccount"), part(path, "projects")
     if email and not clusters.existing.account_exists(project, email):
