@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.go_json import go_json
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.resource import PureFunction
 
 
@@ -46,4 +48,24 @@ def _without_empty(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in value.items() if one}
 
 
-FUNCTIONS: dict[str, PureFunction] = {"gcp:organizations/getIAMPolicy:getIAMPolicy": get_iam_policy}
+def _part_of_id(pattern: str) -> PureFunction:
+    """Return a function such as gcp.projectFromId (terraform-provider-google, google/functions/*_from_id.go)."""
+
+    def find(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        found = re.search(pattern, next(iter(arguments.values())))
+        if not found:
+            raise LookupRefusedError(f"expected an id or a name with the pattern {pattern}, got {arguments}")
+        return {"result": found[1]}
+
+    return find
+
+
+_PARTS = {
+    **{f"{name}FromId": rf"{name}s/([^/]+)/" for name in ("project", "region", "zone", "location")},
+    "nameFromId": r"/([^/]+)$",
+    "regionFromZone": r"^([^-]+-[^-]+)-",
+}
+FUNCTIONS: dict[str, PureFunction] = {
+    "gcp:organizations/getIAMPolicy:getIAMPolicy": get_iam_policy,
+    **{f"gcp:index/{name}:{name}": _part_of_id(pattern) for name, pattern in _PARTS.items()},
+}
