@@ -13,8 +13,9 @@ from gpu_ci.cli.verify.google import Call as GoogleCall
 from gpu_ci.cli.verify.google import calls_over
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.image_builds import ImageBuilds
+from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
+from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
@@ -42,7 +43,8 @@ class ImageCloud:
         self.now = START
         self.page_size = 0
         projects = ProjectApis(world, Restrictions())
-        self.builds = ImageBuilds(world, projects, lambda: self.now)
+        self.registry = Registry(world, projects, lambda: self.now)
+        self.builds = Builds(world, projects, self.registry)
 
     def deploy(self, **choices: Any) -> None:
         """Create or update the resources of the pipeline."""
@@ -63,15 +65,17 @@ class ImageCloud:
         """Run the trigger some days after the last build, and return the build."""
         self.now += timedelta(days=after_days)
         call = Call("POST", f"/v1/{TRIGGER}:run", {}, OWNER, {"source": {"commitSha": commit}})
-        answer = json.loads(self.builds.cloud_build(call).body)
-        build: dict[str, Any] = answer["metadata"]["build"]
+        started = json.loads(self.builds.answer(call).body)["metadata"]["build"]
+        self.builds.wait(60)
+        get = Call("GET", f"/v1/{started['name']}", {}, OWNER, None)
+        build: dict[str, Any] = json.loads(self.builds.answer(get).body)
         return build
 
     def digests(self) -> list[str]:
         """Return the digests of the images that have a tag, oldest first."""
         repository = self.world.get(types.REPOSITORY, REPOSITORY)
         assert repository
-        return [each.digest for each in self.builds.images(repository) if each.tags]
+        return [each.digest for each in self.registry.images(repository) if each.tags]
 
     def connect(self) -> GoogleCall:
         return calls_over(_Http(self))
@@ -89,7 +93,7 @@ class _Http:
         query = parse_qs(url.query)
         if self._cloud.page_size:
             query["pageSize"] = [str(self._cloud.page_size)]
-        answer = self._cloud.builds.artifact_registry(Call(method, unquote(url.path), query, OWNER, body))
+        answer = self._cloud.registry.answer(Call(method, unquote(url.path), query, OWNER, body))
         return httplib2.Response({"status": answer.status, "content-type": "application/json"}), answer.body.encode()
 
     close = partial(lambda: None)

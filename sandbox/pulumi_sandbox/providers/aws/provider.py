@@ -10,15 +10,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
-from pulumi_sandbox.providers.aws import conflicts, permissions, pure_functions, rule_table, schema, types
 from pulumi_sandbox.providers.aws import lookups as own_lookups
+from pulumi_sandbox.providers.aws import permissions, pure_functions, references, rules, schema, types
 from pulumi_sandbox.providers.aws.eks import faults, scaling
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
-from pulumi_sandbox.providers.aws.iam import managed_policies
-from pulumi_sandbox.providers.aws.iam import rules as iam_rules
-from pulumi_sandbox.providers.aws.references import References
-from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
+from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
@@ -112,10 +109,6 @@ class Aws(Cloud):
         shape = self.shapes.shape(res.token)
         naming = NAMING.get(res.token, bridged.Naming())
         bridged.autoname(res, shape, naming)
-        if res.autonamed(naming.key):
-            res.inputs[naming.key] = _with_required_affix(res, str(res.inputs[naming.key]))
-        if res.token in DESCRIBED:
-            res.set_default(DESCRIBED[res.token], lambda: "Managed by Pulumi")
         for name, declared in shape.inputs.properties.items():
             # Like the real provider, convert a policy that is an object to the JSON text that AWS expects.
             if _is_document(declared.type) and _is_known(res.inputs.get(name)):
@@ -124,11 +117,7 @@ class Aws(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         region = self.region(res)
         yield from schema.check(res.token, res.inputs, region)
-        yield from rule_table.rules(res.token, res.inputs, region)
-        for text in iam_rules.notes(res.token, res.inputs):
-            res.log(text, "warning")
-        for text, severity in managed_policies.notes(res.token, res.inputs):
-            res.log(text, severity)
+        yield from rules.rules(res.token, res.inputs, region)
 
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
@@ -147,8 +136,8 @@ class Aws(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
             arn = self._arn(res) if res.token in ARN_IS_ID else ""
-            yield from conflicts.name_in_use(self.context.world, res.token, res.inputs, arn)
-        yield from References(self.existing).missing_references(res.token, res.inputs)
+            yield from references.name_in_use(self.context.world, res.token, res.inputs, arn)
+        yield from references.References(self.existing).missing_references(res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.existing, self.identity(res), self.region(res))
         elif res.token == types.NODE_GROUP:
@@ -160,7 +149,7 @@ class Aws(Cloud):
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
-        yield from conflicts.delete_blockers(self.context.world, res.token, res.id)
+        yield from references.delete_blockers(self.context.world, res.token, res.id)
 
     def observed(self, record: Record) -> Record:
         for denial in self.caller.operation(record.type, "read"):
@@ -225,9 +214,6 @@ class Aws(Cloud):
                     outputs_of_type["scalingConfig"] = scaling.after_update(self.context.world, res)
             case types.PLACEMENT_GROUP:
                 outputs_of_type["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
-            case types.POD_IDENTITY:
-                arn_start = f"{self.region(res)}:{self.account}:podidentityassociation/{res.inputs.get('clusterName')}"
-                outputs_of_type |= {"associationId": res.id, "associationArn": f"arn:aws:eks:{arn_start}/{res.id}"}
         return {name: value for name, value in outputs_of_type.items() if name in outputs}
 
     def emulates(self, token: str) -> bool:
@@ -285,18 +271,6 @@ class _Placeholders(dict[str, Any]):
 
     def __missing__(self, key: str) -> str:
         return ""
-
-
-def _with_required_affix(res: Resource, name: str) -> str:
-    """Add the prefix or suffix that some services require in a name (PostTransform in AutoNameOptions)."""
-    match res.token:
-        case "aws:sqs/queue:Queue" if res.inputs.get("fifoQueue") is True:
-            return name if name.endswith(".fifo") else f"{name}.fifo"
-        case "aws:sns/topic:Topic" if res.inputs.get("fifoTopic") is True:
-            return name if name.endswith(".fifo") else f"{name}.fifo"
-        case "aws:kms/alias:Alias":
-            return name if name.startswith("alias/") else f"alias/{name}"
-    return name
 
 
 def _kind(token: str) -> str:

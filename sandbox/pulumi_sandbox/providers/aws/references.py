@@ -1,4 +1,4 @@
-"""AWS's refusals because of a missing or unsuitable resource that the inputs refer to."""
+"""AWS's refusals because of another resource: it is missing, does not fit, has the same name, or uses this one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
-from pulumi_sandbox.providers.aws.eks import node_group_template
-from pulumi_sandbox.providers.aws.eks.node_group_rules import too_old
-from pulumi_sandbox.providers.aws.iam.managed_policies import AWS_PREFIX
+from pulumi_sandbox.providers.aws.eks.node_group_rules import template_refusals
 from pulumi_sandbox.providers.aws.imagebuilder import references as image_builder
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
 SCALING_GROUP = "aws:autoscaling/group:Group"
@@ -29,18 +28,11 @@ class References:
     def missing_references(self, token: str, inputs: Inputs) -> Iterator[str]:
         checks: dict[str, Callable[[Inputs], Iterator[str]]] = {
             types.NODE_GROUP: self._node_group,
-            types.CLUSTER: self._cluster,
-            types.ACCESS_ENTRY: self._in_cluster("Access Entry", "CreateAccessEntry"),
-            types.ACCESS_POLICY: self._access_policy,
-            types.ADDON: self._in_cluster("Add-On", "CreateAddon"),
-            types.POD_IDENTITY: self._pod_identity,
-            types.ATTACHMENT: self._attachment,
-            types.ROLE_POLICY: self._role_policy,
-            types.INSTANCE_PROFILE: self._instance_profile,
+            types.ATTACHMENT: self._of_role("attaching IAM Policy to", "AttachRolePolicy"),
+            types.ROLE_POLICY: self._of_role("putting a policy of", "PutRolePolicy"),
+            types.INSTANCE_PROFILE: self._of_role("adding to an instance profile", "AddRoleToInstanceProfile"),
             types.GROUP_TAG: self._group_tag,
             types.TAG: self._tag,
-            types.SUBNET: self._vpc("Subnet", "CreateSubnet"),
-            types.SECURITY_GROUP: self._vpc("Security Group", "CreateSecurityGroup"),
         }
         if check := checks.get(token):
             yield from check(inputs)
@@ -87,19 +79,13 @@ class References:
             yield eks_errors.NOT_FOUND, eks_errors.no_cluster(cluster), f"cluster/{cluster}"
         for subnet in rows(inputs.get("subnetIds")):
             if not self.existing.exists(subnet):
-                yield eks_errors.INVALID, eks_errors.no_subnet(subnet), subnet
+                yield eks_errors.INVALID, f"The subnet ID '{subnet}' does not exist", subnet
         name = role.rpartition("/")[2]
         if not self.existing.has_role(role):
             yield eks_errors.INVALID, eks_errors.no_role(name), f"role/{role.partition(':role/')[2] or role}"
         role_row = self.existing.role_of(role)
         if role_row and not trusts(role_row.inputs.get("assumeRolePolicy"), "ec2.amazonaws.com"):
             yield eks_errors.INVALID, eks_errors.no_trust(role), ""
-        for group in rows(table(inputs.get("remoteAccess")).get("sourceSecurityGroupIds")):
-            if not self.existing.exists(group):
-                yield eks_errors.INVALID, f"The security group '{group}' does not exist", group
-        version = inputs.get("version") or self.existing.version(cluster)
-        if too_old(inputs.get("amiType"), version):
-            yield eks_errors.INVALID, eks_errors.too_old(inputs["amiType"]), ""
         yield from self._template(inputs)
 
     def _template(self, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
@@ -111,90 +97,27 @@ class References:
         if row is None:
             if not self.existing.exists(template) and not self.existing.exists(f"launch-template/{template}"):
                 path = template if template.startswith("lt-") else f"launch-template/{template}"
-                yield eks_errors.INVALID, eks_errors.no_template(template), path
+                yield eks_errors.INVALID, f"The specified launch template, {template}, does not exist.", path
             return
         latest, version = int(row.outputs.get("latestVersion") or 1), text_of(reference, "version")
         if version.isdigit() and not 1 <= int(version) <= latest:
-            yield eks_errors.INVALID, eks_errors.no_version(version, template), ""
+            yield eks_errors.INVALID, f"Could not find launch template version {version} for template {template}.", ""
         elif version in ("$Latest", str(latest)) or row.outputs.get("defaultVersion") == latest:
             # The world does not store the content of older versions.
-            for code, message in node_group_template.refusals(inputs, row.inputs):
+            for code, message in template_refusals(inputs, row.inputs):
                 yield code, message, ""
 
-    def _cluster(self, inputs: Inputs) -> Iterator[str]:
-        name, role = text_of(inputs, "name"), text_of(inputs, "roleArn")
-        start = (
-            f"creating EKS Cluster ({name}): operation error EKS: CreateCluster, https response error StatusCode: 400"
-        )
-        if not self.existing.has_role(role):
-            # terraform-provider-aws, internal/service/eks/cluster.go (at 00555dc5)
-            message = f"{eks_errors.INVALID}: roleArn, {role}, does not exist"
-            yield f"{start}, {message}{hint('role/' + role.partition(':role/')[2])}"
-        for subnet in rows(table(inputs.get("vpcConfig")).get("subnetIds")):
-            if not self.existing.exists(subnet):
-                yield f"{start}, {eks_errors.INVALID}: {eks_errors.no_subnet(subnet)}{hint(subnet)}"
-
-    def _in_cluster(self, kind: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
+    def _of_role(self, doing: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
         def check(inputs: Inputs) -> Iterator[str]:
-            cluster = text_of(inputs, "clusterName")
-            if not self.existing.has_cluster(cluster):
-                name = text_of(inputs, "principalArn") or text_of(inputs, "addonName")
+            name = text_of(inputs, "role")
+            if name and not self.existing.has_role(name):
+                message = f"NoSuchEntity: {eks_errors.no_role(name)}"
                 yield (
-                    f"creating EKS {kind} ({cluster}:{name}): operation error EKS: {operation}, https response error "
-                    f"StatusCode: 404, {eks_errors.NOT_FOUND}: {eks_errors.no_cluster(cluster)}"
-                    f"{hint(f'cluster/{cluster}')}"
+                    f"{doing} IAM Role ({name}): operation error IAM: {operation}, https response error StatusCode: "
+                    f"404, {message}{hint(f'role/{name}')}"
                 )
 
         return check
-
-    def _access_policy(self, inputs: Inputs) -> Iterator[str]:
-        yield from self._in_cluster("Access Policy Association", "AssociateAccessPolicy")(inputs)
-        cluster, principal = text_of(inputs, "clusterName"), text_of(inputs, "principalArn")
-        if self.existing.cluster(cluster) and not self.existing.world.get(types.ACCESS_ENTRY, f"{cluster}:{principal}"):
-            # terraform-provider-aws, internal/service/eks/access_policy_association.go (at 01f43111)
-            yield (
-                f"creating EKS Access Policy Association ({cluster}#{principal}#{text_of(inputs, 'policyArn')}): "
-                "operation error EKS: AssociateAccessPolicy, https response error StatusCode: 404, "
-                f"{eks_errors.NOT_FOUND}: The specified principalArn could not be found."
-            )
-
-    def _pod_identity(self, inputs: Inputs) -> Iterator[str]:
-        yield from self._in_cluster("Pod Identity Association", "CreatePodIdentityAssociation")(inputs)
-        role = text_of(inputs, "roleArn")
-        if not self.existing.has_role(role):
-            # terraform-provider-aws, internal/service/eks/pod_identity_association.go (at 00a35305)
-            yield (
-                "creating EKS Pod Identity Association: operation error EKS: CreatePodIdentityAssociation, https "
-                f"response error StatusCode: 400, {eks_errors.INVALID}: Role provided in the request does not exist."
-                f"{hint('role/' + role.partition(':role/')[2])}"
-            )
-
-    def _attachment(self, inputs: Inputs) -> Iterator[str]:
-        role, policy = text_of(inputs, "role"), text_of(inputs, "policyArn")
-        start = f"attaching IAM Policy ({policy}) to IAM Role ({role}): operation error IAM: AttachRolePolicy"
-        yield from self._role(role, start)
-        exists = self.existing.world.get(types.POLICY, policy) or self.existing.exists(f"policy/{_policy_path(policy)}")
-        is_of_account = f":{self.existing.values.get('account')}:policy/" in policy
-        if is_of_account and not policy.startswith(AWS_PREFIX) and not exists:
-            # https://github.com/pulumi/pulumi/issues/7419
-            message = f"NoSuchEntity: Policy {policy} does not exist or is not attachable."
-            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'policy/{_policy_path(policy)}')}"
-
-    def _role_policy(self, inputs: Inputs) -> Iterator[str]:
-        role = text_of(inputs, "role")
-        yield from self._role(
-            role, f"putting IAM Role ({role}) Policy ({text_of(inputs, 'name')}): operation error IAM"
-        )
-
-    def _instance_profile(self, inputs: Inputs) -> Iterator[str]:
-        if role := text_of(inputs, "role"):
-            profile = text_of(inputs, "name")
-            yield from self._role(role, f"adding IAM Role ({role}) to IAM Instance Profile ({profile})")
-
-    def _role(self, name: str, start: str) -> Iterator[str]:
-        if name and not self.existing.has_role(name):
-            message = f"NoSuchEntity: {eks_errors.no_role(name)}"
-            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'role/{name}')}"
 
     def _group_tag(self, inputs: Inputs) -> Iterator[str]:
         name = text_of(inputs, "autoscalingGroupName")
@@ -209,18 +132,6 @@ class References:
                 f"creating AutoScaling Group ({name}) tag ({key}): ValidationError: the Auto Scaling group is missing"
             )
             yield text + hint(f"autoScalingGroupName/{name}")
-
-    def _vpc(self, kind: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
-        def check(inputs: Inputs) -> Iterator[str]:
-            vpc = text_of(inputs, "vpcId")
-            if vpc and not self.existing.exists(vpc):
-                message = f"InvalidVpcID.NotFound: The vpc ID '{vpc}' does not exist"
-                yield (
-                    f"creating EC2 {kind}: operation error EC2: {operation}, https response error StatusCode: 400, api "
-                    f"error {message}{hint(vpc)}"
-                )
-
-        return check
 
 
 def trusts(document: Any, service: str) -> bool:
@@ -249,10 +160,49 @@ def scaling_groups(outputs: Inputs) -> list[str]:
     ]
 
 
-def _policy_path(arn: str) -> str:
-    return arn.partition(":policy/")[2]
-
-
 def hint(path: str) -> str:
     """Return the hint how to list an existing resource in sandbox.yaml."""
     return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
+
+
+# -- names in use, and resources in use. The messages are the usual ones of EKS, EC2 and IAM, without a source.
+
+
+def name_in_use(world: World, token: str, inputs: dict[str, Any], arn: str = "") -> Iterator[str]:
+    """Yield AWS's refusal if the name is in use. `arn` is the ARN of the new resource, if the ARN is its id."""
+    name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
+    match token:
+        case types.NODE_GROUP if world.get(token, group := f"{cluster}:{text_of(inputs, 'nodeGroupName')}"):
+            text = f"NodeGroup already exists with name {group.partition(':')[2]} and cluster name {cluster}"
+            yield eks_errors.creating(group, eks_errors.IN_USE, text)
+        case types.ROLE if name and world.get(token, name):
+            text = f"EntityAlreadyExists: Role with name {name} already exists."
+            yield f"creating IAM Role ({name}): operation error IAM: CreateRole, {text}"
+        case types.OIDC_PROVIDER if any(_issuer(one.inputs) == _issuer(inputs) for one in world.find(token)):
+            # docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html: the URL is unique in the
+            # account.
+            text = f"EntityAlreadyExists: Provider with url {text_of(inputs, 'url')} already exists."
+            yield f"creating IAM OIDC Provider: operation error IAM: CreateOpenIDConnectProvider, {text}"
+        case types.LAUNCH_TEMPLATE if name and world.find(token, name=name):
+            text = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
+            yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {text}"
+
+        case _ if token in image_builder.TYPES and world.find(token, arn=arn):
+            yield image_builder.refusal(token, inputs, f"ResourceAlreadyExistsException: {arn} already exists.")
+
+
+def _issuer(inputs: dict[str, Any]) -> str:
+    return text_of(inputs, "url").removeprefix("https://").rstrip("/")
+
+
+def delete_blockers(world: World, token: str, identity: str) -> Iterator[str]:
+    """Yield AWS's refusal to delete a resource that is in use."""
+    match token:
+        case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
+            text = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
+            yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {text}"
+        case _ if token in image_builder.TYPES:
+            yield from image_builder.delete_blockers(world, token, identity)
+        case types.ROLE if world.find(types.ATTACHMENT, role=identity):
+            text = "DeleteConflict: Cannot delete entity, must detach all policies first."
+            yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {text}"

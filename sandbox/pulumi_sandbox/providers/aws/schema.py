@@ -9,7 +9,7 @@ from typing import Any
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents
-from pulumi_sandbox.providers.aws.documents import DEFAULT_REGION, Document, Node
+from pulumi_sandbox.providers.aws.documents import Document, Node
 from pulumi_sandbox.providers.aws.types import TARGETS
 from pulumi_sandbox.providers.paths import parse, text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
@@ -76,11 +76,6 @@ def _places(token: str, region: str, names: tuple[str, ...]) -> list[Place]:
         if place:
             places.append(place)
     return places
-
-
-def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return the properties without a schema. Only their shape is checked. Each property is a path of names."""
-    return sorted(".".join(names) for names in properties if not _places(token, DEFAULT_REGION, names))
 
 
 def replaces(token: str, path: str) -> bool | None:

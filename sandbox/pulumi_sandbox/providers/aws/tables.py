@@ -31,23 +31,6 @@ NAMING = {
     "aws:kms/alias:Alias": Naming(max_length=238),
 }
 
-# Source: the same overrides. A description that must not be empty has a default value.
-DESCRIBED = {
-    "aws:appsync/apiKey:ApiKey": "description",
-    "aws:docdb/subnetGroup:SubnetGroup": "description",
-    "aws:ec2/securityGroup:SecurityGroup": "description",
-    "aws:elasticache/parameterGroup:ParameterGroup": "description",
-    "aws:elasticache/subnetGroup:SubnetGroup": "description",
-    "aws:neptune/subnetGroup:SubnetGroup": "description",
-    "aws:rds/clusterParameterGroup:ClusterParameterGroup": "description",
-    "aws:rds/optionGroup:OptionGroup": "optionGroupDescription",
-    "aws:rds/parameterGroup:ParameterGroup": "description",
-    "aws:rds/subnetGroup:SubnetGroup": "description",
-    "aws:redshift/parameterGroup:ParameterGroup": "description",
-    "aws:redshift/subnetGroup:SubnetGroup": "description",
-    "aws:route53/zone:Zone": "comment",
-}
-
 # Ids that AWS generates: a prefix and 17 hexadecimal digits (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
 # resource-ids.html). Newer types have the same format.
 ID_PREFIXES = {
@@ -142,31 +125,20 @@ ARN_IS_ID = frozenset(
 # ForceNew of terraform-provider-aws, for types where it differs from CloudFormation's createOnlyProperties or where
 # CloudFormation has no type. pulumi-aws bridges this provider, so it takes precedence. The differences, by file:
 # - internal/service/eks/node_group.go (at 012e0a32): another launch template replaces the group.
-# - internal/service/eks/cluster.go (at 00555dc5): an encryption key may be added to a cluster, and its networks of
-#   remote nodes are fixed. The real provider also replaces a cluster whose encryption is removed; this table does not.
-# - internal/service/eks/access_policy_association.go (at 01f43111): every change replaces.
+# - internal/service/eks/cluster.go (at 00555dc5): an encryption key may be added to a cluster.
 # - internal/service/ec2/ec2_placement_group.go (at 05e34de7): tags are changed in place.
-# - internal/service/ec2/ec2_capacity_reservation.go (at 084df2c9): the criteria are fixed, Outpost and group are not.
 # - internal/service/autoscaling/group_tag.go (at 050ac111): in CloudFormation, only the group has tags.
 # - internal/service/ec2/ec2_tag.go: CloudFormation has no such type.
 # - internal/service/iam/role_policy_attachment.go (at 04c79849): CloudFormation has no such type.
 # In v7 a change of `region` replaces every type that has it.
 REPLACES = {
     "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key", "region"),
-    "aws:ec2/capacityReservation:CapacityReservation": (
-        "availabilityZone", "ebsOptimized", "ephemeralStorage", "instanceMatchCriteria", "instancePlatform",
-        "instanceType", "tenancy", "region",
-    ),
     "aws:ec2/placementGroup:PlacementGroup": ("name", "partitionCount", "spreadLevel", "strategy", "region"),
     "aws:ec2/tag:Tag": ("key", "resourceId", "region"),
-    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": (
-        "accessScope", "clusterName", "policyArn", "principalArn", "region",
-    ),
     "aws:eks/cluster:Cluster": (
         "accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons",
-        "kubernetesNetworkConfig.ipFamily", "kubernetesNetworkConfig.serviceIpv4Cidr", "name",
-        "outpostConfig.controlPlaneInstanceType", "outpostConfig.controlPlanePlacement.groupName",
-        "remoteNetworkConfig", "roleArn", "region",
+        "kubernetesNetworkConfig.ipFamily", "kubernetesNetworkConfig.serviceIpv4Cidr", "name", "remoteNetworkConfig",
+        "roleArn", "region",
     ),
     "aws:eks/nodeGroup:NodeGroup": (
         "amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "launchTemplate.id",

@@ -10,10 +10,6 @@ from dataclasses import dataclass, field
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 CLUSTER = "aws:eks/cluster:Cluster"
-ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
-ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
-ADDON = "aws:eks/addon:Addon"
-POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
 PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
@@ -72,20 +68,6 @@ TARGETS = {
         api=("eks", "CreateClusterRequest"),
         fields={"vpcConfig": "ResourcesVpcConfig", "forceUpdateVersion": "Force"},
     ),
-    ACCESS_ENTRY: Target("AWS::EKS::AccessEntry", api=("eks", "CreateAccessEntryRequest")),
-    ACCESS_POLICY: Target(
-        "AWS::EKS::AccessEntry", base=("AccessPolicies",), api=("eks", "AssociateAccessPolicyRequest")
-    ),
-    ADDON: Target(
-        "AWS::EKS::Addon",
-        api=("eks", "CreateAddonRequest"),
-        fields={
-            "preserve": "PreserveOnDelete",
-            "resolveConflictsOnCreate": "ResolveConflicts",
-            "resolveConflictsOnUpdate": "ResolveConflicts",
-        },
-    ),
-    POD_IDENTITY: Target("AWS::EKS::PodIdentityAssociation", api=("eks", "CreatePodIdentityAssociationRequest")),
     LAUNCH_TEMPLATE: Target(
         "AWS::EC2::LaunchTemplate",
         base=("LaunchTemplateData",),
@@ -112,7 +94,6 @@ TARGETS = {
         loose=frozenset(_RULES),
     ),
     PLACEMENT_GROUP: Target("AWS::EC2::PlacementGroup"),
-    CAPACITY_RESERVATION: Target("AWS::EC2::CapacityReservation", fields={"tags": "TagSpecifications.Tags"}),
     ROLE: Target(
         "AWS::IAM::Role",
         fields={

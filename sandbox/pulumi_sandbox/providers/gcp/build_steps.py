@@ -27,13 +27,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pulumi_sandbox.providers.gcp.build_substitutions import replaced
 from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.metadata import token_of
 
 WORKSPACE = "/workspace"
+_NAME = r"[A-Za-z_]\w*"
+_SUBSTITUTION = re.compile(rf"\$(?:({_NAME})|{{({_NAME})}})")
 STARTING = "Starting Step #"
 # Fields of a step with an effect on its end or its values. The steps run one after the other, so waitFor has none.
 _IGNORED = {"allowExitCodes", "allowFailure", "secretEnv", "timeout"}
@@ -213,7 +214,10 @@ def _replaced(value: Any, known: Mapping[str, str]) -> Any:
         return {name: each if name == "script" else _replaced(each, known) for name, each in value.items()}
     if isinstance(value, list):
         return [_replaced(each, known) for each in value]
-    return replaced(value, known) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    # Cloud Build leaves unknown names to the shell.
+    return _SUBSTITUTION.sub(lambda found: str(known.get(found[1] or found[2], found[0])), value)
 
 
 def _moved(text: str, paths: Mapping[str, str]) -> str:

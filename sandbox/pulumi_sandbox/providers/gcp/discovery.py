@@ -1,6 +1,6 @@
 """Check inputs against Google's discovery documents, which google-api-python-client contains.
 
-A discovery document is the schema of one Google API. mapping/ says which field of it a Pulumi property becomes.
+A discovery document is the schema of one Google API. types.py says which field of it a Pulumi property becomes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -139,11 +138,6 @@ def _parameter(name: str, collection: str, parameter: str) -> Node | None:
     return result
 
 
-def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return the property paths without an API field; only the Pulumi schema checks these."""
-    return sorted(".".join(names) for names in properties if field(token, names) is None)
-
-
 def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
     """Yield the problems that Google's schema finds in the inputs."""
     if token in TARGETS:
@@ -200,8 +194,6 @@ def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:
             yield Problem(path, f"expected {name} to be a whole number ({kind}), got {value}")
         elif not low <= number <= high:
             yield Problem(path, f"expected {name} to be in the range ({low} - {high}), got {number}")
-    elif kind in ("google-datetime", "date-time") and not _timestamp(value):
-        yield Problem(path, f"expected {name} to be a valid RFC3339 date, got {value}")
     elif kind == "google-duration" and not re.fullmatch(r"-?\d+(?:\.\d{1,9})?s", str(value)):
         yield Problem(path, f"expected {name} to be a duration in seconds, such as 3.5s, got {value}")
 
@@ -212,13 +204,3 @@ def _whole_number(value: Any) -> int | None:
     if isinstance(value, int | float):
         return int(value) if value == int(value) else None
     return int(value) if re.fullmatch(r"-?\d+", str(value)) else None
-
-
-def _timestamp(value: Any) -> bool:
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", str(value)):
-        return False
-    try:
-        datetime.fromisoformat(str(value).upper())
-    except ValueError:
-        return False
-    return True

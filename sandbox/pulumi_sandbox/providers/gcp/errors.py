@@ -36,63 +36,22 @@ class GoogleError(Exception):
         return f"googleapi: Error {self.status}: {self.message}, {self.reason}"
 
 
-class UnauthenticatedError(GoogleError):
-    """The request has no bearer token, or a token that Google did not issue."""
-
-    def __init__(self, missing: bool) -> None:
-        problem = "Request is missing required" if missing else "Request had invalid"
-        super().__init__(
-            401,
-            "required" if missing else "authError",
-            f"{problem} authentication credential{'' if missing else 's'}. {CREDENTIALS}",
-        )
-        self.missing = missing
-
-    def body(self) -> Json:
-        response = super().body()
-        response["error"]["errors"][0] |= {
-            "message": "Login Required." if self.missing else "Invalid Credentials",
-            "location": "Authorization",
-            "locationType": "header",
-        }
-        response["error"]["status"] = "UNAUTHENTICATED"
-        response["error"]["details"] = [
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "CREDENTIALS_MISSING" if self.missing else "ACCESS_TOKEN_TYPE_UNSUPPORTED",
-                "domain": "googleapis.com",
-                "metadata": {"service": "compute.googleapis.com"},
-            }
-        ]
-        return response
-
-
 class ServiceDisabledError(GoogleError):
     """The API is not enabled in the project (github.com/hashicorp/terraform/issues/29006)."""
 
     def __init__(self, service: str, title: str, project_number: str) -> None:
-        self._link = f"https://console.developers.google.com/apis/api/{service}/overview?project={project_number}"
+        link = f"https://console.developers.google.com/apis/api/{service}/overview?project={project_number}"
         super().__init__(
             403,
             "accessNotConfigured",
             f"{title} has not been used in project {project_number} before or it is disabled. Enable it by visiting "
-            f"{self._link} then retry. If you enabled this API recently, wait a few minutes for the action to "
-            "propagate to our systems and retry.",
+            f"{link} then retry.",
         )
-        self._metadata = {"service": service, "consumer": f"projects/{project_number}", "activationUrl": self._link}
 
-    def body(self) -> Json:
-        response = super().body()
-        response["error"]["status"] = "PERMISSION_DENIED"
-        response["error"]["details"] = [
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "SERVICE_DISABLED",
-                "domain": "googleapis.com",
-                "metadata": self._metadata,
-            }
-        ]
-        return response
+
+def unauthenticated() -> GoogleError:
+    """Return the error of a request without a bearer token, or with one that Google did not issue."""
+    return GoogleError(401, "required", f"Request is missing required authentication credential. {CREDENTIALS}")
 
 
 def condition_not_met(text: str) -> GoogleError:
@@ -153,78 +112,33 @@ def stockout(project: str, zone: str, vm_type: str, attachment: str, other_zones
     Source: Compute Engine "Resource availability errors"
     (docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability).
     """
-    vm = f"A {vm_type} VM instance" + (
-        f" with {' '.join(reversed(attachment.split(':')))} accelerator(s)" if attachment else ""
-    )
-    advice = (
-        f"Consider trying your request in the {', '.join(other_zones)} zone(s), which currently has capacity to "
-        "accommodate your request. "
-        if other_zones
-        else ""
-    )
     metadatas = {"zone": zone, "vmType": vm_type, "attachment": attachment, "zonesAvailable": ",".join(other_zones)}
+    info = {
+        "reason": "resource_availability",
+        "domain": "compute.googleapis.com",
+        "metadatas": {key: value for key, value in metadatas.items() if value},
+    }
     return {
         "code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
         "message": f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill "
         "the request.  '(resource type:compute)'.",
-        "errorDetails": [
-            {
-                "help": {
-                    "links": [
-                        {
-                            "description": "Troubleshooting documentation",
-                            "url": "https://cloud.google.com/compute/docs/resource-error",
-                        }
-                    ]
-                }
-            },
-            {
-                "localizedMessage": {
-                    "locale": "en-US",
-                    "message": f"{vm} is currently unavailable in the {zone} zone. {advice}"
-                    "Alternatively, you can try your request again with a different VM hardware configuration or at a "
-                    "later time. For more information, see the troubleshooting documentation.",
-                }
-            },
-            {
-                "errorInfo": {
-                    "reason": "resource_availability",
-                    "domain": "compute.googleapis.com",
-                    "metadatas": {key: value for key, value in metadatas.items() if value},
-                }
-            },
-        ],
+        "errorDetails": [{"errorInfo": info}],
     }
 
 
 def quota(metric: str, region: str, limit: float = 0.0) -> Json:
     """Return the error of an insert operation above a quota. The family quotas of newer GPUs have a dimension."""
     name, _, family = metric.rstrip("}").partition("{gpu_family=")
-    dimensions = {"region": region} | ({"gpu_family": family} if family else {})
-    service = "compute.googleapis.com/" + (f"{name.lower()}" if not family else "gpus_per_gpu_family")
+    info = {
+        "metricName": f"compute.googleapis.com/{'gpus_per_gpu_family' if family else name.lower()}",
+        "limitName": f"{name.replace('_', '-')}-per-project-region",
+        "dimensions": {"region": region} | ({"gpu_family": family} if family else {}),
+        "limit": limit,
+    }
     return {
         "code": "QUOTA_EXCEEDED",
         "message": f"Quota '{name}' exceeded.  Limit: {limit} in region {region}.",
-        "errorDetails": [
-            {
-                "quotaInfo": {
-                    "metricName": service,
-                    "limitName": f"{name.replace('_', '-')}-per-project-region",
-                    "dimensions": dimensions,
-                    "limit": limit,
-                }
-            },
-            {
-                "help": {
-                    "links": [
-                        {
-                            "description": "The request exceeds API Quota limit",
-                            "url": "https://cloud.google.com/compute/docs/resource-quotas",
-                        }
-                    ]
-                }
-            },
-        ],
+        "errorDetails": [{"quotaInfo": info}],
     }
 
 

@@ -32,16 +32,6 @@ def creating(problem: str, status: int = 400, reason: str = "badRequest") -> str
     return f"error creating NodePool: {GoogleError(status, reason, problem)}"
 
 
-def already_exists(path: str) -> str:
-    """Return the provider's own error: it looks for the node pool before it creates it (upstream)."""
-    return f"resource - {path} - already exists"
-
-
-def cluster_exists(path: str) -> str:
-    # In the form of `no_cluster`. No source with the text of a cluster was found.
-    return str(GoogleError(409, "alreadyExists", f"Already exists: {_old_form(path)}."))
-
-
 def no_cluster(path: str) -> str:
     # https://github.com/hashicorp/terraform-provider-google/issues/7851
     return creating(f"Not found: {_old_form(path)}.", 404, "notFound")
@@ -55,16 +45,6 @@ def no_accelerator(accelerator: str, zone: str) -> str:
 def no_machine(machine_type: str, zone: str) -> str:
     # https://github.com/keras-team/kinetic/issues/305
     return f'Invalid machine type "{machine_type}" in zone "{zone}": GCE_NOT_FOUND'
-
-
-def no_version(version: str) -> str:
-    # https://github.com/jetstack/terraform-google-gke-cluster/issues/28
-    return f'Node version "{version}" is unsupported.'
-
-
-def no_account(email: str) -> str:
-    # https://github.com/sassoftware/viya4-iac-gcp/issues/148
-    return f'Service account "{email}" does not exist.'
 
 
 def upgrades_off(channel: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.world.store import World
 
 KEY_RING, CRYPTO_KEY = "gcp:kms/keyRing:KeyRing", "gcp:kms/cryptoKey:CryptoKey"
 NEVER_DELETED = (KEY_RING, CRYPTO_KEY)
@@ -24,16 +23,7 @@ def outputs(res: Resource) -> dict[str, Any]:
     return {"primaries": res.outputs.get("primaries") or [first]}
 
 
-def deleted(world: World, res: Resource) -> None:
-    """Change the row of a key whose deletion destroys its versions. Google keeps a version for 30 more days."""
-    row = world.get(res.token, res.id)
-    if res.token == CRYPTO_KEY and row:
-        inputs, values = (
-            {name: value for name, value in each.items() if name != "rotationPeriod"}
-            for each in (row.inputs, row.outputs)
-        )
-        values["primaries"] = [{**each, "state": "DESTROY_SCHEDULED"} for each in values["primaries"]]
-        world.update(res.token, res.id, inputs=inputs, outputs=values)
+def deleted(res: Resource) -> None:
     kind = res.token.rpartition(":")[2]
     destroyed = " All versions of the key are scheduled for destruction." if res.token == CRYPTO_KEY else ""
     res.log(f"Google does not delete a {kind}: {res.id} remains without a stack.{destroyed}", "warning")

@@ -11,17 +11,16 @@ from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
 from pulumi_sandbox.providers.gcp.bucket_server import BucketServer, WorldStorage
+from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
-from pulumi_sandbox.providers.gcp.image_builds import ImageBuilds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
+from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.submitted_builds import SubmittedBuilds
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.machines.local_server import Answer
-from pulumi_sandbox.providers.machines.local_services import Call, LocalServices
+from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Refused
 
 
@@ -66,11 +65,8 @@ def local_services(cloud: Cloud) -> LocalServices:
     def environment() -> dict[str, str]:
         return _exported(environment_file)
 
-    images = ImageBuilds(world, project_apis, storage=buckets.storage, environment=environment)
-    submitted = SubmittedBuilds(world, project_apis, buckets.storage, environment, images.docker)
-
-    def cloud_build(call: Call) -> Answer:
-        return submitted.answer(call) or images.cloud_build(call)
+    registry = Registry(world, project_apis)
+    builds = Builds(world, project_apis, registry, buckets.storage, environment)
 
     return LocalServices(
         {
@@ -81,12 +77,12 @@ def local_services(cloud: Cloud) -> LocalServices:
             "serviceusage": project_apis.service_usage,
             "orgpolicy": project_apis.organization_policy,
             "iam": project_apis.iam,
-            "cloudbuild": cloud_build,
+            "cloudbuild": builds.answer,
             "container": project_apis.container,
-            "artifactregistry": images.artifact_registry,
+            "artifactregistry": registry.answer,
         },
         {"storage": buckets.address},
-        submitted.close,
+        builds.close,
     )
 
 

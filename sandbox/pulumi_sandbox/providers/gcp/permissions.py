@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu_common import google_permissions
@@ -31,37 +31,18 @@ from pulumi_sandbox.world.store import Record, World
 VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
 _OWNER = "roles/owner"
 
-_ZONE = r"zones/[^/]+"
 # The calls of the Compute Engine API that have permissions in the table: verb, path below the project, method.
-_CALLS = tuple(
-    (verb, re.compile(path), f"compute.{method}")
-    for verb, path, method in (
-        ("POST", rf"{_ZONE}/instances", "instances.insert"),
-        ("GET", rf"{_ZONE}/instances", "instances.list"),
-        ("GET", r"aggregated/instances", "instances.aggregatedList"),
-        ("GET", rf"{_ZONE}/instances/[^/]+", "instances.get"),
-        ("DELETE", rf"{_ZONE}/instances/[^/]+", "instances.delete"),
-        ("GET", rf"{_ZONE}/instances/[^/]+/getGuestAttributes", "instances.getGuestAttributes"),
-        ("GET", rf"{_ZONE}/instances/[^/]+/serialPort", "instances.getSerialPortOutput"),
-        ("GET", rf"{_ZONE}/operations/[^/]+", "zoneOperations.get"),
-        ("POST", rf"{_ZONE}/operations/[^/]+/wait", "zoneOperations.get"),
-        ("GET", r"regions/[^/]+/instanceTemplates/[^/]+", "regionInstanceTemplates.get"),
-    )
+_CALLS = (
+    ("POST", r"zones/[^/]+/instances", "instances.insert"),
+    ("GET", r"zones/[^/]+/instances", "instances.list"),
+    ("GET", r"aggregated/instances", "instances.aggregatedList"),
+    ("GET", r"zones/[^/]+/instances/[^/]+", "instances.get"),
+    ("DELETE", r"zones/[^/]+/instances/[^/]+", "instances.delete"),
+    ("GET", r"zones/[^/]+/instances/[^/]+/getGuestAttributes", "instances.getGuestAttributes"),
+    ("GET", r"zones/[^/]+/instances/[^/]+/serialPort", "instances.getSerialPortOutput"),
+    ("GET", r"zones/[^/]+/operations/[^/]+", "zoneOperations.get"),
+    ("GET", r"regions/[^/]+/instanceTemplates/[^/]+", "regionInstanceTemplates.get"),
 )
-
-
-_ACT_AS, _CLUSTER = "iam.serviceAccounts.actAs", "container.clusters"
-_OPERATION = "container.operations.get"
-# The permissions of resources that no stack of this repository creates, in the form of google_permissions.RESOURCES and
-# from its sources.
-_OTHER_RESOURCES: Mapping[str, google_permissions.Operations] = {
-    types.CLUSTER: {
-        "create": (f"{_CLUSTER}.create", f"{_CLUSTER}.get", _ACT_AS, _OPERATION),
-        "read": (f"{_CLUSTER}.get",),
-        "update": (f"{_CLUSTER}.update", f"{_CLUSTER}.get", _OPERATION),
-        "delete": (f"{_CLUSTER}.delete", f"{_CLUSTER}.get", _OPERATION),
-    },
-}
 
 
 class PermissionDeniedError(GoogleError):
@@ -100,7 +81,7 @@ class Caller:
 
         `key` is the key of Cloud KMS whose policy the operation reads or changes.
         """
-        needed = {**_OTHER_RESOURCES, **google_permissions.RESOURCES}.get(token, {}).get(operation, ())
+        needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
         on_key = {
             str(one)
             for role in self._roles_on_key(key)
@@ -112,7 +93,7 @@ class Caller:
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no permissions are known, so that every operation is permitted."""
-        return not self.email or token in google_permissions.RESOURCES or token in _OTHER_RESOURCES
+        return not self.email or token in google_permissions.RESOURCES
 
     def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
@@ -124,8 +105,10 @@ class Caller:
         if account != self.email:
             return
         for one, pattern, method in _CALLS:
-            if one == verb and pattern.fullmatch(rest):
-                yield from self._denied(google_permissions.CALLS[method], project, f"projects/{project}/{rest}")
+            if one == verb and re.fullmatch(pattern, rest):
+                yield from self._denied(
+                    google_permissions.CALLS[f"compute.{method}"], project, f"projects/{project}/{rest}"
+                )
 
     def granted_of(self, permissions: Sequence[str], project: str) -> list[str]:
         """Return those of the permissions that the account has in a project."""
@@ -174,10 +157,8 @@ class Caller:
         ]
 
     def _hint(self, permission: str, project: str) -> str:
-        if custom := self._custom_roles(project):
-            role = custom[0].id
+        for custom in self._custom_roles(project):
+            role = custom.id
             command = google_permissions.add_to_role(last(role), project, [permission])
             return f"{role}, the role of {self.email}, lacks the permission; to add it: {command}"
-        role = f"projects/{project}/roles/{google_permissions.DEPLOYER_ROLE_ID}"
-        command = google_permissions.bind_role(role, project, f"serviceAccount:{self.email}")
-        return f"{self.email} has no custom role in the project {project}; to grant one: {command}"
+        return f"{self.email} has no custom role in the project {project} (docs/start/bootstrap.md)"

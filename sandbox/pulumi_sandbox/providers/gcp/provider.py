@@ -29,8 +29,7 @@ from pulumi_sandbox.providers.gcp.compute.operations import Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
-from pulumi_sandbox.providers.gcp.gke import refusals as gke_refusals
-from pulumi_sandbox.providers.gcp.gke import updates as gke_updates
+from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER, Clusters
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
 from pulumi_sandbox.providers.gcp.outputs import container
@@ -40,10 +39,12 @@ from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import ExistingResources, soft_deleted
+from pulumi_sandbox.providers.inputs import rows
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
+from pulumi_sandbox.providers.node_pods import POD, end_pods, is_on
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
@@ -62,14 +63,15 @@ PREFIX_DIGITS = 26
 def _listen_failure(workspace: Workspace, error: OSError, shared: bool) -> str:
     """Return the cause of a failed listen and a hint. A shared port belongs to the environment."""
     folder = workspace.root.name
+    hint = "another program uses the port; run the command again"
     if shared and (process := serving_process(workspace)) is not None:
-        return (
-            f"  got: pulumi-sandbox serve (process {process}) may use the port\n"
-            f"  hint: {folder}/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in "
-            "a shell without these variables"
+        hint = (
+            f"pulumi-sandbox serve (process {process}) may use the port; {folder}/serve.env is for its clients. Run "
+            "pulumi-sandbox up, or plain pulumi in a shell without these variables"
         )
-    other_port = f", or for plain pulumi remove {folder}/ports.json to choose another port" if shared else ""
-    return f"  got: {error.strerror}\n  hint: another program uses the port; run the command again{other_port}"
+    elif shared:
+        hint += f", or for plain pulumi remove {folder}/ports.json to choose another port"
+    return f"  got: {error.strerror}\n  hint: {hint}"
 
 
 class Gcp(Cloud):
@@ -203,12 +205,6 @@ class Gcp(Cloud):
         for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
-        _, region, _ = site.place(res.inputs)
-        regions = {"", *discovery.locations("compute.v1"), *dict(site.zones)}
-        if "region" in needed and region not in regions and res.inputs.get("region") is not UNKNOWN:
-            text = f"Invalid value for field 'region': '{region}'. Unknown region."
-            hint = "if the region exists in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
-            yield Problem("region", text, hint)
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
 
@@ -233,12 +229,11 @@ class Gcp(Cloud):
         site = self.site(res)
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
-            yield from self.existing.name_in_use(res.token, path, site, str(res.inputs.get("name") or ""))
-        yield from self.existing.missing_references(res.token, res.inputs, site)
-        if res.token == types.CLUSTER:
-            yield from gke_refusals.cluster(self.clusters, res, site)
-        elif res.token == types.NODE_POOL:
-            yield from gke_refusals.node_pool(self.clusters, res, site, self._container(res, site))
+            yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))
+        yield from self.existing.references.missing_references(res.token, res.inputs, site)
+        if res.token == types.NODE_POOL:
+            path = outputs.identity(res.token, res.inputs, site)
+            yield from gke_faults.refusals(self.clusters, res, site, path, self._container(res, site))
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
@@ -255,10 +250,6 @@ class Gcp(Cloud):
         if res.token == types.CLUSTER and res.outputs.get("deletionProtection") is True:
             yield gke_errors.PROTECTED
 
-    def updated(self, res: Resource) -> None:
-        if res.token == types.NODE_POOL:
-            gke_updates.updated(self.context.world, res)
-
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED
 
@@ -266,9 +257,11 @@ class Gcp(Cloud):
         if res.token in (types.POOL, types.POOL_PROVIDER):
             self.context.world.set_setting(soft_deleted(res.id), "deleted")
         elif res.token in kms.NEVER_DELETED:
-            kms.deleted(self.context.world, res)
+            kms.deleted(res)
         elif res.token == types.NODE_POOL:
-            gke_updates.deleted(self.context.world, res)
+            nodes = {container.group_name(res.id, str(zone)) for zone in rows(res.outputs.get("nodeLocations"))}
+            pods = [pod for pod in self.context.world.find(POD) if is_on(pod, nodes)]
+            end_pods(self.context.world, pods, f"{res.name}: the node pool was deleted")
         elif res.token == types.BUCKET and res.outputs.get("forceDestroy") is True:
             # The provider deletes the objects first, also those that no stack has any more.
             bucket_server.delete_objects(self.context.world, str(res.outputs.get("name")))

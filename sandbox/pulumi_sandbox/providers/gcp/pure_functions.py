@@ -23,12 +23,6 @@ def get_iam_policy(arguments: Mapping[str, Any]) -> dict[str, Any]:
         condition = {k: given["condition"][k] for k in ("description", "expression", "title") if _set(given, k)}
         key = (given["role"], *(condition.get(k, "") for k in ("expression", "title", "description")))
         members = sorted(set(given["members"]))
-        deleted = next((one for one in members if one.startswith("deleted:")), None)
-        if deleted:
-            raise LookupRefusedError(
-                f"gcp:organizations/getIAMPolicy:getIAMPolicy: IAM policies for deleted principals are not supported\n"
-                f"  got: {deleted}"
-            )
         binding = bindings.setdefault(key, {"condition": condition, "members": [], "role": given["role"]})
         binding["members"] = sorted(binding["members"] + members)
     audits = [
@@ -54,37 +48,24 @@ def _without_empty(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in value.items() if one}
 
 
-def element_from_id(function: str, pattern: str, wanted: str) -> PureFunction:
+def _part_of_id(pattern: str) -> PureFunction:
     """Return a function such as gcp.projectFromId (terraform-provider-google, google/functions/*_from_id.go)."""
 
     def find(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found = re.search(pattern, arguments["id"])
+        found = re.search(pattern, next(iter(arguments.values())))
         if not found:
-            raise LookupRefusedError(
-                f'{function}: The input string "{arguments["id"]}" doesn\'t contain the expected pattern "{wanted}".'
-            )
-        return {"result": found.group(1)}
+            raise LookupRefusedError(f"expected an id or a name with the pattern {pattern}, got {arguments}")
+        return {"result": found[1]}
 
     return find
 
 
-def region_from_zone(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    parts = arguments["zone"].split("-")
-    if len(parts) < 3:
-        raise LookupRefusedError(f'regionFromZone: The input string "{arguments["zone"]}" is not a valid zone name.')
-    return {"result": "-".join(parts[:-1])}
-
-
+_PARTS = {
+    **{f"{name}FromId": rf"{name}s/([^/]+)/" for name in ("project", "region", "zone", "location")},
+    "nameFromId": r"/([^/]+)$",
+    "regionFromZone": r"^([^-]+-[^-]+)-",
+}
 FUNCTIONS: dict[str, PureFunction] = {
     "gcp:organizations/getIAMPolicy:getIAMPolicy": get_iam_policy,
-    "gcp:index/regionFromZone:regionFromZone": region_from_zone,
-    **{
-        f"gcp:index/{name}FromId:{name}FromId": element_from_id(
-            f"{name}FromId", f"{collection}/([^/]+)/", f"{collection}/{{{name}}}/"
-        )
-        for name, collection in (
-            ("project", "projects"), ("region", "regions"), ("zone", "zones"), ("location", "locations")
-        )
-    },
-    "gcp:index/nameFromId:nameFromId": element_from_id("nameFromId", "/([^/]+)$", "resourceType/{name}$"),
-}  # fmt: skip
+    **{f"gcp:index/{name}:{name}": _part_of_id(pattern) for name, pattern in _PARTS.items()},
+}

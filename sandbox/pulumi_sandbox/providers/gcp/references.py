@@ -1,4 +1,4 @@
-"""Check that the references of network, Cloud Build, Cloud Run and other resources exist and fit."""
+"""Check that the references of a resource exist and fit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
-from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
-from pulumi_sandbox.providers.gcp.outputs import build
-from pulumi_sandbox.providers.gcp.outputs.federation import pool_path
+from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
+from pulumi_sandbox.providers.gcp.outputs.table import pool_path, repository_path
+from pulumi_sandbox.providers.gcp.rules import group as group_rules
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
+POOL_MEMBER = re.compile(
+    r"principal(Set)?://iam\.googleapis\.com/projects/(?P<number>[0-9]+)/"
+    r"(?P<pool>locations/global/workloadIdentityPools/[^/]+)"
+)
 
 
 @dataclass(frozen=True)
@@ -29,26 +33,27 @@ class References:
     def missing_references(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
         """Yield an error for each wrong reference, as the provider prints it with the API's message."""
         checks: dict[str, Callable[[Inputs, Site], Iterator[object]]] = {
-            types.ROUTER: self._network,
-            types.GLOBAL_ADDRESS: self._network,
+            **dict.fromkeys((types.SUBNETWORK, types.FIREWALL, types.ROUTER), self._network),
+            types.TEMPLATE: self._template,
+            types.REGION_TEMPLATE: self._template,
+            types.GROUP: self._zonal_group,
+            types.REGION_GROUP: self._regional_group,
             types.ROUTER_NAT: self._nat,
-            types.NETWORK_ATTACHMENT: self._attachment,
-            types.CONNECTION: self._connection,
-            types.WORKER_POOL: self._workers,
             types.TRIGGER: self._trigger,
-            types.REPOSITORY_MEMBER: self._repository,
             types.RUN_POOL: self._run_pool,
             types.ALERT_POLICY: self._alert_policy,
             types.POOL_PROVIDER: self._pool,
+            types.SECRET_VERSION: lambda inputs, site: self._secret(inputs.get("secret"), site.place(inputs)[0], site),
+            types.PROJECT_MEMBER: self._member,
+            types.ACCOUNT_MEMBER: self._account_member,
+            types.SECRET_MEMBER: self._secret_member,
+            types.REPOSITORY_MEMBER: self._repository_member,
         }
         if check := checks.get(token):
             for problem in check(inputs, site):
                 yield f"Error creating {token.rsplit(':', 1)[-1]}: {problem}"
 
-    def _pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        path = pool_path(site.place(inputs)[0], text_of(inputs, "workloadIdentityPoolId"))
-        if not self.exists(path):
-            yield f"{errors.GoogleError(404, 'notFound', 'Requested entity was not found.')}{hint(path)}"
+    # -- networks and machines ----------------------------------------------------------------------------------------
 
     def _network(self, inputs: Inputs, site: Site) -> Iterator[str]:
         yield from self._link(inputs.get("network"), site.place(inputs)[0], "networks", "resource.network")
@@ -62,7 +67,7 @@ class References:
         )
         path = absolute(reference, project) if "/" in reference else path_of_name
         kind = collection.removesuffix("s")
-        if region and part(path, "regions") != region:
+        if region and part(path, "regions") not in ("", region):
             yield str(errors.invalid(field, path, f"The {kind} is not in region {region}."))
         elif not self.exists(path):
             yield f"{errors.invalid(field, path, f'The referenced {kind} resource cannot be found.')}{hint(path)}"
@@ -77,65 +82,103 @@ class References:
             field = f"resource.nats[0].subnetworks[{index}].name"
             yield from self._link(table(row).get("name"), project, "subnetworks", field, region)
 
-    def _attachment(self, inputs: Inputs, site: Site) -> Iterator[str]:
+    def _template(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project, region, _ = site.place(inputs)
-        for index, subnetwork in enumerate(rows(inputs.get("subnetworks"))):
-            yield from self._link(subnetwork, project, "subnetworks", f"resource.subnetworks[{index}]", region)
+        for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
+            field = f"resource.properties.networkInterfaces[{index}]"
+            yield from self._link(table(row).get("network"), project, "networks", f"{field}.network")
+            owner = str(table(row).get("subnetworkProject") or project)
+            yield from self._link(table(row).get("subnetwork"), owner, "subnetworks", f"{field}.subnetwork", region)
+        yield from self._account(text_of(table(inputs.get("serviceAccount")), "email"), project)
 
-    def _connection(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        network = text_of(inputs, "network")
-        project = part(network, "projects") or site.project
-        yield from self._link(network, project, "networks", "network")
-        for name in rows(inputs.get("reservedPeeringRanges")):
-            path = everywhere(project, "addresses", str(name))
-            if isinstance(name, str) and not self.exists(path):
-                yield f"{errors.not_found(path)}{hint(path)}"
+    def _zonal_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
+        zone = site.place(inputs)[2]
+        yield from self._group(inputs, site.place(inputs)[0], region_of(zone), zone)
 
-    def _workers(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        peered = text_of(table(inputs.get("networkConfig")), "peeredNetwork")
-        if peered:
-            path = with_id(peered, site)
-            if not self.exists(path):
-                yield f"{errors.not_found(path)}{hint(path)}"
-            elif self.world.get(types.NETWORK, path) and not self._is_peered(path, site):
-                # docs.cloud.google.com/build/docs/private-pools/set-up-private-pool-environment. The message is the
-                # sandbox's. Networks that are listed or looked up are not checked, because their peerings are unknown.
-                yield f"the network '{path}' has no private connection to servicenetworking.googleapis.com"
-        attachment = text_of(table(inputs.get("privateServiceConnect")), "networkAttachment")
-        if attachment:
-            field, location = (
-                "private_pool_v1_config.private_service_connect.network_attachment",
-                inputs.get("location"),
-            )
-            yield from self._link(attachment, site.project, "networkAttachments", field, str(location))
+    def _regional_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
+        project, region, _ = site.place(inputs)
+        yield from self._group(inputs, project, region, "")
 
-    def _is_peered(self, network: str, site: Site) -> bool:
-        for connection in self.world.find(types.CONNECTION):
-            peered = text_of(connection.inputs, "network")
-            path = absolute(peered, site.project) if "/" in peered else everywhere(site.project, "networks", peered)
-            if with_id(path, site) == network:
-                return True
-        return False
+    def _group(self, inputs: Inputs, project: str, region: str, zone: str) -> Iterator[object]:
+        for row in rows(inputs.get("versions")):
+            link = text_of(table(row), "instanceTemplate")
+            path = absolute(link, project) if "/" in link else everywhere(project, "instanceTemplates", link)
+            template_region = part(path, "regions")
+            record = self.world.get(types.REGION_TEMPLATE if template_region else types.TEMPLATE, path)
+            if link and record is None:
+                yield errors.not_found(path)
+            elif template_region not in ("", region):
+                text = f"The template is not in region {region}."
+                yield errors.invalid("resource.versions[0].instanceTemplate", path, text)
+            elif record and (text := group_rules.unavailable_machine(inputs, record.inputs, region, zone)):
+                yield errors.GoogleError(400, "invalid", text)
+
+    # -- identities and secrets ---------------------------------------------------------------------------------------
+
+    def _account(self, email: str, project: str) -> Iterator[str]:
+        if email and not self.account_exists(project, email):
+            yield f"{errors.no_account(project, email)}{account_hint(project, email)}"
+
+    def _pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        path = pool_path(site.place(inputs)[0], text_of(inputs, "workloadIdentityPoolId"))
+        if not self.exists(path):
+            yield f"{errors.GoogleError(404, 'notFound', 'Requested entity was not found.')}{hint(path)}"
+
+    def _member(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        project, member = site.place(inputs)[0], text_of(inputs, "member")
+        if member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
+            email = member.partition(":")[2]
+            owner_project = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
+            # The sandbox cannot know the accounts of other projects or of Google.
+            if owner_project == project and not self.account_exists(project, email):
+                error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
+                yield f"{error}{account_hint(project, email)}"
+        pool = POOL_MEMBER.match(member)
+        if pool and pool["number"] == site.number and not self.exists(f"projects/{project}/{pool['pool']}"):
+            # github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916
+            text = f"Identity Pool does not exist ({pool['pool']}). Please check that you specified a valid resource"
+            yield str(errors.GoogleError(400, "badRequest", text))
+
+    def _account_member(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        target = text_of(inputs, "serviceAccountId")
+        yield from self._account(last(target), part(target, "projects") or site.place(inputs)[0])
+        yield from self._member(inputs, site)
+
+    def _secret_member(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        yield from self._secret(inputs.get("secretId"), site.place(inputs)[0], site)
+        yield from self._member(inputs, site)
+
+    def _repository_member(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        path = repository_path(text_of(inputs, "repository"), inputs, site)
+        if last(path) and not self.exists(path):
+            yield f"{errors.not_found(path)}{hint(path)}"
+        yield from self._member(inputs, site)
+
+    def _secret(self, reference: Any, project: str, site: Site) -> Iterator[str]:
+        if not isinstance(reference, str) or not reference:
+            return
+        owner_project, name, exists = self.secret(reference, project, site)
+        if not exists:
+            error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
+            yield f"{error}{hint(f'projects/{owner_project}/secrets/{name}')}"
+
+    def secret(self, reference: str, project: str, site: Site) -> tuple[str, str, bool]:
+        """Return the project and the name of a secret, and True if the secret exists."""
+        owner_project = part(reference, "projects") or project
+        name = part(reference, "secrets") or last(reference)
+        projects = {owner_project, project} if owner_project == site.number else {owner_project}
+        return owner_project, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in projects)
+
+    # -- builds, Cloud Run and monitoring -----------------------------------------------------------------------------
 
     def _trigger(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project = site.place(inputs)[0]
         account = text_of(inputs, "serviceAccount")
-        if account and not self.account_exists(part(account, "projects") or project, last(account)):
-            account_project = part(account, "projects") or project
-            yield f"{errors.no_account(project, last(account))}{account_hint(account_project, last(account))}"
+        yield from self._account(last(account), part(account, "projects") or project) if account else ()
         pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
-        location = text_of(inputs, "location") or "global"
-        if part(pool, "locations") not in ("", location):
-            # docs.cloud.google.com/build/docs/locations: a trigger must be in the region of its pool.
-            yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {location}."))
-        elif part(pool, "projects") == project and not self.exists(pool):
+        if part(pool, "projects") == project and not self.exists(pool):
             # Google reports this error only when a build starts. No build of this trigger can ever start.
             yield f"{errors.not_found(pool)}{hint(pool)}"
-
-    def _repository(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        path = build.repository_path(text_of(inputs, "repository"), inputs, site)
-        if last(path) and not self.exists(path):
-            yield f"{errors.not_found(path)}{hint(path)}"
 
     def _alert_policy(self, inputs: Inputs, site: Site) -> Iterator[str]:
         """Yield the errors for log-based metrics, which Cloud Monitoring does not know yet.
@@ -151,18 +194,14 @@ class References:
             for kind in ("conditionThreshold", "conditionAbsent"):
                 text += text_of(table(condition.get(kind)), "filter")
             if match := re.search(r"logging(?:\.googleapis\.com/user/|_googleapis_com:user_)[^\"{\s]+", text):
-                yield (
-                    f'googleapi: Error 404: Cannot find metric(s) that match type = "{match[0]}". If a metric was '
-                    "created recently, it could take up to 10 minutes to become available. Please try again soon."
-                )
+                yield f'googleapi: Error 404: Cannot find metric(s) that match type = "{match[0]}".'
 
     def _run_pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
         """Check that the account and the secrets of a revision exist, and that the account can read the secrets."""
         project = site.place(inputs)[0]
         template = table(inputs.get("template"))
         email = text_of(template, "serviceAccount")
-        if email and not self.account_exists(project, email):
-            yield f"{errors.no_account(project, email)}{account_hint(project, email)}"
+        yield from self._account(email, project)
         for row in rows(template.get("volumes")):
             secret = text_of(table(table(row).get("secret")), "secret")
             if not secret:
@@ -185,11 +224,6 @@ class References:
             and last(text_of(member.inputs, "secretId")) == secret
             for member in self.world.find(types.SECRET_MEMBER)
         )
-
-
-def with_id(path: str, site: Site) -> str:
-    """Return the path with the project's id instead of the project's number, which the API uses."""
-    return path.replace(f"projects/{site.number}/", f"projects/{site.project}/", 1)
 
 
 def hint(path: str) -> str:

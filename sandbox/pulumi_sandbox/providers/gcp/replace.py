@@ -2,15 +2,14 @@
 
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
 (google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
-firewall,router,router_nat,global_address,network_attachment}.go, google/services/servicenetworking/
-resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
+firewall,router,router_nat}.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
 google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
 google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go,
 google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_alert_policy}.go,
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
-google/services/container/{node_config,resource_container_{cluster,node_pool}}.go,
+google/services/container/{node_config,resource_container_node_pool}.go,
 google/tpgiamresource/resource_iam_member.go). Instance templates need no table, because their API has no update method
 (discovery.has_no_update_method).
 """
@@ -58,18 +57,6 @@ _POOL = {
     "networkConfig.createPodRange", "networkConfig.podCidrOverprovisionConfig", "networkConfig.podIpv4CidrBlock",
     "networkConfig.podRange", "networkConfig.subnetwork", "placementPolicy", "queuedProvisioning",
 } | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
-_CLUSTER = {
-    "clusterAutoscaling.autoProvisioningDefaults.bootDiskKmsKey", "clusterIpv4Cidr", "confidentialNodes",
-    "datapathProvider", "dataplaneOptimizationMode", "defaultMaxPodsPerNode", "description", "enableAutopilot",
-    "enableKubernetesAlpha", "enableTpu", "initialNodeCount", "ipAllocationPolicy.clusterIpv4CidrBlock",
-    "ipAllocationPolicy.clusterSecondaryRangeName", "ipAllocationPolicy.podCidrOverprovisionConfig",
-    "ipAllocationPolicy.servicesIpv4CidrBlock", "ipAllocationPolicy.servicesSecondaryRangeName", "location",
-    "masterAuth.clientCertificateConfig", "name", "network", "networkingMode",
-    "privateClusterConfig.masterIpv4CidrBlock", "privateClusterConfig.privateEndpointSubnetwork", "project",
-    "subnetwork", "userManagedKeysConfig.aggregationCa", "userManagedKeysConfig.clusterCa",
-    "userManagedKeysConfig.etcdApiCa", "userManagedKeysConfig.etcdPeerCa",
-} | {f"nodePools.{name}" for name in _POOL} | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
-
 FORCE_NEW: dict[str, set[str]] = {
     types.GROUP: _GROUP | {"zone"},
     types.REGION_GROUP: _GROUP | {"description", "distributionPolicyZones", "region"},
@@ -84,11 +71,6 @@ FORCE_NEW: dict[str, set[str]] = {
     types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
     types.ROUTER: {"encryptedInterconnectRouter", "name", "nccGateway", "network", "params", "project", "region"},
     types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "name", "project", "region", "router", "type"},
-    types.GLOBAL_ADDRESS: {
-        "address", "addressType", "description", "ipVersion", "name", "network", "prefixLength", "project", "purpose",
-    },
-    types.NETWORK_ATTACHMENT: {"connectionPreference", "name", "project", "region"},
-    types.CONNECTION: {"network", "service"},
     types.WORKER_POOL: {"location", "name", "networkConfig", "privateServiceConnect", "project"},
     types.TRIGGER: {"location", "project"},
     types.REPOSITORY: {
@@ -103,19 +85,7 @@ FORCE_NEW: dict[str, set[str]] = {
     types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
     types.ALERT_POLICY: {"project"},
     types.NODE_POOL: _POOL | {"cluster", "location", "project"},
-    types.CLUSTER: _CLUSTER,
 }  # fmt: skip
-# Fields without ForceNew inside blocks that force a replacement.
-IN_PLACE: dict[str, set[str]] = {
-    types.SECRET: {
-        "replication.auto.customerManagedEncryption",
-        "replication.userManaged.replicas.customerManagedEncryption",
-    },
-    types.REPOSITORY: {
-        "remoteRepositoryConfig.disableUpstreamValidation",
-        "remoteRepositoryConfig.upstreamCredentials",
-    },
-}
 # Inputs that the provider handles itself and never sends to Google.
 PROVIDER_ONLY = {"deletionPolicy"}
 
@@ -147,7 +117,7 @@ def names(path: str) -> tuple[str, ...]:
 
 def replaces(token: str, path: str) -> bool | None:
     """Return True if a change at the path replaces the resource; None for a type without a table."""
-    if token not in types.TARGETS:
+    if token not in FORCE_NEW and token not in types.TEMPLATES:
         return None
     steps = names(path)
     if steps[0] in PROVIDER_ONLY:
@@ -155,8 +125,6 @@ def replaces(token: str, path: str) -> bool | None:
     if token in types.TEMPLATES:
         return discovery.has_no_update_method(token)
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
-    if prefixes & IN_PLACE.get(token, set()):
-        return False
     # Adding or removing a whole block counts as a change of each of its fields.
     joined = ".".join(steps)
     return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
@@ -166,7 +134,6 @@ def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     """Yield the changes that force a replacement because of their values.
 
     - A subnetwork's IP range that does not grow. A range that grows is an update.
-    - A feature of a cluster that is switched off. Switching it on is an update.
     - A project, region or zone that differs from the provider's configuration.
 
     Sources:
@@ -176,10 +143,6 @@ def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     old_range, new_range = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
     if res.token == types.SUBNETWORK and old_range != new_range and not _does_not_shrink(old_range, new_range):
         yield Change(("ipCidrRange",), UPDATE, old_range, new_range, replacing=True)
-    # resource_container_cluster.go: customdiff.ForceNewIfChange(…, isBeenEnabled).
-    for name in ("enableFqdnNetworkPolicy", "enableL4IlbSubsetting") if res.token == types.CLUSTER else ():
-        if (res.old_inputs or {}).get(name) is True and not res.inputs.get(name):
-            yield Change((name,), UPDATE, True, res.inputs.get(name), replacing=True)
     project, region, zone = site.place(res.inputs)
     if not _PROJECT_NOT_COMPARED.search(res.token):
         yield from location_changes(res, "project", project)

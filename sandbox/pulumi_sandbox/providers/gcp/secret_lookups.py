@@ -26,7 +26,7 @@ def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any
     secret = arguments.get("secret")
     if not isinstance(secret, str) or not any(map(SECRETS.fullmatch, existing.patterns)):
         return None
-    project, name, exists = existing.secret(secret, str(arguments.get("project") or site.project), site)
+    project, name, exists = existing.references.secret(secret, str(arguments.get("project") or site.project), site)
     if exists:
         return None
     # Unlike Compute Engine's, this message does not end with a reason.

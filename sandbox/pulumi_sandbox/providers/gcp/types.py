@@ -1,85 +1,99 @@
-"""Map Pulumi properties to fields of Google APIs where the two names differ.
+"""The emulated Google resource types, and the fields of Google's APIs that their properties become.
 
-A property that is not listed has the same name in the API, inside its parent's object. A path has no list indexes and
-no map keys (`*` stands for any key). The value has one of these forms:
+A property that is not listed has the same name in the API, inside its parent's object. A property without an API field
+of its name is checked by the shape of the SDK only. A path has no list indexes and no map keys (`*` stands for any
+key). The value has one of these forms:
 
 - a path: the API field, relative to the parent
 - `/` and a path: the API field, relative to the top of the request
 - `@` and a name: a parameter of the insert method
-- empty: the provider handles the property itself
+- empty: the provider handles the property itself, and the API has another field of the same name
 
-The renames come from terraform-provider-google (commit e03b7622, google/services/{compute,resourcemanager,
-secretmanager}), which pulumi-gcp bridges.
+The renames come from terraform-provider-google (commit e03b7622, google/services), which pulumi-gcp bridges. The types
+that no component creates, such as a cluster, have few.
 """
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping import build, container, federation, network, observe, run
-from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, PROVIDER_ONLY, REGIONAL, Target
+from dataclasses import dataclass, field
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
 REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
-NETWORK, SUBNETWORK, FIREWALL = network.NETWORK, network.SUBNETWORK, network.FIREWALL
-ROUTER, ROUTER_NAT = network.ROUTER, network.ROUTER_NAT
-GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network.GLOBAL_ADDRESS, network.NETWORK_ATTACHMENT
-CONNECTION = network.CONNECTION
-WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
-REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
-POOL, POOL_PROVIDER = federation.POOL, federation.POOL_PROVIDER
-RUN_POOL, CUSTOM_ROLE = run.RUN_POOL, run.CUSTOM_ROLE
-CLUSTER, NODE_POOL = container.CLUSTER, container.NODE_POOL
-LOG_METRIC, ALERT_POLICY = observe.LOG_METRIC, observe.ALERT_POLICY
+NETWORK = "gcp:compute/network:Network"
+SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
+FIREWALL = "gcp:compute/firewall:Firewall"
+ROUTER = "gcp:compute/router:Router"
+ROUTER_NAT = "gcp:compute/routerNat:RouterNat"
+WORKER_POOL = "gcp:cloudbuild/workerPool:WorkerPool"
+TRIGGER = "gcp:cloudbuild/trigger:Trigger"
+REPOSITORY = "gcp:artifactregistry/repository:Repository"
+REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
+POOL = "gcp:iam/workloadIdentityPool:WorkloadIdentityPool"
+POOL_PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+RUN_POOL = "gcp:cloudrunv2/workerPool:WorkerPool"
+CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
+CLUSTER = "gcp:container/cluster:Cluster"
+NODE_POOL = "gcp:container/nodePool:NodePool"
+LOG_METRIC = "gcp:logging/metric:Metric"
+ALERT_POLICY = "gcp:monitoring/alertPolicy:AlertPolicy"
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 SECRET_VERSION = "gcp:secretmanager/secretVersion:SecretVersion"  # noqa: S105 - a type
+SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - a type
 BUCKET = "gcp:storage/bucket:Bucket"
 KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
-SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - a type
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 GROUPS = (GROUP, REGION_GROUP)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
-LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY, RUN_POOL)
+LABELLED = (*TEMPLATES, SECRET, REPOSITORY, RUN_POOL)
 # Types whose region defaults to that of the provider's configuration.
-IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
+IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
 # Types whose location may be a region or a zone, and defaults to the provider's region, or else to its zone.
 IN_REGION_OR_ZONE = (CLUSTER, NODE_POOL)
 # Types without a `project` input.
-WITHOUT_PROJECT = (ACCOUNT_MEMBER, CONNECTION)
+WITHOUT_PROJECT = (ACCOUNT_MEMBER,)
 
 
+@dataclass(frozen=True)
+class Target:
+    """The place of a resource type in Google's API, and the renames of its properties."""
+
+    document: str
+    """The discovery document, such as `compute.v1`."""
+    schema: str
+    """The schema of the request in the document."""
+    collection: str
+    """The resource in the document that has the methods, dotted for nested ones."""
+    base: tuple[str, ...] = ()
+    """The path in the schema of the object that has the properties."""
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+_IN_PROJECT = {"project": "@project"}
+_REGIONAL = _IN_PROJECT | {"region": "@region"}
+_MEMBER = {"member": "members"}
 _DISK = {
-    "architecture": "initializeParams.architecture",
-    "diskName": "initializeParams.diskName",
-    "diskSizeGb": "initializeParams.diskSizeGb",
-    "diskType": "initializeParams.diskType",
-    "labels": "initializeParams.labels",
-    "provisionedIops": "initializeParams.provisionedIops",
-    "provisionedThroughput": "initializeParams.provisionedThroughput",
-    "resourceManagerTags": "initializeParams.resourceManagerTags",
-    "resourcePolicies": "initializeParams.resourcePolicies",
-    "sourceImage": "initializeParams.sourceImage",
-    "sourceImageEncryptionKey": "initializeParams.sourceImageEncryptionKey",
-    "sourceImageEncryptionKey.kmsKeySelfLink": "kmsKeyName",
-    "sourceSnapshot": "initializeParams.sourceSnapshot",
-    "sourceSnapshotEncryptionKey": "initializeParams.sourceSnapshotEncryptionKey",
-    "sourceSnapshotEncryptionKey.kmsKeySelfLink": "kmsKeyName",
-    "storagePool": "initializeParams.storagePool",
+    **{
+        name: f"initializeParams.{name}"
+        for name in (
+            "architecture", "diskName", "diskSizeGb", "diskType", "labels", "provisionedIops", "provisionedThroughput",
+            "resourceManagerTags", "resourcePolicies", "sourceImage", "sourceSnapshot",
+        )
+    },
     "diskEncryptionKey.kmsKeySelfLink": "kmsKeyName",
     "guestOsFeatures": "guestOsFeatures.type",
-}
+}  # fmt: skip
 _TEMPLATE = {
     "name": "/name",
     "namePrefix": "",
     "description": "/description",
     "instanceDescription": "description",
-    "enableDisplay": "",  # Instance has the field displayDevice; InstanceProperties does not in v1
-    "partnerMetadata": "",  # beta API only
     "metadata": "metadata",
     "metadata.*": "items.value",
     "metadataStartupScript": "metadata.items.value",
@@ -89,8 +103,6 @@ _TEMPLATE = {
     "reservationAffinity.specificReservation": "",
     "reservationAffinity.specificReservation.key": "/properties.reservationAffinity.key",
     "reservationAffinity.specificReservation.values": "/properties.reservationAffinity.values",
-    "scheduling.localSsdRecoveryTimeouts": "localSsdRecoveryTimeout",
-    "scheduling.maintenanceInterval": "",  # beta API only
     "serviceAccount": "serviceAccounts",
     "tags": "tags.items",
     "networkInterfaces.accessConfigs.natIp": "natIP",
@@ -100,90 +112,161 @@ _TEMPLATE = {
 _GROUP = {
     "allInstancesConfig.labels": "properties.labels",
     "allInstancesConfig.metadata": "properties.metadata",
-    "statefulDisks": "statefulPolicy.preservedState.disks.*",
-    "statefulDisks.deviceName": "",  # the key of the API's map
-    "statefulDisks.deleteRule": "autoDelete",
-    "statefulExternalIps": "statefulPolicy.preservedState.externalIPs.*",
-    "statefulExternalIps.interfaceName": "",
-    "statefulExternalIps.deleteRule": "autoDelete",
-    "statefulInternalIps": "statefulPolicy.preservedState.internalIPs.*",
-    "statefulInternalIps.interfaceName": "",
-    "statefulInternalIps.deleteRule": "autoDelete",
     "targetSizePolicies": "targetSizePolicy",
     "updatePolicy.maxSurgeFixed": "maxSurge.fixed",
     "updatePolicy.maxSurgePercent": "maxSurge.percent",
     "updatePolicy.maxUnavailableFixed": "maxUnavailable.fixed",
     "updatePolicy.maxUnavailablePercent": "maxUnavailable.percent",
-    "updatePolicy.minReadySec": "",  # beta API only
-    "waitForInstances": "",
-    "waitForInstancesStatus": "",
 }
-_SELECTION = "instanceFlexibilityPolicy.instanceSelections"
-_REGION_GROUP = _GROUP | {
+_REGION_GROUP = {
     "distributionPolicyTargetShape": "distributionPolicy.targetShape",
     "distributionPolicyZones": "distributionPolicy.zones.zone",
-    _SELECTION: "instanceSelections.*",
-    f"{_SELECTION}.name": "",  # the key of the API's map
-    **{f"{_SELECTION}.disks.{name}": target for name, target in _DISK.items() if name != "storagePool"},
-    f"{_SELECTION}.disks.labels.key": "",
-    f"{_SELECTION}.disks.labels.value": "",
-    f"{_SELECTION}.disks.resourceManagerTags.key": "",
-    f"{_SELECTION}.disks.resourceManagerTags.value": "",
 }
-_ZONAL = IN_PROJECT | {"zone": "@zone"}
+_NODE_CONFIG = {
+    "guestAccelerators": "accelerators",
+    "guestAccelerators.count": "acceleratorCount",
+    "guestAccelerators.type": "acceleratorType",
+    "loggingVariant": "loggingConfig.variantConfig.variant",
+    "resourceManagerTags": "resourceManagerTags.tags",
+}
+_NODE_POOL = {
+    "maxPodsPerNode": "maxPodsConstraint.maxPodsPerNode",
+    "nodeConfig": "config",
+    "nodeCount": "initialNodeCount",
+    "nodeLocations": "locations",
+    **{f"nodeConfig.{name}": target for name, target in _NODE_CONFIG.items()},
+}
+_TRIGGER = {
+    "build.availableSecrets.secretManagers": "secretManager",
+    "build.options.envs": "env",
+    "build.options.secretEnvs": "secretEnv",
+    "build.options.sourceProvenanceHashes": "sourceProvenanceHash",
+    "build.steps.envs": "env",
+    "build.steps.secretEnvs": "secretEnv",
+    "build.steps.timing": "",  # an object in the API, and one that only the service sets
+    "build.steps.waitFors": "waitFor",
+}
 
-TARGETS: dict[str, Target] = (
-    {
-        TEMPLATE: Target(
-            "compute.v1",
-            "InstanceTemplate",
-            "instanceTemplates",
-            ("properties",),
-            _TEMPLATE | {"project": "@project", "region": ""},
-        ),
-        REGION_TEMPLATE: Target(
-            "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | REGIONAL
-        ),
-        GROUP: Target("compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _ZONAL),
-        REGION_GROUP: Target(
-            "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _REGION_GROUP | REGIONAL
-        ),
-        ACCOUNT: Target(
-            "iam.v1",
-            "CreateServiceAccountRequest",
-            "projects.serviceAccounts",
-            ("serviceAccount",),
-            # `disabled` is output-only at creation; the provider calls the disable method afterwards.
-            PROVIDER_ONLY | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
-        ),
-        ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), MEMBER | {"serviceAccountId": ""}),
-        PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), MEMBER | {"project": ""}),
-        SECRET: Target(
-            "secretmanager.v1",
-            "Secret",
-            "projects.secrets",
-            (),
-            PROVIDER_ONLY
-            | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
-        ),
-        SECRET_VERSION: Target(
-            "secretmanager.v1",
-            "AddSecretVersionRequest",
-            "projects.secrets.versions",
-            ("payload",),
-            PROVIDER_ONLY
-            | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
-            # The provider encodes the value itself, so the format `byte` does not apply to the user's value.
-            | {"secretData": "", "secretDataWo": ""},
-        ),
-        SECRET_MEMBER: Target(
-            "secretmanager.v1", "Binding", "projects.secrets", (), MEMBER | {"project": "", "secretId": ""}
-        ),
-    }
-    | network.TARGETS
-    | build.TARGETS
-    | run.TARGETS
-    | observe.TARGETS
-    | federation.TARGETS
-    | container.TARGETS
-)
+TARGETS: dict[str, Target] = {
+    TEMPLATE: Target(
+        "compute.v1", "InstanceTemplate", "instanceTemplates", ("properties",), _TEMPLATE | _IN_PROJECT | {"region": ""}
+    ),
+    REGION_TEMPLATE: Target(
+        "compute.v1",
+        "InstanceTemplate",
+        "regionInstanceTemplates",
+        ("properties",),
+        _TEMPLATE | _REGIONAL | {"deletionPolicy": ""},
+    ),
+    GROUP: Target(
+        "compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _IN_PROJECT | {"zone": "@zone"}
+    ),
+    REGION_GROUP: Target(
+        "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _GROUP | _REGION_GROUP | _REGIONAL
+    ),
+    NETWORK: Target(
+        "compute.v1", "Network", "networks", (), _IN_PROJECT | {"routingMode": "routingConfig.routingMode"}
+    ),
+    SUBNETWORK: Target("compute.v1", "Subnetwork", "subnetworks", (), _REGIONAL),
+    FIREWALL: Target(
+        "compute.v1",
+        "Firewall",
+        "firewalls",
+        (),
+        _IN_PROJECT
+        | {"allows": "allowed", "allows.protocol": "IPProtocol"}
+        | {"denies": "denied", "denies.protocol": "IPProtocol"},
+    ),
+    ROUTER: Target("compute.v1", "Router", "routers", (), _REGIONAL),
+    # A NAT is a field of its router; the provider creates it with an update of the router.
+    ROUTER_NAT: Target(
+        "compute.v1",
+        "RouterNat",
+        "routers",
+        (),
+        _REGIONAL | {"subnetworks.sourceIpRangesToNats": "sourceIpRangesToNat"},
+    ),
+    ACCOUNT: Target(
+        "iam.v1",
+        "CreateServiceAccountRequest",
+        "projects.serviceAccounts",
+        ("serviceAccount",),
+        # `disabled` is output-only at creation; the provider calls the disable method afterwards.
+        {"accountId": "/accountId", "disabled": ""},
+    ),
+    ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), _MEMBER),
+    PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), _MEMBER),
+    CUSTOM_ROLE: Target(
+        "iam.v1",
+        "CreateRoleRequest",
+        "projects.roles",
+        ("role",),
+        {"roleId": "/roleId", "permissions": "includedPermissions"},
+    ),
+    POOL: Target(
+        "iam.v1",
+        "WorkloadIdentityPool",
+        "projects.locations.workloadIdentityPools",
+        (),
+        {"workloadIdentityPoolId": "@workloadIdentityPoolId"},
+    ),
+    POOL_PROVIDER: Target(
+        "iam.v1",
+        "WorkloadIdentityPoolProvider",
+        "projects.locations.workloadIdentityPools.providers",
+        (),
+        {"workloadIdentityPoolProviderId": "@workloadIdentityPoolProviderId"},
+    ),
+    SECRET: Target(
+        "secretmanager.v1", "Secret", "projects.secrets", (), {"secretId": "@secretId", "replication.auto": "automatic"}
+    ),
+    SECRET_VERSION: Target("secretmanager.v1", "AddSecretVersionRequest", "projects.secrets.versions", ("payload",)),
+    SECRET_MEMBER: Target("secretmanager.v1", "Binding", "projects.secrets", (), _MEMBER),
+    WORKER_POOL: Target(
+        "cloudbuild.v1",
+        "WorkerPool",
+        "projects.locations.workerPools",
+        (),
+        {
+            "name": "@workerPoolId",
+            "networkConfig": "privatePoolV1Config.networkConfig",
+            "privateServiceConnect": "privatePoolV1Config.privateServiceConnect",
+            "workerConfig": "privatePoolV1Config.workerConfig",
+        },
+    ),
+    TRIGGER: Target("cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), _TRIGGER),
+    REPOSITORY: Target(
+        "artifactregistry.v1",
+        "Repository",
+        "projects.locations.repositories",
+        (),
+        {"repositoryId": "@repositoryId", "cleanupPolicies": "cleanupPolicies.*"}
+        # The provider takes days and hours too (30d), and turns them into the API's seconds.
+        | {"cleanupPolicies.condition.newerThan": "", "cleanupPolicies.condition.olderThan": ""},
+    ),
+    REPOSITORY_MEMBER: Target("artifactregistry.v1", "Binding", "projects.locations.repositories", (), _MEMBER),
+    RUN_POOL: Target(
+        "run.v2",
+        "GoogleCloudRunV2WorkerPool",
+        "projects.locations.workerPools",
+        (),
+        {"name": "@workerPoolId", "template.containers.commands": "command", "template.containers.envs": "env"},
+    ),
+    LOG_METRIC: Target("logging.v2", "LogMetric", "projects.metrics"),
+    ALERT_POLICY: Target(
+        "monitoring.v3",
+        "AlertPolicy",
+        "projects.alertPolicies",
+        (),
+        {"alertStrategy.notificationChannelStrategies": "notificationChannelStrategy"},
+    ),
+    NODE_POOL: Target("container.v1", "NodePool", "projects.locations.clusters.nodePools", (), _NODE_POOL),
+    # The location is in the URL, and the provider takes the windows of the policy in forms of its own.
+    CLUSTER: Target(
+        "container.v1",
+        "Cluster",
+        "projects.locations.clusters",
+        (),
+        {"location": "", "maintenancePolicy": ""} | {f"nodeConfig.{name}": to for name, to in _NODE_CONFIG.items()},
+    ),
+}

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
-from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
-from pulumi_sandbox.providers.gcp.references import References, account_hint, hint
-from pulumi_sandbox.providers.gcp.rules import group as group_rules
-from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.gcp.names import absolute, last, part
+from pulumi_sandbox.providers.gcp.references import References
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world.store import World
 
 # Every project begins with these (documentation "VPC networks", default network; "Default service accounts").
 BUILT_IN = ("projects/*/global/networks/default", "projects/*/regions/*/subnetworks/default")
-GOOGLE_ACCOUNTS = re.compile(r"(?:[^@]+@(?:developer|appspot|cloudservices|[\w.-]+\.iam)\.gserviceaccount\.com)")
 KINDS = {
     "networks": types.NETWORK,
     "subnetworks": types.SUBNETWORK,
     "serviceAccounts": types.ACCOUNT,
     "secrets": types.SECRET,
     "routers": types.ROUTER,
-    "addresses": types.GLOBAL_ADDRESS,
-    "networkAttachments": types.NETWORK_ATTACHMENT,
     "repositories": types.REPOSITORY,
     "workloadIdentityPools": types.POOL,
     "workerPools": types.WORKER_POOL,
     "clusters": types.CLUSTER,
 }
-POOL_MEMBER = re.compile(
-    r"principal(Set)?://iam\.googleapis\.com/projects/(?P<number>[0-9]+)/"
-    r"(?P<pool>locations/global/workloadIdentityPools/[^/]+)"
-)
 # The types, with their inputs, whose references block the deletion of a resource.
 USERS = {
     types.NETWORK: (
         (types.SUBNETWORK, "network"),
         (types.FIREWALL, "network"),
         (types.ROUTER, "network"),
-        (types.GLOBAL_ADDRESS, "network"),
     ),
-    types.SUBNETWORK: ((types.NETWORK_ATTACHMENT, "subnetworks"),),
 }
 
 
@@ -79,7 +66,7 @@ class ExistingResources:
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def name_in_use(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
+    def name_in_use(self, token: str, path: str, name: str = "") -> Iterator[str]:
         """Yield the error for a name in use. IAM members have no name; adding a member twice is not an error."""
         if token == types.TRIGGER:
             yield from self._trigger_name(path, name)
@@ -88,21 +75,7 @@ class ExistingResources:
             error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
             yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
             return
-        # gke/refusals.py has the errors of clusters and node pools.
-        if (
-            token in (*types.MEMBERS, types.SECRET_VERSION, *types.IN_REGION_OR_ZONE)
-            or self.world.get(token, path) is None
-        ):
-            return
-        project = part(path, "projects")
-        if token == types.ACCOUNT:
-            email = last(path).partition("@")[0]
-            text = f"Service account {email} already exists within project projects/{project}."
-            yield f"Error creating service account: {errors.GoogleError(409, 'alreadyExists', text)}"
-        elif token == types.SECRET:
-            text = f"Secret [projects/{site.number}/secrets/{last(path)}] already exists."
-            yield f"Error creating Secret: {errors.GoogleError(409, 'alreadyExists', text)}"
-        else:
+        if token not in (*types.MEMBERS, types.SECRET_VERSION) and self.world.get(token, path):
             yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
 
     def _trigger_name(self, path: str, name: str) -> Iterator[str]:
@@ -116,133 +89,9 @@ class ExistingResources:
                 error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
                 yield f"Error creating Trigger: {error}"
 
-    def missing_references(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
-        """Yield the errors for references to resources that are missing or do not fit."""
-        project, region, zone = site.place(inputs)
-        if token in types.TEMPLATES:
-            yield from self._template(token, inputs, project, region)
-        elif token in types.GROUPS:
-            yield from self._group(token, inputs, project, region, zone)
-        elif token in (types.SUBNETWORK, types.FIREWALL):
-            yield from self._network(token, inputs, project, "resource.network")
-        elif token in types.MEMBERS:
-            yield from self._references.missing_references(token, inputs, site)
-            yield from self._member(token, inputs, project, site)
-            yield from self._pool_of_member(inputs.get("member"), project, site)
-        elif token == types.SECRET_VERSION:
-            yield from self._secret(inputs.get("secret"), project, site)
-        else:
-            yield from self._references.missing_references(token, inputs, site)
-
     @property
-    def _references(self) -> References:
+    def references(self) -> References:
         return References(self.world, self.exists, self.account_exists)
-
-    def _template(self, token: str, inputs: dict[str, Any], project: str, region: str) -> Iterator[str]:
-        for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
-            interface_path = f"resource.properties.networkInterfaces[{index}]"
-            yield from self._network(token, table(row), project, f"{interface_path}.network")
-            subnetwork = table(row).get("subnetwork")
-            if isinstance(subnetwork, str) and subnetwork:
-                owner_project = str(table(row).get("subnetworkProject") or project)
-                subnetwork_region = region or str(inputs.get("region") or "")
-                path = (
-                    absolute(subnetwork, owner_project)
-                    if "/" in subnetwork
-                    else in_region(owner_project, subnetwork_region, "subnetworks", subnetwork)
-                )
-                if region and part(path, "regions") not in ("", region):
-                    error = errors.invalid(
-                        f"{interface_path}.subnetwork", subnetwork, f"The subnetwork is not in region {region}."
-                    )
-                    yield f"Error creating {_kind(token)}: {error}"
-                elif not self.exists(path):
-                    yield self._not_found(token, f"{interface_path}.subnetwork", path, "subnetwork")
-        email = table(inputs.get("serviceAccount")).get("email")
-        if isinstance(email, str) and email and not self.account_exists(project, email):
-            yield f"Error creating {_kind(token)}: {errors.no_account(project, email)}{account_hint(project, email)}"
-
-    def _network(self, token: str, inputs: dict[str, Any], project: str, field: str) -> Iterator[str]:
-        network = inputs.get("network")
-        if not isinstance(network, str) or not network:
-            return
-        path = absolute(network, project) if "/" in network else everywhere(project, "networks", network)
-        if not self.exists(path):
-            yield self._not_found(token, field, path, "network")
-
-    def _not_found(self, token: str, field: str, path: str, kind: str) -> str:
-        error = errors.invalid(field, path, f"The referenced {kind} resource cannot be found.")
-        return f"Error creating {_kind(token)}: {error}{hint(path)}"
-
-    def _group(self, token: str, inputs: dict[str, Any], project: str, region: str, zone: str) -> Iterator[str]:
-        for row in rows(inputs.get("versions")):
-            link = table(row).get("instanceTemplate")
-            if not isinstance(link, str) or not link:
-                continue
-            path = absolute(link, project) if "/" in link else everywhere(project, "instanceTemplates", link)
-            template_region = part(path, "regions")
-            record = self.world.get(types.REGION_TEMPLATE if template_region else types.TEMPLATE, path)
-            if record is None:
-                yield f"Error creating {_kind(token)}: {errors.not_found(path)}"
-                continue
-            group_region = region if token == types.REGION_GROUP else region_of(zone)
-            if template_region and template_region != group_region:
-                error = errors.invalid(
-                    "resource.versions[0].instanceTemplate", path, f"The template is not in region {group_region}."
-                )
-                yield f"Error creating {_kind(token)}: {error}"
-                continue
-            problem = group_rules.unavailable_machine(
-                inputs, record.inputs, group_region, "" if token == types.REGION_GROUP else zone
-            )
-            if problem:
-                yield f"Error creating {_kind(token)}: {errors.GoogleError(400, 'invalid', problem)}"
-
-    def _member(self, token: str, inputs: dict[str, Any], project: str, site: Site) -> Iterator[str]:
-        if token == types.SECRET_MEMBER:
-            yield from self._secret(inputs.get("secretId"), project, site)
-        target = inputs.get("serviceAccountId")
-        if token == types.ACCOUNT_MEMBER and isinstance(target, str):
-            owner_project = part(target, "projects") or project
-            if not self.account_exists(owner_project, last(target)):
-                error = errors.GoogleError(404, "notFound", f"Unknown service account {last(target)}")
-                message = f"Error retrieving IAM policy for service account '{target}': {error}"
-                yield f"{message}{account_hint(owner_project, last(target))}"
-        member = inputs.get("member")
-        if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
-            email = member.partition(":")[2]
-            owner_project = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
-            # The sandbox cannot know the accounts of other projects or of Google.
-            if owner_project == project and not self.account_exists(project, email):
-                error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
-                yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
-
-    def _pool_of_member(self, member: Any, project: str, site: Site) -> Iterator[str]:
-        """Yield the error for a member of a workload identity pool that does not exist.
-
-        The message is that of github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916.
-        """
-        pool = POOL_MEMBER.match(member) if isinstance(member, str) else None
-        if pool and pool["number"] == site.number and not self.exists(f"projects/{project}/{pool['pool']}"):
-            text = (
-                f"Identity Pool does not exist ({pool['pool']}). Please check that you specified a valid resource name"
-            )
-            yield f"Error applying IAM policy: {errors.GoogleError(400, 'badRequest', text)}"
-
-    def _secret(self, reference: Any, project: str, site: Site) -> Iterator[str]:
-        if not isinstance(reference, str) or not reference:
-            return
-        owner_project, name, exists = self.secret(reference, project, site)
-        if not exists:
-            error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
-            yield f"{error}{hint(f'projects/{owner_project}/secrets/{name}')}"
-
-    def secret(self, reference: str, project: str, site: Site) -> tuple[str, str, bool]:
-        """Return the project and the name of a secret, and True if the secret exists."""
-        owner_project = part(reference, "projects") or project
-        name = part(reference, "secrets") or last(reference)
-        projects = {owner_project, project} if owner_project == site.number else {owner_project}
-        return owner_project, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in projects)
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 

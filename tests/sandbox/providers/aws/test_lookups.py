@@ -65,56 +65,6 @@ def test_a_cluster_that_is_not_listed_is_not_there_once_any_is(account: Amazon) 
     assert refusal(account, CLUSTER, name="other") == refusal(account, AUTH, name="other") == words
 
 
-def test_a_subnet_that_is_not_listed_is_not_there_once_any_is(tmp_path: Path) -> None:
-    amazon = Amazon(tmp_path, settings="exists: {aws: ['subnet-0a*']}\n")
-    assert look(amazon, SUBNET, id="subnet-0a1")["id"] == "subnet-0a1"
-    assert refusal(amazon, SUBNET, id="subnet-1") == "no matching EC2 Subnet found" + listing("subnet-1")
-
-
-def test_subnets_of_the_world_are_found_by_their_network(amazon: Amazon) -> None:
-    network = amazon.make(types.VPC, "v", {"cidrBlock": "10.0.0.0/16"}).id
-    inputs = {"vpcId": network, "cidrBlock": "10.0.0.0/24", "availabilityZone": "us-east-1d"}
-    made = amazon.make(types.SUBNET, "s", inputs)
-    wanted = [{"name": "vpc-id", "values": [network]}]
-    assert look(amazon, SUBNETS, filters=wanted)["ids"] == [made.id]
-    found = look(amazon, SUBNET, id=made.id)
-    assert (found["availabilityZone"], found["vpcId"]) == ("us-east-1d", network)
-    examples = look(amazon, SUBNETS, filters=[{"name": "vpc-id", "values": ["vpc-1"]}])["ids"]
-    assert len(examples) == 3
-
-
-PARAMETERS = {
-    "eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/release_version": "1.33.2-20260714",
-    "eks/optimized-ami/1.34/amazon-linux-2023/arm64/nvidia/recommended/image_id": "ami-0a1b2c3d4e5f6071a",
-    "eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id": "ami-0a1b2c3d4e5f60718",
-    "eks/optimized-ami/1.32/amazon-linux-2-gpu/recommended/image_id": "ami-0a1b2c3d4e5f60718",
-    "bottlerocket/aws-k8s-1.34-nvidia/x86_64/latest/image_id": "ami-0a1b2c3d4e5f6071b",
-    "bottlerocket/aws-k8s-1.34-nvidia-fips/arm64/1.50.0/image_version": "1.50.0-0a1b2c3d",
-}
-
-
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_the_images_that_amazon_publishes_are_found(amazon: Amazon, name: str) -> None:
-    assert look(amazon, PARAMETER, name=f"/aws/service/{name}")["value"] == PARAMETERS[name]
-
-
-NONE = {
-    "eks/optimized-ami/1.34/amazon-linux-2023/amd64/nvidia/recommended/image_id",
-    "eks/optimized-ami/1.34/amazon-linux-2023/arm64/neuron/recommended/image_id",
-    "eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/latest/image_id",
-    "bottlerocket/aws-k8s-1.34-gpu/x86_64/latest/image_id",
-}
-
-
-@pytest.mark.parametrize("name", sorted(NONE))
-def test_a_parameter_that_amazon_does_not_publish_is_not_found(amazon: Amazon, name: str) -> None:
-    words = refusal(amazon, PARAMETER, name=f"/aws/service/{name}")
-    assert words.startswith(
-        f"reading SSM Parameter (/aws/service/{name}): operation error SSM: GetParameter, https response error "
-        f"StatusCode: 400, ParameterNotFound:\n  expected: /aws/service/{name.partition('/1')[0].partition('/aws')[0]}/"
-    )
-
-
 def test_the_answer_of_sandbox_yaml_comes_before_everything(tmp_path: Path) -> None:
     odd = "/aws/service/eks/optimized-ami/1.34/ours/image_id"
     amazon = Amazon(

@@ -117,14 +117,6 @@ def test_a_statement_counts_without_conditions_and_for_every_resource(
     assert (list(amazon.cloud.refusals(found)) == []) is permitted
 
 
-def test_an_explicit_deny_is_named(amazon: Amazon) -> None:
-    grant(amazon, statement("*"), statement("ec2:CreateTags", effect="Deny"))
-    with pytest.raises(Refused) as refused:
-        template(amazon)
-    assert f"{USER}ec2:CreateTags with an explicit deny in an identity-based policy" in str(refused.value)
-    assert f"hint: a policy of the role {ROLE} denies the action; remove it there" in str(refused.value)
-
-
 def test_attached_policies_count_and_other_aws_managed_policies_do_not(amazon: Amazon) -> None:
     grant(amazon)
     found = amazon.resource(types.LAUNCH_TEMPLATE, "nodes", TEMPLATE)

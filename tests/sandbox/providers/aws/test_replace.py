@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.aws import schema, tables, types
+from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.values import Decoded
 
-from tests.sandbox.providers.aws.conftest import SHAPES, Amazon
-from tests.sandbox.providers.gcp.test_discovery import properties
+from tests.sandbox.providers.aws.conftest import Amazon
 
 REPLACED = {
-    (types.ACCESS_ENTRY, "type"): True,
-    (types.ACCESS_ENTRY, "userName"): False,
-    (types.ADDON, "addonVersion"): False,
-    (types.ADDON, "namespaceConfig.namespace"): True,
     (types.LAUNCH_TEMPLATE, "name"): True,
     (types.LAUNCH_TEMPLATE, "namePrefix"): True,
     (types.LAUNCH_TEMPLATE, "instanceType"): False,
@@ -28,37 +23,19 @@ REPLACED = {
     (types.ROLE_POLICY, "role"): True,
     (types.POLICY, "description"): True,
     (types.INSTANCE_PROFILE, "role"): False,
-    (types.POD_IDENTITY, "roleArn"): False,
-    (types.POD_IDENTITY, "serviceAccount"): True,
     # Where the provider's word counts and CloudFormation's does not.
     (types.PLACEMENT_GROUP, "tags.a"): False,
     (types.PLACEMENT_GROUP, "strategy"): True,
-    (types.CAPACITY_RESERVATION, "instanceMatchCriteria"): True,
-    (types.CAPACITY_RESERVATION, "placementGroupArn"): False,
     (types.NODE_GROUP, "launchTemplate.id"): True,
     (types.CLUSTER, "encryptionConfig"): False,
     (types.GROUP_TAG, "tag.key"): True,
     (types.GROUP_TAG, "tag.value"): False,
-    (types.ACCESS_POLICY, "accessScope.type"): True,
 }
 
 
 @pytest.mark.parametrize(("token", "path"), REPLACED, ids=" ".join)
 def test_a_change_replaces_what_amazon_cannot_change(amazon: Amazon, token: str, path: str) -> None:
     assert amazon.cloud.replaces(token, path) is REPLACED[token, path]
-
-
-def test_a_table_of_the_providers_own_is_there_only_where_it_differs() -> None:
-    same = [
-        token
-        for token, paths in tables.REPLACES.items()
-        if token in types.TARGETS
-        and all(
-            schema.replaces(token, path) is any(path == one or path.startswith(f"{one}.") for one in paths)
-            for path in (*paths, *map(".".join, properties(SHAPES, token)))
-        )
-    ]
-    assert same == []
 
 
 # Types that are not in the mapping.

@@ -50,7 +50,19 @@ class Api:
     def insert(self, template: str, name: str = "check", zone: str = ZONE, **body: Any) -> dict[str, Any]:
         """The finished operation of an insert."""
         begun = self.ok("POST", f"zones/{zone}/instances", {"name": name, **body}, sourceInstanceTemplate=template)
-        return self.ok("POST", f"zones/{zone}/operations/{begun['name']}/wait")
+        return self.done(begun["name"], zone)
+
+    def done(self, operation: str, zone: str = ZONE) -> dict[str, Any]:
+        """The operation, once it is done."""
+        found: dict[str, Any] = {}
+
+        def is_done() -> bool:
+            nonlocal found
+            found = self.ok("GET", f"zones/{zone}/operations/{operation}")
+            return bool(found["status"] == "DONE")
+
+        self.until(is_done, "DONE")
+        return found
 
     def instance(self, name: str = "check", zone: str = ZONE) -> dict[str, Any]:
         return self.ok("GET", f"zones/{zone}/instances/{name}")
@@ -62,7 +74,7 @@ class Api:
         return str(record.outputs.get(SERIAL, ""))
 
     def until(self, true: Callable[[], bool], what: str) -> None:
-        """Wait for what the machine does in its own time, with fewer reads than a project's quota allows."""
+        """Wait for what the machine does in its own time, with pauses."""
         end, pause_sec = time.monotonic() + WAIT_SEC, 0.02
         while not true():
             assert time.monotonic() < end, f"it never came to this: {what}"

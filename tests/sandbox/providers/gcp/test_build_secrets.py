@@ -9,13 +9,14 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.providers.gcp.conftest import Google
-from tests.sandbox.providers.gcp.rules.test_build import INLINE, TRIGGER
+from tests.sandbox.providers.gcp.test_rules import TRIGGER as WITH_ACCOUNT
 
+INLINE = {name: value for name, value in WITH_ACCOUNT.items() if name != "serviceAccount"}
 HUSH = "hush-4711-the-app-key"
 SECRETS: dict[str, tuple[str, dict[str, Any], tuple[str | int, ...]]] = {
     "a trigger's substitution": (
         types.TRIGGER,
-        {**TRIGGER, "substitutions": {"_KEY": HUSH}},
+        {**INLINE, "substitutions": {"_KEY": HUSH}},
         ("substitutions", "_KEY"),
     ),
     "a step's environment": (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from pulumi_sandbox.providers.gcp import kms
 from pulumi_sandbox.providers.resource import Refused, Resource
-from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.providers.gcp.conftest import PROJECT, Google
 
@@ -47,16 +46,6 @@ def test_a_deleted_ring_and_key_remain_without_a_stack(
         f"warning: Google does not delete a CryptoKey: {KEY_ID} remains without a stack.{destroyed}",
         f"warning: Google does not delete a KeyRing: {RING_ID} remains without a stack.",
     ]
-
-
-def test_the_versions_of_a_deleted_key_are_scheduled_for_destruction(
-    google: Google, pair: tuple[Resource, Resource]
-) -> None:
-    found = google.lifecycle.read(kms.CRYPTO_KEY, KEY_ID, (Decoded({}), Decoded({})))
-    assert found is not None
-    _, outputs, inputs = found
-    assert outputs.values["primaries"] == [{"name": VERSION, "state": "DESTROY_SCHEDULED"}]
-    assert "rotationPeriod" not in {**outputs.values, **inputs.values}
 
 
 @pytest.mark.parametrize(

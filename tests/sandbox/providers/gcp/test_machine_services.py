@@ -102,7 +102,7 @@ def test_secret_manager_answers_that_it_is_not_enabled(tmp_path: Path) -> None:
             path = f"/v1/{KEY}/versions/latest{action}"
             token = token_of(operator("ci-project"))
             status, answer = other.ask("secretmanager", "GET", path, token)
-            assert (status, answer["error"]["details"][0]["reason"]) == (403, "SERVICE_DISABLED")
+            assert (status, answer["error"]["errors"][0]["reason"]) == (403, "accessNotConfigured")
             assert answer["error"]["message"].startswith("Secret Manager API has not been used in project ")
     finally:
         other.services.close()

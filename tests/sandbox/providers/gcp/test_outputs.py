@@ -21,13 +21,6 @@ ONE: dict[str, dict[str, Any]] = {
     types.FIREWALL: {"network": "default", "allows": [{"protocol": "tcp"}], "sourceRanges": ["10.0.0.0/8"]},
     types.ROUTER: {"network": "default"},
     types.ROUTER_NAT: {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"},
-    types.GLOBAL_ADDRESS: {},
-    types.NETWORK_ATTACHMENT: {"connectionPreference": "ACCEPT_AUTOMATIC", "subnetworks": ["default"]},
-    types.CONNECTION: {
-        "network": "default",
-        "service": "servicenetworking.googleapis.com",
-        "reservedPeeringRanges": ["google"],
-    },
     types.WORKER_POOL: {"location": "us-central1"},
     types.TRIGGER: {"filename": "cloudbuild.yaml", "sourceToBuild": {"ref": "refs/heads/main", "repoType": "GITHUB"}},
     types.REPOSITORY: {"format": "DOCKER", "repositoryId": "images"},
@@ -71,8 +64,6 @@ def made(google: Google, token: str) -> dict[str, Any]:
         inputs["secret" if token == types.SECRET_VERSION else "secretId"] = secret.id
     if token == types.ROUTER_NAT:
         inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
-    if token == types.CONNECTION:
-        google.make(types.GLOBAL_ADDRESS, "google", {"name": "google"})
     if token == types.NODE_POOL:
         google.make(types.CLUSTER, "ci", {**ONE[types.CLUSTER], "name": "ci"})
     if token == types.POOL_PROVIDER:

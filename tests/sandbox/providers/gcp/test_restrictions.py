@@ -45,11 +45,8 @@ def test_a_resource_of_a_service_that_is_not_enabled_is_refused_in_googles_words
     google = restricted("disabledServices: [cloudbuild.googleapis.com]").google
     with pytest.raises(Refused) as raised:
         google.make(types.WORKER_POOL, "one", {"location": "us-central1"})
-    link = "https://console.developers.google.com/apis/api/cloudbuild.googleapis.com/overview?project=123456789012"
-    assert str(raised.value) == (
-        "Error creating WorkerPool: googleapi: Error 403: Cloud Build API has not been used in project 123456789012 "
-        f"before or it is disabled. Enable it by visiting {link} then retry. If you enabled this API recently, wait a "
-        "few minutes for the action to propagate to our systems and retry., accessNotConfigured"
+    assert "Error 403: Cloud Build API has not been used in project 123456789012 before or it is disabled." in str(
+        raised.value
     )
     google.make(types.NETWORK, "two", {})
 
@@ -58,11 +55,7 @@ def test_the_compute_api_answers_that_it_is_not_enabled(restricted: Callable[[st
     status, answer = restricted("disabledServices: [compute.googleapis.com]").call(
         "GET", "zones/us-central1-a/instances"
     )
-    error = answer["error"]
-    assert (status, error["status"], error["errors"][0]["reason"]) == (403, "PERMISSION_DENIED", "accessNotConfigured")
-    assert [(one["reason"], one["metadata"]["service"]) for one in error["details"]] == [
-        ("SERVICE_DISABLED", "compute.googleapis.com")
-    ]
+    assert (status, answer["error"]["errors"][0]["reason"]) == (403, "accessNotConfigured")
 
 
 POLICIES: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -48,39 +48,14 @@ def architecture(name: str) -> str:
     return "arm64" if "g" in match["options"] or name.startswith("a1.") else "x86_64"
 
 
-def nearest(name: str, region: str) -> str:
-    """Return the most similar type of the region: with the same GPU, else the same family, else the same size."""
-    types_of_region, machine = documents.instance_types(region), offer(name)
-    if machine:
-        gpu_machines = [
-            one for one in gpu_catalog.machines(cloud="aws") if one.machine_type in types_of_region and not one.legacy
-        ]
-        same_gpu = [one for one in gpu_machines if one.gpu.key == machine.gpu.key] or gpu_machines
-        same_gpu.sort(
-            key=lambda one: (one.architecture != machine.architecture, *_distance(one, machine), one.machine_type)
-        )
-        return same_gpu[0].machine_type if same_gpu else ""
-    family, _, size = name.partition(".")
-    similar = [one for one in types_of_region if one.startswith(f"{family}.")] or [
-        one for one in types_of_region if one.endswith(f".{size}")
-    ]
-    return closest(name, sorted(similar or types_of_region), cutoff=0.5)
-
-
-def _distance(first: gpu_catalog.Machine, second: gpu_catalog.Machine) -> tuple[float, float, float]:
-    """Return the differences in the number of GPUs, in their memory and in vCPUs."""
-    first_memory, second_memory = (each.gpu_count * each.gpu_memory_gib for each in (first, second))
-    return abs(first.gpu_count - second.gpu_count), abs(first_memory - second_memory), abs(first.vcpus - second.vcpus)
-
-
 def availability_hint(name: str, region: str) -> str:
-    """Return a hint for a type that a region does not have: a similar type there, and regions with the type."""
-    similar = nearest(name, region)
+    """Return a hint for a type that a region does not have: a similar type there, or regions with the type."""
     regions = [one for one in sorted(documents.regions()) if name in documents.instance_types(one)]
-    near_regions = [one for one in regions if one.split("-")[0] == region.split("-")[0]] or regions
-    parts = [f"the nearest in {region} is {similar}"] if similar else []
-    parts += [f"{', '.join(near_regions[:3])} {'has' if len(near_regions) == 1 else 'have'} it"] if near_regions else []
-    return "; ".join(parts)
+    near = [one for one in regions if one.split("-")[0] == region.split("-")[0]] or regions
+    if near:
+        return f"{', '.join(near[:3])} {'has' if len(near) == 1 else 'have'} it"
+    similar = closest(name, sorted(documents.instance_types(region)), cutoff=0.5)
+    return f"did you mean {similar}?" if similar else ""
 
 
 def check_market(name: str, market: str, path: str) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
-from pulumi_sandbox.providers.aws.imagebuilder.api import ImageBuilderApi, ImageBuilderError
+from pulumi_sandbox.providers.aws.imagebuilder.builds import ApiError, ImageBuilderApi
 from pulumi_sandbox.providers.aws.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
 from pulumi_sandbox.world.store import Record, World
@@ -39,14 +39,6 @@ TOKEN = re.compile(r"sandbox-until-(\d+)")
 ACTIVITY = "launch failed"
 
 
-class EksError(Exception):
-    """A refusal with the error code that clients expect."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 class EksApi:
     """The answers of the API, independent of HTTP."""
 
@@ -62,7 +54,7 @@ class EksApi:
     def answer(self, method: str, path: str, body: Json) -> Json:
         match = PATHS.fullmatch(path)
         if match is None:
-            raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+            raise ApiError("NotFoundException", f"The sandbox does not serve {method} {path}")
         cluster, group, update = (unquote(match[name] or "") for name in ("cluster", "group", "update"))
         if method == "GET" and update:
             self.require("eks.describe_update")
@@ -73,12 +65,12 @@ class EksApi:
         if method == "POST" and match["change"]:
             self.require("eks.update_nodegroup_config")
             return self._change(cluster, group, body)
-        raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+        raise ApiError("NotFoundException", f"The sandbox does not serve {method} {path}")
 
     def require(self, operation: str) -> None:
-        """Raise EksError if the role of the run does not allow an operation, by its name in the SDK."""
+        """Raise ApiError if the role of the run does not allow an operation, by its name in the SDK."""
         for denial in self._caller.call(operation) if self._caller else ():
-            raise EksError(denial.code, denial.message)
+            raise ApiError(denial.code, denial.message)
 
     def session(self) -> Json:
         """Return keys without access to AWS, and the end of their session."""
@@ -121,12 +113,12 @@ class EksApi:
             if scaling_group in _scaling_groups(group):
                 return group
         # The message is our own. No source for the message of Auto Scaling was found.
-        raise EksError("ValidationError", f"AutoScalingGroup name not found: {scaling_group}")
+        raise ApiError("ValidationError", f"AutoScalingGroup name not found: {scaling_group}")
 
     def _group(self, cluster: str, name: str) -> Record:
         group = self._world.get(types.NODE_GROUP, f"{cluster}:{name}")
         if group is None:
-            raise EksError(errors.NOT_FOUND, f"No node group found for name: {name}.")
+            raise ApiError(errors.NOT_FOUND, f"No node group found for name: {name}.")
         return group
 
     def _describe(self, group: Record) -> Json:
@@ -145,10 +137,10 @@ class EksApi:
             group = self._group(cluster, name)
             if (update_id := self._updates_in_progress.get(group.id)) is not None:
                 # Source: https://github.com/aws-controllers-k8s/community/issues/1192, which quotes it for a cluster.
-                raise EksError(errors.IN_USE, f"Nodegroup {name} currently has update {update_id} in progress")
+                raise ApiError(errors.IN_USE, f"Nodegroup {name} currently has update {update_id} in progress")
             sizes = {**scaling.current_sizes(self._world, group), **(body.get("scalingConfig") or {})}
             if problem := scaling.refusal(sizes):
-                raise EksError(errors.INVALID, problem)
+                raise ApiError(errors.INVALID, problem)
             scaling.apply_sizes(self._world, group, sizes)
             self._updates_in_progress[group.id] = str(uuid.uuid4())
             return {
@@ -192,20 +184,18 @@ def _request_handler(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
         error_answer = _xml_error if is_form else _json_error
         try:
             if not handler.headers.get("Authorization", "").startswith(SIGNED):
-                raise EksError("MissingAuthenticationTokenException", "Missing Authentication Token")
+                raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token")
             if api.has_ended(handler.headers.get("X-Amz-Security-Token", "")):
                 # Source of both codes and the message: hashicorp/terraform-provider-aws#32809, eksctl-io/eksctl#7448.
                 code = "ExpiredToken" if is_form else "ExpiredTokenException"
-                raise EksError(code, "The security token included in the request is expired")
+                raise ApiError(code, "The security token included in the request is expired")
             if is_form:
                 return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
             path = urlsplit(handler.path).path
             if api.images.serves(handler.command, path):
                 return as_json(200, api.images.answer(path, _document(body)))
             return as_json(200, api.answer(handler.command, path, _document(body)))
-        except ImageBuilderError as error:
-            return error_answer(error.code, str(error))
-        except EksError as error:
+        except ApiError as error:
             return error_answer(error.code, str(error))
         except Exception as error:  # like any server, answer 500 and continue
             return error_answer("ServerException", f"The sandbox's EKS API failed: {error!r}", 500)
@@ -229,7 +219,7 @@ def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
             api.require("autoscaling.describe_scaling_activities")
             found = api.activities(form.get("AutoScalingGroupName", ""), int(form.get("MaxRecords", 100)))
             return _xml(AUTOSCALING, "DescribeScalingActivities", {"Activities": found})
-    raise EksError("NotFoundException", f"The sandbox does not serve {form.get('Action')}")
+    raise ApiError("NotFoundException", f"The sandbox does not serve {form.get('Action')}")
 
 
 def _xml(namespace: str, action: str, result: Json) -> Answer:
@@ -252,7 +242,7 @@ def _document(body: bytes) -> Json:
     try:
         parsed: Any = json.loads(body or b"{}")
     except ValueError:
-        raise EksError(errors.INVALID, "The request body is not valid JSON") from None
+        raise ApiError(errors.INVALID, "The request body is not valid JSON") from None
     return dict(parsed) if isinstance(parsed, Mapping) else {}
 
 

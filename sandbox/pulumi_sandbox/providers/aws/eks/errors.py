@@ -20,15 +20,8 @@ def wrong_architecture(names: list[str], ami_type: str) -> str:
     return f"[{', '.join(names)}] is not a valid instance type for requested amiType {ami_type}"
 
 
-def too_old(ami_type: str) -> str:
-    # https://github.com/scylladb/scylla-cluster-tests/issues/12524
-    return f"AMI Type {ami_type} is only supported for kubernetes versions 1.32 or earlier"
-
-
 # https://github.com/crossplane-contrib/provider-upjet-aws/issues/866
 DISK = "Disk size must be specified within the launch template."
-# https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2219
-REMOTE_ACCESS = "Remote access configuration cannot be specified with a launch template."
 # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1545
 TYPES_TWICE = "Cannot specify instance types in launch template and API request"
 # https://github.com/pulumi/pulumi-eks/issues/1463
@@ -50,11 +43,6 @@ def no_cluster(name: str) -> str:
     return f"No cluster found for name: {name}."
 
 
-def no_subnet(subnet: str) -> str:
-    # https://github.com/ansible/ansible/issues/66783
-    return f"The subnet ID '{subnet}' does not exist"
-
-
 def no_trust(role: str) -> str:
     # https://github.com/eksctl-io/eksctl/issues/3290
     return (
@@ -66,17 +54,6 @@ def no_trust(role: str) -> str:
 def no_role(name: str) -> str:
     # IAM's message for a role name that does not exist (GetRole, NoSuchEntity).
     return f"The role with name {name} cannot be found."
-
-
-def no_template(given: str) -> str:
-    # EC2's message (InvalidLaunchTemplateId.NotFound, InvalidLaunchTemplateName.NotFoundException).
-    kind = "ID" if given.startswith("lt-") else "name"
-    return f"The specified launch template, with template {kind} {given}, does not exist."
-
-
-def no_version(number: str, given: str) -> str:
-    # EC2's message (DescribeLaunchTemplateVersions: InvalidLaunchTemplateId.VersionNotFound).
-    return f"Could not find launch template version {number} for template {given}."
 
 
 def sold_out(kind: str, zone: str, elsewhere: list[str]) -> str:
@@ -113,22 +90,11 @@ def quota(market: str, limit: int = 0) -> str:
     )
 
 
-def creating(group: str, code: str, message: str) -> str:
+def creating(group: str, code: str, message: str, doing: str = "creating", operation: str = "CreateNodegroup") -> str:
     """Format a refusal of the API in the form of pulumi-aws."""
     return (
-        f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
+        f"{doing} EKS Node Group ({group}): operation error EKS: {operation}, https response error StatusCode: "
         f"{STATUS.get(code, 400)}, {code}: {message}"
-    )
-
-
-def updating(group: str, code: str, message: str) -> str:
-    """Format the refusal of an update of a group.
-
-    Source: terraform-provider-aws, internal/service/eks/node_group.go.
-    """
-    return (
-        f"updating EKS Node Group ({group}) config: operation error EKS: UpdateNodegroupConfig, https response error "
-        f"StatusCode: {STATUS.get(code, 400)}, {code}: {message}"
     )
 
 

@@ -59,7 +59,7 @@ def refusals(world: World, res: Resource) -> Iterator[str]:
     """Yield EKS's refusal of an update that changes the sizes."""
     group, sizes = world.get(res.token, res.id), sizes_to_send(res)
     if group and sizes and (problem := refusal({**current_sizes(world, group), **sizes})):
-        yield errors.updating(res.id, errors.INVALID, problem)
+        yield errors.creating(res.id, errors.INVALID, problem, "updating", "UpdateNodegroupConfig")
 
 
 def after_update(world: World, res: Resource) -> Sizes:

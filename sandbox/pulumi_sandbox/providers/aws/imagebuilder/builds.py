@@ -17,6 +17,12 @@ from pulumi_sandbox.world.store import Record, World, now
 
 Json = dict[str, Any]
 
+NOT_FOUND = "ResourceNotFoundException"
+SERVED = {
+    ("PUT", "/StartImagePipelineExecution"),
+    ("POST", "/ListImagePipelineImages"),
+    ("POST", "/ListImagePipelines"),
+}
 FAILURES = {"image": "BUILDING", "check": "TESTING"}
 """By kind of fault, the status in which a build fails (botocore 1.44.5, imagebuilder: ImageStatus)."""
 
@@ -109,3 +115,48 @@ def _delete(world: World, image: Record) -> None:
     for ami in image.outputs["amis"]:
         world.delete(types.AMI, ami["image"])
     world.delete(types.BUILT_IMAGE, image.id)
+
+
+class ApiError(Exception):
+    """A refusal with the error code that clients expect."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ImageBuilderApi:
+    """The answers of the API, independent of HTTP."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def serves(self, method: str, path: str) -> bool:
+        return (method, path) in SERVED
+
+    def answer(self, path: str, body: Json) -> Json:
+        if path == "/ListImagePipelines":
+            wanted = [value for each in body.get("filters") or [] if each["name"] == "name" for value in each["values"]]
+            found = self._world.find(types.IMAGE_PIPELINE)
+            chosen = [each for each in found if not wanted or each.inputs["name"] in wanted]
+            return {"imagePipelineList": [{"arn": each.id, "name": each.inputs["name"]} for each in chosen]}
+        arn = str(body.get("imagePipelineArn") or "")
+        pipeline = self._world.get(types.IMAGE_PIPELINE, arn)
+        if path == "/StartImagePipelineExecution":
+            if pipeline is None:
+                raise ApiError(NOT_FOUND, f"The resource {arn} does not exist")
+            image = start(self._world, pipeline, "USER_INITIATED")
+            return {"clientToken": body.get("clientToken"), "imageBuildVersionArn": image.id}
+        # "If the ARN that you specify doesn't exist, Image Builder returns an empty list" (the same model).
+        images = self._world.find(types.BUILT_IMAGE, pipelineArn=arn)
+        return {"imageSummaryList": [_summary(image) for image in images]}
+
+
+def _summary(image: Record) -> Json:
+    names = ("arn", "name", "version", "state", "dateCreated", "buildType")
+    return {
+        **{name: image.outputs[name] for name in names},
+        "type": "AMI",
+        "platform": "Linux",
+        "outputResources": {"amis": image.outputs["amis"]},
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.types import TARGETS
 from pulumi_sandbox.providers.values import UNKNOWN
 
@@ -30,12 +31,12 @@ def _fill(
         if key == "__defaults" or value is None or value is UNKNOWN:
             continue
         path = (*names, key)
-        rename = fields.get(".".join(path), key)
+        rename = fields.get(".".join(path)) or (key if discovery.field(token, path) else "")
         if path in (("metadata",), ("metadataStartupScript",)):
             pairs = value if isinstance(value, dict) else {"startup-script": value}
             items = target.setdefault("metadata", {}).setdefault("items", [])
             items.extend({"key": name, "value": text} for name, text in sorted(pairs.items()))
-        elif rename and not rename.startswith("@"):
+        elif rename and not rename.startswith("@"):  # other properties are not of the API
             parts = rename.lstrip("/").split(".")
             parent = top if rename.startswith("/") else target
             for part in parts[:-1]:

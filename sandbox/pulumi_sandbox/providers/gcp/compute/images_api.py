@@ -18,8 +18,6 @@ from pulumi_sandbox.world.store import Exists, Record, World
 IMAGE = "gcp:compute/image:Image"
 # Google Cloud documentation "Create custom images": minutes for a real disk.
 CREATION_SEC = 0.2
-# Discovery document compute v1, Labels of resources: keys and values.
-LABEL_KEY, LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 
 
 @dataclass
@@ -34,7 +32,6 @@ class Images:
         name = str(body.get("name", ""))
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
-        self._check_labels(body.get("labels") or {})
         disk = absolute(str(body.get("sourceDisk", "")), project)
         machine = self.world.get(INSTANCE, in_zone(project, part(disk, "zones"), "instances", last(disk)))
         if machine is None:
@@ -78,7 +75,6 @@ class Images:
     def set_labels(self, project: str, name: str, body: Json) -> Json:
         record = self._record(project, name)
         labels = body.get("labels") or {}
-        self._check_labels(labels)
         if body.get("labelFingerprint") != label_fingerprint(record.outputs.get("labels") or {}):
             # Discovery document compute v1, GlobalSetLabelsRequest.labelFingerprint: error 412 conditionNotMet.
             raise errors.GoogleError(
@@ -102,11 +98,6 @@ class Images:
         if record is None:
             raise errors.not_found(path)
         return record
-
-    def _check_labels(self, labels: Json) -> None:
-        for key, value in labels.items():
-            if not re.fullmatch(LABEL_KEY, key) or not re.fullmatch(LABEL_VALUE, str(value)):
-                raise errors.invalid("labels", f"{key}: {value}", "Label keys and values must be lower case.")
 
 
 def label_fingerprint(labels: Json) -> str:

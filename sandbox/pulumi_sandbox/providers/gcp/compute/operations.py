@@ -117,13 +117,6 @@ class Operations:
     def remember(self, request_id: str, name: str) -> None:
         (self.folder / f"request-{request_id}").write_text(name)
 
-    def wait(self, zone: str, name: str, limit_sec: float = 120) -> Json | None:
-        """Return when the operation is done, or after two minutes, as the API's wait method does."""
-        deadline = time.time() + limit_sec
-        while (operation := self.get(zone, name)) and operation["status"] != "DONE" and time.time() < deadline:
-            time.sleep(0.05)
-        return operation
-
     def _operation_json(self, operation: Json, done: float) -> Json:
         if time.time() >= done:
             return operation | {"status": "DONE", "progress": 100, "endTime": now()}

@@ -44,6 +44,12 @@ class ProjectReads:
         path = everywhere(project, "images", name)
         return {"kind": "compute#image", "name": name, "status": "READY", "selfLink": self_link(path)}
 
+    def machine_type(self, project: str, zone: str, name: str) -> Json:
+        path, machine = in_zone(project, zone, "machineTypes", name), machine_types.machine(name)
+        if machine is None or (machine.offer and not machine.offer.is_in(zone)):
+            raise errors.not_found(path)
+        return {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
+
     def accelerator_type(self, project: str, zone: str, name: str) -> Json:
         path = in_zone(project, zone, "acceleratorTypes", name)
         if name not in machine_types.accelerators_in(zone):

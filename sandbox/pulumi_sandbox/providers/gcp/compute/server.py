@@ -14,12 +14,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
-from pulumi_sandbox.providers.gcp.compute.query_rate import ReadQuota
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
@@ -45,13 +43,6 @@ EMPTY_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
 # `:` is the operator "has"; `:*` means that the field has any value (documentation of the list methods).
 HAS = re.compile(r"([\w.-]+):\*")
-
-# The message that clients receive, plus the region, which Google leaves out.
-TOO_MANY_READS = (
-    "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of service "
-    "'compute.googleapis.com' for consumer 'project_number:0' ({region})."
-)
-LOCATION = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
 
 
 @dataclass(frozen=True)
@@ -84,8 +75,7 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
-        self._project_reads = reads
-        self.reads = ReadQuota()
+        self._reads = reads
         self.images = Images(instances.world, instances.machines, operations)
         self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
@@ -96,18 +86,28 @@ class ComputeApi:
                 ("GET", rf"{zone}/instances", self._list),
                 ("GET", r"aggregated/instances", self._aggregated),
                 ("GET", rf"{zone}/instances/{name}", lambda r, zone, name: instances.get(r.project, zone, name)),
-                ("DELETE", rf"{zone}/instances/{name}", self._delete),
+                ("DELETE", rf"{zone}/instances/{name}", self._changing(lambda _: instances.delete)),
                 ("GET", rf"{zone}/instances/{name}/getGuestAttributes", self._guest_attributes),
                 ("GET", rf"{zone}/instances/{name}/serialPort", self._serial),
-                ("POST", rf"{zone}/instances/{name}/setMetadata", self._set_metadata),
-                ("POST", rf"{zone}/instances/{name}/start", self._start),
-                ("POST", rf"{zone}/instances/{name}/stop", self._stop),
+                (
+                    "POST",
+                    rf"{zone}/instances/{name}/setMetadata",
+                    self._changing(lambda r: partial(instances.set_metadata, body=r.body)),
+                ),
+                ("POST", rf"{zone}/instances/{name}/start", self._changing(self._start)),
+                (
+                    "POST",
+                    rf"{zone}/instances/{name}/stop",
+                    self._changing(lambda r: partial(instances.stop, discard_local_ssd=r.one("discardLocalSsd"))),
+                ),
                 ("GET", rf"{zone}/operations", self._operations),
                 ("GET", rf"{zone}/operations/{name}", self._operation),
-                ("POST", rf"{zone}/operations/{name}/wait", self._wait),
                 ("GET", rf"(?P<place>regions/[^/]+|global)/instanceTemplates/{name}", self._template),
-                ("GET", rf"{zone}/machineTypes/{name}", self._machine_type),
-                ("GET", rf"{zone}/acceleratorTypes", self._accelerator_types),
+                (
+                    "GET",
+                    rf"{zone}/machineTypes/{name}",
+                    lambda r, zone, name: reads.machine_type(r.project, zone, name),
+                ),
                 ("GET", "", lambda r: reads.project(r.project)),
                 ("GET", r"regions/(?P<name>[^/]+)", lambda r, name: reads.region(r.project, name)),
                 ("GET", rf"global/images/(?:family/)?{name}", self._image),
@@ -146,8 +146,6 @@ class ComputeApi:
         rest = url_parts["rest"] or ""
         for denied in self.caller.call(account, method, url_parts["project"], rest) if self.caller else ():
             raise denied
-        if method == "GET" and not self.reads.allows(url_parts["project"], region := _region(rest)):
-            raise errors.GoogleError(403, "rateLimitExceeded", TOO_MANY_READS.format(region=region))
         for verb, pattern, answer in self.routes:
             if (match := pattern.fullmatch(rest)) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
@@ -163,13 +161,18 @@ class ComputeApi:
         template = request.one("sourceInstanceTemplate")
         return self._once(request, zone, lambda: self.instances.insert(request.project, zone, request.body, template))
 
-    def _start(self, request: Request, zone: str, name: str) -> Json:
+    def _start(self, _: Request) -> Callable[[str, str, str], Json]:
         self._require_engine()
-        return self._once(request, zone, lambda: self.instances.start(request.project, zone, name))
+        return self.instances.start
 
-    def _stop(self, request: Request, zone: str, name: str) -> Json:
-        local_ssd = request.one("discardLocalSsd")
-        return self._once(request, zone, lambda: self.instances.stop(request.project, zone, name, local_ssd))
+    def _changing(self, method: Callable[[Request], Callable[[str, str, str], Json]]) -> Callable[..., Json]:
+        """Return the answer of a method that starts an operation on an instance."""
+
+        def answer(request: Request, zone: str, name: str) -> Json:
+            change = method(request)
+            return self._once(request, zone, lambda: change(request.project, zone, name))
+
+        return answer
 
     def _require_engine(self) -> None:
         """Raise GoogleError if the engine has ended, so no machine boots for it."""
@@ -180,9 +183,6 @@ class ComputeApi:
             # waits for its providers and a client that repeats would delay the end. Each pulumi-sandbox command has its
             # own port.
             raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
-
-    def _delete(self, request: Request, zone: str, name: str) -> Json:
-        return self._once(request, zone, lambda: self.instances.delete(request.project, zone, name))
 
     def _once(self, request: Request, zone: str, start_operation: Callable[[], Json]) -> Json:
         """Return the operation of a request; a repeated request gets the same one (discovery document, `requestId`)."""
@@ -227,10 +227,6 @@ class ComputeApi:
         path = f"projects/{request.project}/zones/{zone}/operations"
         return list_response("compute#operationList", path, *page_of(rows, request))
 
-    def _set_metadata(self, request: Request, zone: str, name: str) -> Json:
-        change = partial(self.instances.set_metadata, request.project, zone, name, request.body)
-        return self._once(request, zone, change)
-
     def _guest_attributes(self, request: Request, zone: str, name: str) -> Json:
         return self.instances.guest_attributes(
             request.project, zone, name, request.one("queryPath"), request.one("variableKey")
@@ -240,14 +236,11 @@ class ComputeApi:
         return self.instances.serial(request.project, zone, name, int(request.one("start", "0") or 0))
 
     def _operation(self, request: Request, zone: str, name: str) -> Json:
-        return self._found(self.operations.get(zone, name), request.project, zone, name)
+        operation = self.operations.get(zone, name)
 
-    def _wait(self, request: Request, zone: str, name: str) -> Json:
-        return self._found(self.operations.wait(zone, name), request.project, zone, name)
-
-    def _found(self, operation: Json | None, project: str, zone: str, name: str) -> Json:
         if operation is None:
-            path = in_zone(project, zone, "operations", name) if zone else everywhere(project, "operations", name)
+            project, kind = request.project, "operations"
+            path = in_zone(project, zone, kind, name) if zone else everywhere(project, kind, name)
             raise errors.not_found(path)
         return operation
 
@@ -256,7 +249,7 @@ class ComputeApi:
 
     def _image(self, request: Request, name: str) -> Json:
         """Return an image that a client created. Any other image exists, as those of Google's projects do."""
-        return self.images.get(request.project, name) or self._project_reads.image(request.project, name)
+        return self.images.get(request.project, name) or self._reads.image(request.project, name)
 
     def _images(self, request: Request) -> Json:
         rows = apply_filter(self.images.all(request.project), request.one("filter"))
@@ -275,34 +268,6 @@ class ComputeApi:
         }
         path = f"projects/{request.project}/aggregated/instanceTemplates"
         return list_response("compute#instanceTemplateAggregatedList", path, scopes, "")
-
-    def _machine_type(self, request: Request, zone: str, name: str) -> Json:
-        path = in_zone(request.project, zone, "machineTypes", name)
-        machine_type = machine_types.machine(name)
-        if machine_type is None or (machine_type.offer and not machine_type.offer.is_in(zone)):
-            raise errors.not_found(path)
-        response: Json = {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
-        if machine_type.vcpus is not None and machine_type.memory_gb is not None:
-            response |= {"guestCpus": machine_type.vcpus, "memoryMb": round(machine_type.memory_gb * 1024)}
-        if machine_type.accelerator:
-            response["accelerators"] = [
-                {"guestAcceleratorType": machine_type.accelerator, "guestAcceleratorCount": machine_type.gpus}
-            ]
-        return response
-
-    def _accelerator_types(self, request: Request, zone: str) -> Json:
-        path = f"projects/{request.project}/zones/{zone}/acceleratorTypes"
-        rows = [
-            {"kind": "compute#acceleratorType", "name": name, "selfLink": self_link(f"{path}/{name}")}
-            for name in machine_types.accelerators_in(zone)
-        ]
-        return {"kind": "compute#acceleratorTypeList", "id": path, "items": rows, "selfLink": self_link(path)}
-
-
-def _region(rest: str) -> str:
-    """Return the region of a regional or zonal method, or `global`; global methods have their own quota."""
-    location = LOCATION.match(rest)
-    return (location[1] or location[2]) if location else "global"
 
 
 def page_of(rows: list[Json], request: Request) -> tuple[list[Json], str]:
@@ -387,7 +352,7 @@ def answer_http(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) 
     try:
         token = handler.headers.get("Authorization", "")
         if not is_token(token):
-            raise errors.UnauthenticatedError(missing=not token.startswith("Bearer "))
+            raise errors.unauthenticated()
         try:
             document = json.loads(body or b"{}")
         except ValueError:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,6 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
-from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
@@ -47,6 +47,30 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the guest's "
     "image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
+
+
+# The guest attributes of a VM allow 10 queries a minute and 3 a second, from outside and from the VM together
+# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes).
+QUERY_LIMITS = ((10, 60.0), (3, 1.0))
+
+
+class QueryRate:
+    """The query rate of one VM. A refused query does not count, so the rate recovers."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._allowed: deque[float] = deque(maxlen=64)
+
+    def allows(self) -> bool:
+        """Return True if one more query is within the limits."""
+        with self._lock:
+            now = self._clock()
+            for limit, seconds in QUERY_LIMITS:
+                if sum(now - at < seconds for at in self._allowed) >= limit:
+                    return False
+            self._allowed.append(now)
+            return True
 
 
 def is_spot(instance: Json) -> bool:
@@ -275,23 +299,8 @@ class VirtualMachines:
         return self.disks / str(instance["id"])
 
     def allows_query(self, path: str) -> bool:
-        """Return True if a query of the VM's guest attributes is within the limits.
-
-        If it is not, the attributes that are being written are lost.
-        """
-        rate = self._rate(path)
-        if rate.allows():
-            return True
-
-        def drop_attributes(outputs: Json) -> None:
-            for space, key in rate.being_written():
-                (outputs.get(ATTRIBUTES) or {}).get(space, {}).pop(key, None)
-
-        self.update_outputs(path, drop_attributes)
-        return False
-
-    def _rate(self, path: str) -> QueryRate:
-        return self.rates.setdefault(path, QueryRate())
+        """Return True if a query of the VM's guest attributes is within the limits."""
+        return self.rates.setdefault(path, QueryRate()).allows()
 
     def update_outputs(self, path: str, change: Callable[[Json], None]) -> None:
         with self.world.transaction():
@@ -329,7 +338,6 @@ class VirtualMachines:
                 else:
                     pairs[key] = value
 
-            self._rate(path).written(space, key)
             self.update_outputs(path, change)
 
         return write

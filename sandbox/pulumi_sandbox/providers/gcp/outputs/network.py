@@ -1,36 +1,16 @@
-"""Compute ids and outputs of network resources, as the provider reads them back."""
+"""Compute outputs of network resources, as the provider reads them back."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from urllib.parse import quote_plus
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
-from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, self_link
-from pulumi_sandbox.providers.gcp.outputs.machine import Located, fingerprint, keep_or_make, labels
-from pulumi_sandbox.providers.gcp.site import Site, Values
+from pulumi_sandbox.providers.gcp.names import absolute, everywhere, part, self_link
+from pulumi_sandbox.providers.gcp.outputs.machine import Located, fingerprint, keep_or_make
+from pulumi_sandbox.providers.gcp.site import Values
 from pulumi_sandbox.providers.inputs import rows, text_of
-
-_GLOBAL = {types.NETWORK: "networks", types.FIREWALL: "firewalls", types.GLOBAL_ADDRESS: "addresses"}
-_REGIONAL = {
-    types.SUBNETWORK: "subnetworks",
-    types.ROUTER: "routers",
-    types.NETWORK_ATTACHMENT: "networkAttachments",
-}
-
-
-def identity(token: str, inputs: Values, site: Site) -> str:
-    project, region, _ = site.place(inputs)
-    name = text_of(inputs, "name")
-    if token == types.CONNECTION:
-        return f"{quote_plus(text_of(inputs, 'network'))}:{quote_plus(text_of(inputs, 'service'))}"
-    if token == types.ROUTER_NAT:
-        return f"{project}/{region}/{last(text_of(inputs, 'router'))}/{name}"
-    if token in _GLOBAL:
-        return everywhere(project, _GLOBAL[token], name)
-    return in_region(project, region, _REGIONAL[token], name)
 
 
 def _network(at: Located) -> Values:
@@ -111,42 +91,10 @@ def _nat(at: Located) -> Values:
     }
 
 
-def _address(at: Located) -> Values:
-    bits = at.inputs.get("prefixLength")
-    return labels(at.inputs, at.site) | {
-        # Google chooses any free address.
-        "address": text_of(at.inputs, "address")
-        or keep_or_make(at.old, "address", lambda: "10.64.0.0" if bits else "203.0.113.7"),
-        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
-        "labelFingerprint": fingerprint(at.inputs.get("labels") or {}),
-        "selfLink": self_link(at.path),
-    }
-
-
-def _attachment(at: Located) -> Values:
-    return {
-        "connectionEndpoints": [],
-        "creationTimestamp": keep_or_make(at.old, "creationTimestamp", now),
-        "fingerprint": fingerprint(at.inputs),
-        "kind": "compute#networkAttachment",
-        "network": "",
-        "region": at.region,
-        "selfLink": self_link(at.path),
-        "selfLinkWithId": self_link(at.path),
-    }
-
-
-def _connection(at: Located) -> Values:
-    return {"peering": text_of(at.inputs, "service").replace(".", "-")}
-
-
 KINDS: dict[str, Callable[[Located], Values]] = {
     types.NETWORK: _network,
     types.SUBNETWORK: _subnetwork,
     types.FIREWALL: _firewall,
     types.ROUTER: _router,
     types.ROUTER_NAT: _nat,
-    types.GLOBAL_ADDRESS: _address,
-    types.NETWORK_ATTACHMENT: _attachment,
-    types.CONNECTION: _connection,
 }

@@ -9,56 +9,134 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.machine_types import MachineType
-from pulumi_sandbox.providers.gcp.rules import disk, purchase
-from pulumi_sandbox.providers.gcp.rules.common import labels, metadata, name_prefix
+from pulumi_sandbox.providers.gcp.rules.common import metadata
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
-# terraform-provider-google e03b7622, google/tpgresource/service_scope.go: short names that become URLs.
-SCOPES = (
-    "bigquery", "cloud-platform", "cloud-source-repos", "cloud-source-repos-ro", "compute-ro", "compute-rw",
-    "datastore", "logging-write", "monitoring", "monitoring-read", "monitoring-write", "pubsub", "service-control",
-    "service-management", "sql", "sql-admin", "storage-full", "storage-ro", "storage-rw", "taskqueue", "trace",
-    "useraccounts-ro", "useraccounts-rw", "userinfo-email",
-)  # fmt: skip
-# Google Cloud documentation "Confidential VM clusters" of Managed Service for Apache Spark (docs.cloud.google.com/
-# dataproc/docs/concepts/configuring-clusters/confidential-compute, 2026): the machine types with GPUs.
-CONFIDENTIAL = {"SEV": ("g4-standard-48",), "SEV_SNP": (), "TDX": ("a3-highgpu-1g",)}
+# terraform-provider-google e03b7622, resource_compute_instance_template.go, buildDisks: the type of a disk without one.
+DEFAULT_TYPE = "pd-standard"
+# Google Cloud documentation "About Flex-start VMs".
+FLEX_START_SEC = (600, 604_800)
+# Google Cloud documentation "Limit the run time of a VM" (docs.cloud.google.com/compute/docs/instances/
+# limit-vm-runtime), "Restrictions": from 30 seconds to 120 days.
+RUN_LIMIT_SEC = (30, 10_368_000)
 
 
-def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
-    """Check one template; `region` is the region of a regional template, and empty for a global one."""
-    yield from labels(inputs.get("labels"), "labels")
+def template(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from metadata(inputs)
-    yield from name_prefix(inputs)
     scheduling = table(inputs.get("scheduling"))
     if inputs.get("scheduling") is not UNKNOWN:
-        yield from purchase.scheduling_rules(scheduling)
-    yield from purchase.reservation(scheduling, inputs.get("reservationAffinity"))
-    yield from disk.every_disk(inputs.get("disks"))
-    yield from interfaces(inputs.get("networkInterfaces"))
-    yield from scopes(inputs.get("serviceAccount"))
+        yield from scheduling_rules(scheduling)
+    yield from reservation(scheduling, inputs.get("reservationAffinity"))
     type_input = inputs.get("machineType")
     if not isinstance(type_input, str):
         return
     machine_type = machine_types.machine(machine_types.short(type_input))
     if machine_type is None:
-        yield Problem(
-            "machineType",
-            f'"{type_input}" is not a machine type',
-            machine_types.did_you_mean(machine_types.short(type_input)),
-        )
+        hint = machine_types.did_you_mean(machine_types.short(type_input))
+        yield Problem("machineType", f'"{type_input}" is not a machine type', hint)
         return
     yield from accelerators(machine_type, inputs.get("guestAccelerators"))
-    yield from disk.boot_disk(machine_type, inputs.get("disks"))
-    yield from disk.local_disks(machine_type, attached(inputs), inputs.get("disks"))
-    yield from nics(machine_type, inputs.get("networkInterfaces"))
-    yield from confidential(machine_type, has_gpu(machine_type, inputs), inputs.get("confidentialInstanceConfig"))
-    yield from purchase.market(machine_type, scheduling)
-    yield from place(machine_type, attached(inputs), region)
-    if has_gpu(machine_type, inputs) and inputs.get("scheduling") is not UNKNOWN:
-        yield from purchase.maintenance(scheduling)
+    yield from boot_disk(machine_type, inputs.get("disks"))
+    yield from market(machine_type, scheduling)
+    if (machine_type.accelerator or attached(inputs)) and inputs.get("scheduling") is not UNKNOWN:
+        yield from maintenance(scheduling)
+
+
+def scheduling_rules(scheduling: dict[str, Any]) -> Iterator[Problem]:
+    """Check the provisioning model.
+
+    Sources: Google Cloud documentation "Create and use Spot VMs", "About Flex-start VMs" and "Limit the run time of a
+    VM" (docs.cloud.google.com/compute/docs/instances). The provider sends automaticRestart true and preemptible false
+    when they are left out.
+    """
+    model, preemptible = scheduling.get("provisioningModel"), scheduling.get("preemptible")
+    if model == "SPOT" and not preemptible:
+        text = "must be true when provisioningModel is SPOT"
+        yield Problem("scheduling.preemptible", text, "set preemptible to true")
+    is_temporary = model in ("SPOT", "FLEX_START") or preemptible is True
+    if is_temporary and scheduling.get("automaticRestart") not in (False, UNKNOWN):
+        text = f"must be false when provisioningModel is {model or 'SPOT'} (the default is true)"
+        yield Problem("scheduling.automaticRestart", text, "set automaticRestart to false")
+    action, duration = scheduling.get("instanceTerminationAction"), scheduling.get("maxRunDuration")
+    if model == "FLEX_START" and action not in ("DELETE", UNKNOWN):
+        text = f"must be DELETE when provisioningModel is FLEX_START, got {action or 'nothing'}"
+        yield Problem("scheduling.instanceTerminationAction", text)
+    if model == "FLEX_START" and not duration:
+        yield Problem("scheduling.maxRunDuration", "is required when provisioningModel is FLEX_START")
+    seconds = table(duration).get("seconds")
+    min_sec, max_sec = FLEX_START_SEC if model == "FLEX_START" else RUN_LIMIT_SEC
+    if isinstance(seconds, int | float) and not min_sec <= seconds <= max_sec:
+        text = f"must be from {min_sec} to {max_sec} seconds, got {seconds:.0f}"
+        yield Problem("scheduling.maxRunDuration.seconds", text)
+    has_limit = duration or scheduling.get("terminationTime")
+    is_standard = model in (None, "", "STANDARD") and preemptible in (None, False)
+    if is_standard and action in ("DELETE", "STOP") and not has_limit:
+        # The API's message (github.com/cloudpilot-ai/karpenter-provider-gcp/issues/155). The API accepts the action
+        # with a time limit, as "Limit the run time of a VM" shows.
+        yield Problem(
+            "scheduling.instanceTerminationAction",
+            f"Invalid value for field 'resource.scheduling.instanceTerminationAction': '{action}'. You cannot specify "
+            "a termination action for a VM instance that has the standard provisioning model (default).",
+        )
+
+
+def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
+    """Check the reservation of a provisioning model.
+
+    Sources: Google Cloud documentation "Compute Engine instances provisioning models", "About Flex-start VMs" and
+    "Consume reservations", Limitations.
+    """
+    model, kind = scheduling.get("provisioningModel"), table(affinity).get("type")
+    if affinity is UNKNOWN or kind is UNKNOWN:
+        return
+    if model == "RESERVATION_BOUND" and kind != "SPECIFIC_RESERVATION":
+        text = f"must be SPECIFIC_RESERVATION when provisioningModel is RESERVATION_BOUND, got {kind or 'nothing'}"
+        yield Problem("reservationAffinity.type", text)
+    is_temporary = model in ("SPOT", "FLEX_START") or scheduling.get("preemptible") is True
+    if kind == "SPECIFIC_RESERVATION" and is_temporary:
+        text = "must not be SPECIFIC_RESERVATION for a Spot VM or a Flex-start VM, which cannot consume a reservation"
+        yield Problem("reservationAffinity.type", text, "remove reservationAffinity")
+
+
+def maintenance(scheduling: dict[str, Any]) -> Iterator[Problem]:
+    # Google Cloud documentation "Handle GPU host maintenance events"
+    # (docs.cloud.google.com/compute/docs/gpus/gpu-host-maintenance): GPU instances cannot live migrate. The message is
+    # the API's. The default of onHostMaintenance is MIGRATE, and TERMINATE for a preemptible instance.
+    value = scheduling.get("onHostMaintenance")
+    spot = scheduling.get("preemptible") or scheduling.get("provisioningModel") in ("SPOT", UNKNOWN)
+    if value not in (UNKNOWN, "TERMINATE") and (value or not spot):
+        yield Problem(
+            "scheduling.onHostMaintenance",
+            f"Instances with guest accelerators do not support live migration (got {value or 'nothing: MIGRATE'}).",
+            "set onHostMaintenance to TERMINATE",
+        )
+
+
+def market(machine_type: MachineType, scheduling: dict[str, Any]) -> Iterator[Problem]:
+    # gpu_catalog, `markets`: the provisioning models of each machine type.
+    model = scheduling.get("provisioningModel") or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
+    if not machine_type.models or UNKNOWN in (model, scheduling.get("preemptible")):
+        return
+    if model in ("STANDARD", "SPOT", "FLEX_START") and model not in machine_type.models:
+        offered = ", ".join(machine_type.models)
+        text = f"{machine_type.name} is not offered as {model}; it is offered as {offered}"
+        yield Problem("scheduling.provisioningModel", text)
+
+
+def boot_disk(machine_type: MachineType, disks: Any) -> Iterator[Problem]:
+    # gpu_catalog, `boot_disks`. An existing disk has its own type.
+    disk = table(next(iter(rows(disks)), {}))
+    disk_type = disk.get("diskType")
+    if disk_type is UNKNOWN or disk.get("source") or not disk:
+        return
+    kind = machine_types.short(disk_type) if disk_type else DEFAULT_TYPE
+    if machine_type.boot_disks and kind not in machine_type.boot_disks:
+        usable = " or ".join(machine_type.boot_disks)
+        default = "" if disk_type else " (the provider's default, because no disk type is set)"
+        text = f"[{kind}] features are not compatible with {machine_type.name}{default}; use {usable}"
+        yield Problem("disks[0].diskType", text)
 
 
 def attached(inputs: dict[str, Any]) -> str:
@@ -68,10 +146,6 @@ def attached(inputs: dict[str, Any]) -> str:
         if isinstance(kind, str):
             return machine_types.short(kind)
     return ""
-
-
-def has_gpu(machine_type: MachineType, inputs: dict[str, Any]) -> bool:
-    return bool(machine_type.accelerator or attached(inputs))
 
 
 def accelerators(machine_type: MachineType, accelerator_rows: Any) -> Iterator[Problem]:
@@ -114,63 +188,4 @@ def n1(machine_type: MachineType, card: str, count: int, path: str) -> Iterator[
             "machineType",
             f"{machine_type.name} ({machine_type.vcpus} vCPUs, {machine_type.memory_gb:g} GB) is larger than "
             f"{count} x {card} allows: {limit[0]} vCPUs, {limit[1]} GB",
-        )
-
-
-def place(machine_type: MachineType, accelerator: str, region: str) -> Iterator[Problem]:
-    offer = machine_types.offer_of(machine_type, accelerator)
-    if offer is None or not region or region in offer.regions:
-        return
-    product = machine_type.name if machine_type.accelerator else accelerator
-    near_regions = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
-    yield Problem(
-        "region",
-        f"{product} is not available in any zone of {region}",
-        f"the nearest regions with it: {', '.join(near_regions[:4])}" if near_regions else "",
-    )
-
-
-def nics(machine_type: MachineType, interface_rows: Any) -> Iterator[Problem]:
-    # gpu_catalog, `nics`: types without a vendor source are not checked. Google chooses an omitted type.
-    offer = machine_type.offer
-    if offer is None or not offer.nics or "nics" in offer.uncertain:
-        return
-    for index, interface in enumerate(rows(interface_rows)):
-        kind = table(interface).get("nicType")
-        # Machines with RDMA have further interfaces for it after the first.
-        usable = (*offer.nics, offer.rdma_nic) if index and offer.rdma_nic else offer.nics
-        if isinstance(kind, str) and kind and kind not in usable:
-            yield Problem(
-                f"networkInterfaces[{index}].nicType",
-                f"{machine_type.name} does not support {kind}",
-                f"use {' or '.join(usable)}",
-            )
-
-
-def interfaces(interface_rows: Any) -> Iterator[Problem]:
-    # The API's message. github.com/luci/luci-go eee7bcb, gce/api/config/v1/vm.go, checks the same before a request.
-    if interface_rows is not UNKNOWN and not rows(interface_rows):
-        yield Problem("networkInterfaces", "At least one network interface is required.")
-
-
-def scopes(account: Any) -> Iterator[Problem]:
-    for index, scope in enumerate(rows(table(account).get("scopes"))):
-        if isinstance(scope, str) and scope not in SCOPES and not scope.startswith("https://"):
-            # The API's message (github.com/GoogleCloudPlatform/cloud-build-local/pull/49).
-            yield Problem(
-                f"serviceAccount.scopes[{index}]",
-                f"One or more of the service account scopes are invalid: '{scope}'",
-                "such as cloud-platform, or https://www.googleapis.com/auth/cloud-platform",
-            )
-
-
-def confidential(machine_type: MachineType, has_gpu: bool, config_input: Any) -> Iterator[Problem]:
-    config = table(config_input)
-    # Discovery document compute v1, ConfidentialInstanceConfig: the default is AMD SEV.
-    kind = config.get("confidentialInstanceType") or ("SEV" if config.get("enableConfidentialCompute") is True else "")
-    usable = CONFIDENTIAL.get(kind) if isinstance(kind, str) else None
-    if has_gpu and usable is not None and machine_type.name not in usable:
-        only = f"only {' and '.join(usable)} does" if usable else "none does"
-        yield Problem(
-            "confidentialInstanceConfig", f"{machine_type.name} does not support {kind}; of GPU machines {only}"
         )

@@ -102,17 +102,6 @@ def test_the_type_that_is_sold_out_is_the_templates_where_that_names_it(account:
     assert refused(account, types.NODE_GROUP, inputs) == FAILED + sold_out("g6e.xlarge", "us-east-1a")
 
 
-def test_a_message_of_ones_own_comes_before_amazons(account: Amazon) -> None:
-    account.world.add_fault(Fault("stockout", message="sold out until spring"))
-    assert refused(account, types.NODE_GROUP, RUNNING) == f"{FAILED}sold out until spring"
-
-
-def test_a_fault_for_something_else_does_not_strike(account: Amazon) -> None:
-    account.world.add_fault(Fault("stockout", on="h100"))
-    assert account.make(types.NODE_GROUP, "l4", RUNNING).id == "ci:l4"
-    assert len(account.world.faults()) == 1
-
-
 def test_a_node_group_that_is_busy_is_not_deleted(account: Amazon) -> None:
     group = account.make(types.NODE_GROUP, "l4", NODE_GROUP)
     account.world.add_fault(Fault("busy"))

@@ -47,96 +47,45 @@ def test_a_launch_template_that_fits_is_taken(
     assert account.make(types.NODE_GROUP, "l4", grouped(template, **group)).id == "ci:l4"
 
 
-FORBIDDEN = (
-    "The launch template can't include SubnetId, IamInstanceProfile, RequestSpotInstances, HibernationOptions, or "
-    "TerminateInstances, or the node group deployment or update will fail.\n  got: "
-)
+# The template, the node group, and a part of the message.
 UNFIT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "a profile": ({"iamInstanceProfile": {"name": "p"}}, {}, creating(f"{FORBIDDEN}iamInstanceProfile")),
-    "hibernation": ({"hibernationOptions": {"configured": True}}, {}, creating(f"{FORBIDDEN}hibernationOptions")),
-    "a subnet": (
-        {"networkInterfaces": [{"subnetId": SUBNET}]},
-        {},
-        creating(f"{FORBIDDEN}networkInterfaces[].subnetId"),
-    ),
-    "spot": (
-        {"instanceMarketOptions": {"marketType": "spot"}},
-        {},
-        creating(
-            f"{FORBIDDEN}instanceMarketOptions.marketType spot; set capacityType to SPOT on the node group",
-        ),
-    ),
-    "groups twice": (
-        {"vpcSecurityGroupIds": ["sg-1"], "networkInterfaces": [{"deviceIndex": 0}]},
-        {},
-        creating(
-            "Network interfaces and an instance-level security groups may not be specified on the same request",
-            "InvalidRequestException",
-        ),
-    ),
-    "types twice": (
-        {},
-        {"instanceTypes": ["g6.xlarge"]},
-        creating("Cannot specify instance types in launch template and API request", "InvalidRequestException"),
-    ),
-    "an image twice": (
-        {"imageId": "ami-1"},
-        {},
-        creating(
-            "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
-        ),
-    ),
+    "a profile": ({"iamInstanceProfile": {"name": "p"}}, {}, "got: iamInstanceProfile"),
+    "hibernation": ({"hibernationOptions": {"configured": True}}, {}, "got: hibernationOptions"),
+    "a subnet": ({"networkInterfaces": [{"subnetId": SUBNET}]}, {}, "got: networkInterfaces[].subnetId"),
+    "spot": ({"instanceMarketOptions": {"marketType": "spot"}}, {}, "set capacityType to SPOT on the node group"),
+    "types twice": ({}, {"instanceTypes": ["g6.xlarge"]}, "InvalidRequestException: Cannot specify instance types in"),
+    "an image twice": ({"imageId": "ami-1"}, {}, "You cannot specify an AMI Type other than CUSTOM"),
     "an image and a release": (
         {"imageId": "ami-1"},
         {"amiType": None, "releaseVersion": "1.34.2-20260714"},
-        creating(
-            "You cannot specify a kubernetes version to use when specifying an image id to use within the launch "
-            "template."
-        ),
+        "You cannot specify a kubernetes version to use when specifying an image id",
     ),
-    "custom without an image": (
-        {},
-        {"amiType": "CUSTOM"},
-        creating("AMI type CUSTOM requires an image id in the launch template"),
-    ),
+    "custom without an image": ({}, {"amiType": "CUSTOM"}, "AMI type CUSTOM requires an image id"),
     "a block without its reservation": (
         {"instanceType": "p5.48xlarge"},
         {"capacityType": "CAPACITY_BLOCK"},
-        creating(
-            "a launch template for CAPACITY_BLOCK must name the instance type, the market and the reservation\n  got: "
-            'no instanceMarketOptions.marketType "capacity-block", no '
-            "capacityReservationSpecification.capacityReservationTarget.capacityReservationId"
-        ),
+        "a launch template for CAPACITY_BLOCK must name the instance type, the market and the reservation",
     ),
-    "a reservation for what runs on demand": (
-        BLOCK,
-        {},
-        creating(
-            "the launch template is for a Capacity Block, but capacityType is ON_DEMAND\n  expected: CAPACITY_BLOCK"
-        ),
-    ),
-    "another architecture": (
-        {"instanceType": "g5g.xlarge"},
-        {},
-        creating("[g5g.xlarge] is not a valid instance type for requested amiType AL2023_x86_64_NVIDIA"),
-    ),
+    "another architecture": ({"instanceType": "g5g.xlarge"}, {}, "[g5g.xlarge] is not a valid instance type"),
     "no type anywhere, which is t3.medium": (
         {"instanceType": None},
         {"amiType": "AL2023_ARM_64_NVIDIA"},
-        creating("[t3.medium] is not a valid instance type for requested amiType AL2023_ARM_64_NVIDIA"),
+        "[t3.medium] is not a valid instance type",
     ),
 }
 
 
-@pytest.mark.parametrize(("template", "group", "words"), UNFIT.values(), ids=UNFIT)
+@pytest.mark.parametrize(("template", "group", "text"), UNFIT.values(), ids=UNFIT)
 def test_a_launch_template_that_does_not_fit_is_refused(
     account: Amazon,
     grouped: Callable[..., dict[str, Any]],
     template: dict[str, Any],
     group: dict[str, Any],
-    words: str,
+    text: str,
 ) -> None:
-    assert refused(account, types.NODE_GROUP, grouped(template, **group)) == words
+    message = refused(account, types.NODE_GROUP, grouped(template, **group))
+    assert message.startswith("creating EKS Node Group (ci:l4): operation error EKS: CreateNodegroup")
+    assert text in message
 
 
 def test_a_version_of_a_template_that_is_not_there_is_refused(

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.gcp.compute import query_rate
+from pulumi_sandbox.providers.gcp.compute import vm_store
 from pulumi_sandbox.providers.gcp.compute.vm_store import append_serial
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
@@ -68,7 +68,7 @@ def test_a_machine_reads_its_own_metadata(api: Api) -> None:
 def test_a_machine_writes_guest_attributes_that_are_read_back_after_it_is_off(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_rate, "LIMITS", ())
+    monkeypatch.setattr(vm_store, "QUERY_LIMITS", ())
     verdict = json.dumps({"verdict": "pass", "exit_code": 0, "summary": "1 x L4"})
     template = api.google.template(
         **script(f"{PUT}put gpu-smoke/verdict '{verdict}'; put other/key x; shutdown -h now")
@@ -173,16 +173,12 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
     ("written", "problem"),
     [
         ("nowhere", "guest: wrong type\n  got: a string\n  expected: a map of path, environment"),
-        ("{path: x}", "guest.path: wrong type\n  got: a string\n  expected: a list of folders"),
         ("{path: [a, null]}", f"guest.path[1]: wrong type\n  got: null\n{TEXT}"),
         (
             "{scriptOutput: nowhere}",
             "guest.scriptOutput: unknown value\n  got: nowhere\n  expected: serial-port or journal",
         ),
-        ("{environment: [A]}", "guest.environment: wrong type\n  got: a list\n  expected: a map of strings"),
-        ("{environment: {A: null}}", f"guest.environment.A: wrong type\n  got: null\n{TEXT}"),
         ("{environment: {A: x, B: yes}}", f"guest.environment.B: wrong type\n  got: true or false\n{TEXT}"),
-        ("{environment: {A: 1.10}}", f"guest.environment.A: wrong type\n  got: a float\n{TEXT}"),
         ("{environment: {A: {B: hush}}}", f"guest.environment.A: wrong type\n  got: a map\n{TEXT}"),
     ],
 )

@@ -1,9 +1,8 @@
-"""Emulate builds of Cloud Build triggers and the images that they push to Artifact Registry.
+"""Emulate the images that builds push to Artifact Registry.
 
-Paths and responses follow the discovery documents cloudbuild v1 and artifactregistry v1. build_steps.py runs the steps.
-The sandbox has no Docker: it computes the effect of the docker commands that a build calls. The digest of an image
-is a hash of the arguments, the commit and the build. A signature of cosign is a manifest with the tag that cosign gives
-it. A planted fault `check` makes `docker run` fail.
+Paths and responses follow the discovery document artifactregistry v1. The sandbox has no Docker: it computes the effect
+of the docker commands that a build calls. The digest of an image is a hash of the arguments, the commit and the build.
+A signature of cosign is a manifest with the tag that cosign gives it. A planted fault `check` makes `docker run` fail.
 """
 
 from __future__ import annotations
@@ -11,40 +10,30 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.build_steps import STARTING, WORKSPACE, BuildFailed, BuildSteps, Docker
+from pulumi_sandbox.providers.gcp.build_steps import WORKSPACE, BuildFailed, Docker
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.names import last, part
-from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import Record, World
 
-RUN = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+)/triggers/([^/:]+):run")
-BUILD = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/builds/([^/:]+)")
 IMAGES = re.compile(r"/v1/(projects/[^/]+/locations/[^/]+/repositories/[^/]+)/dockerImages")
 REFERENCE = re.compile(r"(?P<region>[^/]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<package>.+)")
 WRITER_ROLES = ("roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin")
-KEY_MEMBER = types.KEY_MEMBER
 KEY_SCHEME = "gcpkms://"
-SIGNER_ROLES = (
-    ("cloudkms.cryptoKeys.get", ("roles/cloudkms.viewer", "roles/cloudkms.admin")),
-    ("cloudkms.cryptoKeyVersions.useToSign", ("roles/cloudkms.signerVerifier", "roles/cloudkms.cryptoOperator")),
-)
-"""The permissions with which cosign signs, in the order of its calls, and the roles that contain them."""
+SIGNER_ROLES = ("roles/cloudkms.signerVerifier", "roles/cloudkms.cryptoOperator")
+READER_ROLES = ("roles/cloudkms.viewer", "roles/cloudkms.admin")
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-METADATA_TYPE = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 PAGE_SIZE = 100
 
 
@@ -66,41 +55,14 @@ class Image:
 
 
 @dataclass
-class ImageBuilds:
-    """The two services.
-
-    `clock` returns the time of builds and of the clean-up. `storage` and `environment` are those of SubmittedBuilds.
-    """
+class Registry:
+    """The images of the repositories. `clock` returns the time of builds and of the clean-up."""
 
     world: World
     projects: ProjectApis
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    storage: ObjectStorage = field(default_factory=ObjectStorage)
-    environment: Callable[[], Mapping[str, str]] = dict
 
-    def cloud_build(self, call: Call) -> Answer:
-        """Answer projects.locations.triggers.run and projects.locations.builds.get."""
-        if call.method == "GET" and (found := BUILD.fullmatch(call.path)):
-            if refusal := self.projects.refusal(call, part(call.path, "projects"), "cloudbuild.builds.get"):
-                return refusal
-            stored = self.world.setting(f"cloudBuild:{found[1]}")
-            return as_json(200, json.loads(stored)) if stored else error_answer(404, "NOT_FOUND", "not found")
-        match = RUN.fullmatch(call.path)
-        if match is None or call.method != "POST":
-            return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
-        place, name = match.groups()
-        if refusal := self.projects.refusal(call, part(place, "projects"), "cloudbuild.builds.create"):
-            return refusal
-        trigger = self._trigger(place, name)
-        if trigger is None:
-            return error_answer(404, "NOT_FOUND", "Requested entity was not found.")
-        if not rows(table(trigger.inputs.get("build")).get("steps")):
-            return error_answer(501, "UNIMPLEMENTED", "The sandbox runs only builds whose steps are in the trigger.")
-        build = self._run(place, trigger, table(table(call.body).get("source")))
-        operation = f"operations/build/{part(place, 'projects')}/{build['id']}"
-        return as_json(200, {"name": operation, "metadata": {"@type": METADATA_TYPE, "build": build}})
-
-    def artifact_registry(self, call: Call) -> Answer:
+    def answer(self, call: Call) -> Answer:
         """Answer projects.locations.repositories.dockerImages.list."""
         match = IMAGES.fullmatch(call.path)
         if match is None or call.method != "GET":
@@ -122,89 +84,31 @@ class ImageBuilds:
         found = [Image(**each) for each in json.loads(stored or "[]")]
         left = cleaned(found, rows(repository.inputs.get("cleanupPolicies")), self.clock())
         if len(left) != len(found):
-            self._store(repository, left)
+            self.store(repository, left)
         return left
 
     def docker(self, account: str, substitutions: Mapping[str, str], trigger: Record | None = None) -> Docker:
         """Return the docker of a build with this service account."""
         return _Docker(self, account, substitutions, trigger)
 
-    def _store(self, repository: Record, images: Iterable[Image]) -> None:
+    def store(self, repository: Record, images: Iterable[Image]) -> None:
         self.world.set_setting(_key(repository), json.dumps([vars(each) for each in images]))
-
-    def _trigger(self, place: str, name: str) -> Record | None:
-        """Return the trigger with this id or name."""
-        return next(
-            (
-                each
-                for each in self.world.find(types.TRIGGER)
-                if each.id.startswith(f"{place}/triggers/") and name in (last(each.id), each.inputs.get("name"))
-            ),
-            None,
-        )
-
-    def _run(self, place: str, trigger: Record, source: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a build to its end, and return it as the API does."""
-        number, started = str(uuid4()), _text(self.clock())
-        branch = str(source.get("branchName") or "main")
-        commit = str(source.get("commitSha") or hashlib.sha1(branch.encode()).hexdigest())  # noqa: S324 - as git does
-        build = table(trigger.inputs.get("build"))
-        account = str(trigger.inputs.get("serviceAccount") or "")
-        substitutions = {
-            "COMMIT_SHA": commit,
-            "SHORT_SHA": commit[:7],
-            "BRANCH_NAME": branch,
-            "BUILD_ID": number,
-            "PROJECT_ID": part(place, "projects"),
-            "LOCATION": part(place, "locations"),
-            **{str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()},
-        }
-        docker = self.docker(account, substitutions, trigger)
-        status, detail, output = "SUCCESS", "", bytearray()
-        with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
-            steps = BuildSteps(
-                Path(folder), account, substitutions, self.storage, self.environment, docker, output.extend
-            )
-            try:
-                steps.run(rows(build.get("steps")))
-            except BuildFailed as failed:
-                status, detail = "FAILURE", str(failed)
-                # The build has no other place for its log. An error of docker is complete.
-                last_line = output.decode(errors="replace").splitlines()[-1]
-                if not last_line.startswith(STARTING):
-                    detail += f": {last_line}"
-        document = {
-            "id": number,
-            "name": f"{place}/builds/{number}",
-            "projectId": part(place, "projects"),
-            "buildTriggerId": last(trigger.id),
-            "status": status,
-            **({"statusDetail": detail} if detail else {}),
-            "createTime": started,
-            "startTime": started,
-            "finishTime": _text(self.clock()),
-            "serviceAccount": account,
-            "substitutions": substitutions,
-        }
-        self.world.set_setting(f"cloudBuild:{number}", json.dumps(document))
-        self.world.event("build", types.TRIGGER, trigger.id, f"{trigger.name}: {status} {detail}".strip())
-        return document
 
 
 class _Docker:
     """The docker of one build. It changes the images in the registry."""
 
     def __init__(
-        self, builds: ImageBuilds, account: str, substitutions: Mapping[str, str], trigger: Record | None
+        self, registry: Registry, account: str, substitutions: Mapping[str, str], trigger: Record | None
     ) -> None:
-        self.builds, self.trigger, self.substitutions = builds, trigger, substitutions
+        self.registry, self.trigger, self.substitutions = registry, trigger, substitutions
         self._member = f"serviceAccount:{last(account)}"
 
     def run_code(self, script: str) -> int:
         """Return 1 if `docker run` of the script fails, by a planted fault of the trigger."""
         if self.trigger is None or "docker run" not in script:
             return 0
-        fault = self.builds.world.take_fault("check", types.TRIGGER, self.trigger.name, id=self.trigger.id)
+        fault = self.registry.world.take_fault("check", types.TRIGGER, self.trigger.name, id=self.trigger.id)
         return 1 if fault else 0
 
     def apply(self, args: Sequence[str], folder: Path) -> None:
@@ -223,14 +127,14 @@ class _Docker:
         for reference in _options(args, "--tag"):
             repository, package, tag = self._writable(reference)
             left = self._untagged(repository, package, tag)
-            now = _text(self.builds.clock())
+            now = timestamp(self.registry.clock())
             parts = [Image(package, each, now, MANIFEST) for each in (image, attestation)]
             pushed = next((each for each in left if each.digest == index), None)
             if pushed is None:
                 pushed = Image(package, index, now, INDEX, children=[image, attestation])
                 left += [pushed, *parts]
             pushed.tags.append(tag)
-            self.builds._store(repository, left)
+            self.registry.store(repository, left)
         for path in _options(args, "--metadata-file"):
             Path(path).write_text(json.dumps({"containerimage.digest": index}, indent=2))
 
@@ -243,16 +147,19 @@ class _Docker:
             if found is None:
                 raise BuildFailed(f"{source}: not found")
             found.tags.append(tag)
-            self.builds._store(repository, left)
+            self.registry.store(repository, left)
 
     def _sign(self, key_version: str, reference: str) -> None:
         """Push the signature of a digest, as `cosign sign --new-bundle-format=false` does."""
         key, member = key_version.partition("/cryptoKeyVersions/")[0], self._member
-        for permission, roles in SIGNER_ROLES:
-            grants = [each.inputs for each in self.builds.world.find(KEY_MEMBER)]
-            if not any((each.get("cryptoKeyId"), each.get("member")) == (key, member) and each.get("role") in roles
-                       for each in grants):  # fmt: skip
-                raise BuildFailed(f"PermissionDenied: Permission '{permission}' denied on resource '{key}'")
+        granted = {
+            each.inputs.get("role")
+            for each in self.registry.world.find(types.KEY_MEMBER)
+            if (each.inputs.get("cryptoKeyId"), each.inputs.get("member")) == (key, member)
+        }
+        for permission, roles in (("cryptoKeys.get", READER_ROLES), ("cryptoKeyVersions.useToSign", SIGNER_ROLES)):
+            if not granted & set(roles):
+                raise BuildFailed(f"PermissionDenied: Permission 'cloudkms.{permission}' denied on resource '{key}'")
         name, _, digest = reference.partition("@")
         repository, package, tag = self._writable(f"{name}:{digest.replace(':', '-')}.sig")
         left = self._untagged(repository, package, tag)
@@ -260,12 +167,12 @@ class _Docker:
             raise BuildFailed(f"{reference}: not found")
         signature = _digest(f"signature {key_version} {digest}")
         left = [each for each in left if (each.package, each.digest) != (package, signature)]
-        left.append(Image(package, signature, _text(self.builds.clock()), MANIFEST, [tag]))
-        self.builds._store(repository, left)
+        left.append(Image(package, signature, timestamp(self.registry.clock()), MANIFEST, [tag]))
+        self.registry.store(repository, left)
 
     def _untagged(self, repository: Record, package: str, tag: str) -> list[Image]:
         """Return the images of the repository without this tag, which moves to another image."""
-        found = self.builds.images(repository)
+        found = self.registry.images(repository)
         for each in found:
             if each.package == package and tag in each.tags:
                 each.tags.remove(tag)
@@ -278,12 +185,12 @@ class _Docker:
         if found is None:
             raise BuildFailed(denied)
         place = f"projects/{found['project']}/locations/{found['region']}"
-        repository = self.builds.world.get(types.REPOSITORY, f"{place}/repositories/{found['repository']}")
+        repository = self.registry.world.get(types.REPOSITORY, f"{place}/repositories/{found['repository']}")
         granted = any(
             grant.inputs.get("member") == self._member
             and grant.inputs.get("role") in WRITER_ROLES
             and last(str(grant.inputs.get("repository"))) == found["repository"]
-            for grant in self.builds.world.find(types.REPOSITORY_MEMBER)
+            for grant in self.registry.world.find(types.REPOSITORY_MEMBER)
         )
         if repository is None or not granted:
             raise BuildFailed(denied)
@@ -359,7 +266,7 @@ def _key(repository: Record) -> str:
     return f"dockerImages:{repository.id}:{repository.created}"
 
 
-def _text(time: datetime) -> str:
+def timestamp(time: datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 

@@ -1,1 +1,0 @@
-"""IAM: policy documents and managed policies."""

@@ -1,0 +1,306 @@
+"""The rules of Google that no schema contains: what is refused, at which input, and what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi.runtime.proto import provider_pb2 as pb
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.rules import names
+from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.providers.values import UNKNOWN, at
+from pulumi_sandbox.providers.wire import encode
+
+from tests.sandbox.providers.fake_cloud import FakeCall
+from tests.sandbox.providers.gcp.conftest import GROUP, TEMPLATE, Google
+from tests.sandbox.providers.gcp.gke.pools import CLUSTER, L4, POOL, with_config
+
+SPOT = {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
+FLEX = {
+    "provisioningModel": "FLEX_START",
+    "automaticRestart": False,
+    "instanceTerminationAction": "DELETE",
+    "maxRunDuration": {"seconds": 3600},
+    "onHostMaintenance": "TERMINATE",
+}
+SPECIFIC = {"type": "SPECIFIC_RESERVATION", "specificReservation": {"key": "k", "values": ["h200-of-ci"]}}
+UPDATE = GROUP["updatePolicy"]
+FIREWALL: dict[str, Any] = {"network": "default", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
+TRIGGER: dict[str, Any] = {
+    "location": "us-central1",
+    "serviceAccount": "projects/ci-project/serviceAccounts/builds@ci-project.iam.gserviceaccount.com",
+    "build": {"steps": [{"name": "bash"}], "options": {"logging": "CLOUD_LOGGING_ONLY"}, "timeout": "600s"},
+    "github": {"owner": "acme", "name": "kernels", "push": {"branch": "^main$"}},
+}
+PROVIDER: dict[str, Any] = {
+    "workloadIdentityPoolId": "github",
+    "workloadIdentityPoolProviderId": "actions",
+    "attributeMapping": {"google.subject": "assertion.sub"},
+    "attributeCondition": 'assertion.repository_owner_id == "9919"',
+    "oidc": {"issuerUri": "https://token.actions.githubusercontent.com"},
+}
+BOUND = {
+    "project": "ci-project",
+    "role": "roles/logging.logWriter",
+    "member": "serviceAccount:runner@other-project.iam.gserviceaccount.com",
+}
+NO_RESERVATION = {"consumeReservationType": "NO_RESERVATION"}
+FLEX_POOL: dict[str, Any] = {
+    **with_config(flexStart=True, reservationAffinity=NO_RESERVATION, maxRunDuration="3600s"),
+    "management": {"autoRepair": False, "autoUpgrade": True},
+}
+
+
+def template(**changes: Any) -> tuple[str, dict[str, Any]]:
+    return types.REGION_TEMPLATE, {**TEMPLATE, **changes}
+
+
+def scheduling(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return template(scheduling={"onHostMaintenance": "TERMINATE", **fields})
+
+
+def n1(machine: str, card: str, count: int, **changes: Any) -> tuple[str, dict[str, Any]]:
+    disks = [{"sourceImage": "one", "diskType": "pd-standard"}]
+    cards = [{"type": card, "count": count}]
+    return template(machineType=machine, guestAccelerators=cards, disks=disks, **changes)
+
+
+def group(**changes: Any) -> tuple[str, dict[str, Any]]:
+    return types.REGION_GROUP, {**GROUP, "versions": [{"instanceTemplate": UNKNOWN}], **changes}
+
+
+def trigger(**build: Any) -> tuple[str, dict[str, Any]]:
+    return types.TRIGGER, {**TRIGGER, "build": {**TRIGGER["build"], **build}}
+
+
+def nodes(**config: Any) -> tuple[str, dict[str, Any]]:
+    return types.NODE_POOL, with_config(**config)
+
+
+def workers(machine: str) -> tuple[str, dict[str, Any]]:
+    return types.WORKER_POOL, {"location": "us-central1", "workerConfig": {"machineType": machine}}
+
+
+ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a template": template(),
+    "a template that is not known yet": template(machineType=UNKNOWN, scheduling=UNKNOWN, reservationAffinity=UNKNOWN),
+    "spot": template(scheduling=SPOT),
+    "flex start": template(scheduling=FLEX),
+    "flex start for a time that is not known yet": template(
+        scheduling={**FLEX, "maxRunDuration": {"seconds": UNKNOWN}}
+    ),
+    "a reservation": template(reservationAffinity=SPECIFIC),
+    "a time limit of a standard machine": scheduling(
+        maxRunDuration={"seconds": 60}, instanceTerminationAction="DELETE"
+    ),
+    "metadata of the largest size": template(metadata={"script": "x" * 262144}),
+    "labels": template(labels={"team": "ci", "größe": "", "a-b_c": "1"}),
+    "a T4 on N1": n1("n1-standard-4", "nvidia-tesla-t4", 1),
+    "the GPUs of the machine type, repeated": template(guestAccelerators=[{"type": "nvidia-l4", "count": 1}]),
+    "a group": group(),
+    "an even group": group(
+        distributionPolicyTargetShape="EVEN", updatePolicy={"type": "PROACTIVE", "minimalAction": "NONE"}
+    ),
+    "a surge of all zones": group(updatePolicy={**UPDATE, "maxSurgeFixed": 2, "maxUnavailableFixed": 0}),
+    "a group that is not known yet": group(updatePolicy=UNKNOWN, distributionPolicyZones=UNKNOWN),
+    "a firewall": (types.FIREWALL, {**FIREWALL, "sourceRanges": ["10.0.0.0/8"]}),
+    "a subnetwork of a region that is newer than the sandbox": (
+        types.SUBNETWORK,
+        {"network": "default", "ipCidrRange": "10.10.0.0/20", "region": "mars-north1"},
+    ),
+    "a trigger": trigger(),
+    "a trigger whose log mode is not known yet": trigger(options={"logging": UNKNOWN}),
+    "workers": workers("e2-standard-8"),
+    "an identity of GitHub": (types.POOL_PROVIDER, PROVIDER),
+    "another issuer without a condition": (
+        types.POOL_PROVIDER,
+        {**PROVIDER, "attributeCondition": "", "oidc": {"issuerUri": "https://login.example.com"}},
+    ),
+    "everyone": (types.PROJECT_MEMBER, {**BOUND, "member": "allAuthenticatedUsers"}),
+    "a federated identity": (
+        types.PROJECT_MEMBER,
+        {**BOUND, "member": "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/*"},
+    ),
+    "a node pool": (types.NODE_POOL, POOL),
+    "a node pool of spot machines": nodes(spot=True),
+    "a node pool of Flex-start machines": (types.NODE_POOL, FLEX_POOL),
+    "a node pool of a zonal cluster": (types.NODE_POOL, {**POOL, "location": "us-central1-a"}),
+    "a cluster": (types.CLUSTER, CLUSTER),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_google_takes_is_accepted(google: Google, token: str, inputs: dict[str, Any]) -> None:
+    assert google.problems(token, inputs) == []
+
+
+GPU = "nodeConfig.guestAccelerators[0]"
+RESERVATION = "nodeConfig.reservationAffinity.consumeReservationType"
+# The paths of the problems, in order.
+REFUSED: dict[str, tuple[tuple[str, dict[str, Any]], list[str]]] = {
+    "live migration by default": (template(scheduling={}), ["scheduling.onHostMaintenance"]),
+    "live migration of an attached GPU": (
+        n1("n1-standard-4", "nvidia-tesla-t4", 1, scheduling={"onHostMaintenance": "MIGRATE"}),
+        ["scheduling.onHostMaintenance"],
+    ),
+    "spot as standard": (
+        scheduling(provisioningModel="SPOT"),
+        ["scheduling.preemptible", "scheduling.automaticRestart"],
+    ),
+    "flex start without its fields": (
+        scheduling(provisioningModel="FLEX_START"),
+        ["scheduling.automaticRestart", "scheduling.instanceTerminationAction", "scheduling.maxRunDuration"],
+    ),
+    "flex start for more than seven days": (
+        template(scheduling={**FLEX, "maxRunDuration": {"seconds": 604_801}}),
+        ["scheduling.maxRunDuration.seconds"],
+    ),
+    "29 seconds": (scheduling(maxRunDuration={"seconds": 29}), ["scheduling.maxRunDuration.seconds"]),
+    "an action that nothing leads to": (
+        scheduling(instanceTerminationAction="DELETE"),
+        ["scheduling.instanceTerminationAction"],
+    ),
+    "no name of a bound reservation": (
+        template(
+            machineType="a3-ultragpu-8g",
+            disks=[{"sourceImage": "one", "diskType": "hyperdisk-balanced"}],
+            scheduling={"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"},
+        ),
+        ["reservationAffinity.type"],
+    ),
+    "a reservation of spot machines": (
+        template(scheduling=SPOT, reservationAffinity=SPECIFIC),
+        ["reservationAffinity.type"],
+    ),
+    "a market without the machine": (
+        template(machineType="a3-highgpu-1g", scheduling={"onHostMaintenance": "TERMINATE"}),
+        ["scheduling.provisioningModel"],
+    ),
+    "a machine type that does not exist": (template(machineType="g2-standard-9"), ["machineType"]),
+    "a GPU in addition to those of the machine": (
+        template(guestAccelerators=[{"type": "nvidia-l4", "count": 2}]),
+        ["guestAccelerators[0]"],
+    ),
+    "three T4": (n1("n1-standard-4", "nvidia-tesla-t4", 3), ["guestAccelerators[0].count"]),
+    "an L4 on N1": (n1("n1-standard-4", "nvidia-l4", 1), ["guestAccelerators[0].type"]),
+    "a GPU on N2": (n1("n2-standard-4", "nvidia-tesla-t4", 1), ["guestAccelerators[0]"]),
+    "too large a machine for one T4": (n1("n1-standard-96", "nvidia-tesla-t4", 1), ["machineType"]),
+    "a boot disk that the machine does not take": (
+        template(machineType="a3-ultragpu-8g", scheduling={**SPOT, "onHostMaintenance": "TERMINATE"}),
+        ["disks[0].diskType"],
+    ),
+    "too large metadata": (template(metadata={"script": "x" * 262145}), ["metadata.script"]),
+    "too much metadata": (template(metadata={"a": "x" * 262144, "b": "x" * 262144}), ["metadata"]),
+    "labels in capitals": (template(labels={"Team": "ci", "team": "CI"}), ["labels.Team", "labels.team"]),
+    "a group that moves its machines": (
+        group(updatePolicy={"type": "PROACTIVE", "minimalAction": "NONE"}),
+        ["updatePolicy.instanceRedistributionType"],
+    ),
+    "a surge below the zones": (group(updatePolicy={**UPDATE, "maxSurgeFixed": 1}), ["updatePolicy.maxSurgeFixed"]),
+    "a zone elsewhere": (
+        group(distributionPolicyZones=["us-central1-a", "us-east1-b"]),
+        ["distributionPolicyZones[1]"],
+    ),
+    "a firewall without a source": ((types.FIREWALL, FIREWALL), ["sourceRanges"]),
+    "a range that begins elsewhere": (
+        (types.FIREWALL, {**FIREWALL, "sourceRanges": ["10.0.0.1/8"]}),
+        ["sourceRanges[0]"],
+    ),
+    "a subnetwork that begins elsewhere": (
+        (types.SUBNETWORK, {"network": "default", "ipCidrRange": "10.10.0.1/24"}),
+        ["ipCidrRange"],
+    ),
+    "the logs of a build with its own account": (trigger(options={}), ["build.options.logging"]),
+    "steps that take longer than the build": (
+        trigger(steps=[{"name": "bash", "timeout": "601s"}]),
+        ["build.steps"],
+    ),
+    "workers with GPUs": (workers("g2-standard-4"), ["workerConfig.machineType"]),
+    "workers of a small type": (workers("e2-micro"), ["workerConfig.machineType"]),
+    "every repository of GitHub": (
+        (types.POOL_PROVIDER, {**PROVIDER, "attributeCondition": "true"}),
+        ["attributeCondition"],
+    ),
+    "an identity without a subject": (
+        (types.POOL_PROVIDER, {**PROVIDER, "attributeMapping": {"attribute.ref": "assertion.ref"}}),
+        ["attributeMapping"],
+    ),
+    "a member that is only an address": ((types.PROJECT_MEMBER, {**BOUND, "member": "me@example.com"}), ["member"]),
+    "a node pool without a maximum": (
+        (types.NODE_POOL, {**POOL, "autoscaling": {"totalMinNodeCount": 0}}),
+        ["autoscaling"],
+    ),
+    "an upgrade of no node": (
+        (types.NODE_POOL, {**POOL, "upgradeSettings": {"strategy": "SURGE", "maxSurge": 0}}),
+        ["upgradeSettings.maxSurge"],
+    ),
+    "GPUs without a machine type": (nodes(machineType=None), ["nodeConfig.machineType"]),
+    "GPUs that the machine does not have": (nodes(guestAccelerators=[{**L4, "count": 2}]), [GPU]),
+    "a zone without the GPU": (
+        (types.NODE_POOL, {**POOL, "nodeLocations": ["us-central1-f"]}),
+        ["nodeLocations[0]"],
+    ),
+    "nodes in another region": (
+        (types.NODE_POOL, {**POOL, "nodeLocations": ["us-east1-b"]}),
+        ["nodeLocations[0]"],
+    ),
+    "the newest driver on Ubuntu": (
+        nodes(
+            imageType="UBUNTU_CONTAINERD",
+            guestAccelerators=[{**L4, "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"}}],
+        ),
+        [f"{GPU}.gpuDriverInstallationConfig.gpuDriverVersion"],
+    ),
+    "a reservation of spot nodes": (
+        nodes(
+            spot=True,
+            reservationAffinity={"consumeReservationType": "SPECIFIC_RESERVATION", "key": "k", "values": ["a"]},
+        ),
+        [RESERVATION],
+    ),
+    "Flex-start nodes that are repaired": (
+        (types.NODE_POOL, {**FLEX_POOL, "management": {}}),
+        ["management.autoRepair"],
+    ),
+    "Flex-start nodes of any reservation": (nodes(flexStart=True), [RESERVATION, "management.autoRepair"]),
+    "a node pool that is nowhere": ((types.NODE_POOL, {"cluster": "ci"}), ["location"]),
+}
+
+
+@pytest.mark.parametrize(("case", "paths"), REFUSED.values(), ids=REFUSED)
+def test_what_google_refuses_is_refused_at_its_place(
+    google: Google, case: tuple[str, dict[str, Any]], paths: list[str]
+) -> None:
+    token, inputs = case
+    if "location" in paths:
+        google.config.pop("region")
+    assert [problem.partition(": ")[0] for problem in google.problems(token, inputs)] == paths
+
+
+@pytest.mark.parametrize(("token", "field"), [(token, field) for token, row in names.PATTERNS.items() for field in row])
+def test_a_name_of_another_form_is_refused(token: str, field: str) -> None:
+    assert [problem.path for problem in names.check(token, {field: "not a name!"})] == [field]
+
+
+def test_a_zonal_group_without_a_zone_gets_the_providers_words(google: Google) -> None:
+    assert google.problems(types.GROUP, {"baseInstanceName": "runner", "versions": [{"instanceTemplate": "x"}]}) == [
+        "zone: zone: required field is not set\n  hint: set gcp:zone, or zone on the resource"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "inputs"),
+    [
+        (types.ACCOUNT, ("accountId",), {"accountId": "Hush_Hush"}),
+        (types.PROJECT_MEMBER, ("role",), {**BOUND, "role": "hush-hush"}),
+        (types.REGION_TEMPLATE, ("machineType",), {**TEMPLATE, "machineType": "g2-standard-9"}),
+        (types.REGION_TEMPLATE, ("labels", "a"), {**TEMPLATE, "labels": {"a": "Hush Hush"}}),
+    ],
+)
+def test_no_rule_quotes_a_secret(google: Google, token: str, path: tuple[str, ...], inputs: dict[str, Any]) -> None:
+    servicer = Servicer(google.cloud, google.cloud.context)
+    urn = f"urn:pulumi:dev::tests::{token}::one"
+    answer = servicer.Check(pb.CheckRequest(urn=urn, news=encode(inputs, {path})), FakeCall())
+    assert answer.failures
+    assert all(at(inputs, path) not in failed.reason for failed in answer.failures)
