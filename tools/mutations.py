@@ -51,11 +51,11 @@ _JUDGES = (
     "judge/test_slowdown",
 )
 CALLS = {
-    "judge/": (*_JUDGES, "judge/test_floors", "history/test_baseline"),
+    "judge/": (*_JUDGES, "judge/test_floors", "history/test_baseline", "history/test_own_floors"),
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
-    "compat/rules.py": ("compat/test_rules", "solver/test_command", "solver/test_cards"),
-    "compat_hint.py": ("compat/test_rules", "solver/test_cards"),
+    "compat/rules.py": ("compat/test_rules",),
+    "compat_hint.py": ("compat/test_rules",),
     "plan.py": ("judge/test_numbers", "workers/test_schedule", "judge/test_floors", "test_documented_checks"),
 }
 # The numbers in these files are chosen sizes, times and limits. A test cannot detect another choice.
@@ -70,8 +70,7 @@ COMMAND = (
     "workers/test_nvml_monitor",
     "workers/test_hangs",
     "history/test_baseline",
-    "history/test_record_command",
-    "history/test_measurements",
+    "history/test_own_floors",
 )
 
 

@@ -19,10 +19,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("run", "check the GPUs of this machine (default)"),
-    "report": Command("report_command", "write reports of an existing receipt"),
-    "check": Command("solver.command", "check if a GPU, a driver and a torch work together; needs none of them"),
     "diagnose": Command("diagnose.command", "find out why a GPU cannot be used, and what to run next"),
-    "record": Command("record_command", "add measured speeds to a file of your own, for --specs"),
 }
 
 

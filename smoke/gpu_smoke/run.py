@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import no_gpu_check, options, receipt
-from .history import reference_data
+from . import history, no_gpu_check, options, receipt
 from .workers import parent
 
 
@@ -14,7 +13,7 @@ def main(argv: Sequence[str]) -> int:
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
         return no_gpu_check.run(chosen)
-    reference = reference_data.read(chosen)
+    reference = history.references(chosen)
     report = receipt.Receipt(chosen)
     report.open()
     return parent.run(chosen, report, reference)

@@ -37,7 +37,6 @@ from tools.docs import (
     preview_report,
     receipt,
     snippets,
-    specs,
 )
 from tools.images import matrix, sizes
 
@@ -91,7 +90,6 @@ def pages() -> dict[str, str]:
         "../images/matrix.json": matrix.as_json(),
         "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
         "reference/image-sizes.md": "\n".join(sizes.page()),
-        "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }
 

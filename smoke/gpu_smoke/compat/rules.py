@@ -4,7 +4,7 @@ The rules need no GPU and no torch, so they can check the settings of a pool bef
 tables of data.py. Three terms:
 
 - The *branch* of a driver is the first number of its version: 580 for 580.159.03.
-- A *card* is one GPU model. An *architecture* is a generation of GPUs, such as Ada. Its GPUs have the same compute
+- An *architecture* is a generation of GPUs, such as Ada. Its GPUs have the same compute
   capability, or a few.
 - A *kernel module* is the part of the driver in the Linux kernel. NVIDIA has an open and a proprietary one.
 
@@ -20,8 +20,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from . import data
-from .data import Arch, Card
-from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
+from .data import Arch
+from .wheels import Wheel, by_distance, kernels, parse_wheel
 
 # The first choice if the driver has to change. This branch has long-term support, and only this branch runs every GPU
 # and every torch of the tables.
@@ -85,16 +85,6 @@ def arch_of(capability: str) -> Arch | None:
     return next((arch for arch in data.ARCHS if parse_capability(capability) in arch.capabilities), None)
 
 
-def nearest_branches(branch: int) -> tuple[int, ...]:
-    """Return the two known branches nearest to an unknown one, in ascending order; empty for a known branch."""
-    known = {*data.BRANCHES, *data.TOOLKITS.values(), *data.CUDA_FLOOR.values()}
-    known |= {card.first_branch for card in data.CARDS.values()}
-    known |= {each for arch in data.ARCHS for each in (arch.first_branch, arch.last_branch) if each}
-    if branch in known:
-        return ()
-    return tuple(sorted(sorted(known, key=lambda each: (abs(each - branch), each))[:2]))
-
-
 def newest_cuda(driver: int | str) -> tuple[int, int] | None:
     """Return the newest CUDA version that a driver runs; None if it is unknown."""
     known = data.BRANCHES.get(branch_of(driver))
@@ -134,7 +124,6 @@ def check(
     machine: str = "x86_64",
     module: str | None = None,
     python: tuple[int, int] | None = None,
-    card: Card | None = None,
 ) -> Verdict:
     """Check that these values work together. A value of None is not checked.
 
@@ -145,21 +134,18 @@ def check(
         machine: The processor architecture: x86_64 or arm64.
         module: The kernel module: open or proprietary.
         python: The Python version.
-        card: The facts about the exact card, if its first driver branch is later than that of its architecture.
     """
     branch = None if driver is None else branch_of(driver)
     wheel = None if torch is None else parse_wheel(torch, machine)
-    problems = [*_gpu_and_driver(capability, branch, module, card)]
+    problems = [*_gpu_and_driver(capability, branch, module)]
     unknown = [] if arch_of(capability) else [f"compute capability {capability} is not in the tables"]
     if branch and branch not in data.BRANCHES:
         unknown.append(not_in_table(branch))
-    if branch and card and branch < card.first_branch and not problems:
-        unknown.append(unconfirmed_first_branch(branch, card.name, card.first_branch))
     if wheel:
         problems += _wheel_by_itself(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine)
-    nearest = alternatives(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
+    nearest = alternatives(capability, branch, wheel, machine=machine, python=python) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
@@ -178,7 +164,7 @@ def too_old(branch: int, gpu: str, first: int) -> str:
     return f"driver branch {branch} does not support {gpu}: the first branch that does is {first}"
 
 
-def _gpu_and_driver(capability: str, branch: int | None, module: str | None, card: Card | None) -> Iterator[Problem]:
+def _gpu_and_driver(capability: str, branch: int | None, module: str | None) -> Iterator[Problem]:
     arch = arch_of(capability)
     if not arch:
         return
@@ -187,10 +173,7 @@ def _gpu_and_driver(capability: str, branch: int | None, module: str | None, car
     if branch and arch.last_branch and branch > arch.last_branch:
         text = f"driver branch {branch} does not support {gpus}: the last branch that does is {arch.last_branch}"
         yield Problem("driver.dropped-gpu", text, source)
-    if branch and card and card.published and branch < card.first_branch:
-        text = too_old(branch, f"the {card.name}", card.first_branch)
-        yield Problem("driver.before-gpu", text, data.SOURCES[card.source])
-    elif branch and arch.first_branch and branch < arch.first_branch:
+    if branch and arch.first_branch and branch < arch.first_branch:
         yield Problem("driver.before-gpu", too_old(branch, gpus, arch.first_branch), source)
     if module and module not in arch.modules:
         text = f"{gpus} needs the {arch.modules[0]} kernel module, not the {module} one"
@@ -254,7 +237,6 @@ def alternatives(
     *,
     machine: str = "x86_64",
     python: tuple[int, int] | None = None,
-    card: Card | None = None,
 ) -> tuple[Pair, ...]:
     """Return combinations that work instead: one with another wheel, and one with another driver branch.
 
@@ -265,7 +247,7 @@ def alternatives(
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
     def first_working(candidates: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
-        working = (each for each in candidates if not [*_problems(capability, *each, machine, python, card)])
+        working = (each for each in candidates if not [*_problems(capability, *each, machine, python)])
         return [Pair(number, None if other is None else str(other)) for number, other in islice(working, 1)]
 
     found = first_working((branch, other) for other in wheels)
@@ -274,38 +256,14 @@ def alternatives(
     return tuple(found or first_working((number, other) for number in branches for other in wheels if branch))
 
 
-def choose(
-    capability: str,
-    driver: int | str | None = None,
-    torch: str | None = None,
-    *,
-    machine: str = "x86_64",
-    python: tuple[int, int] | None = None,
-    card: Card | None = None,
-) -> Pair | None:
-    """Choose the driver or torch that is not given: the branch with long-term support, and the newest torch.
-
-    Returns None if no choice works.
-    """
-    known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
-    branches = known if driver is None else [branch_of(driver)]
-    wheels = newest_first(machine) if torch is None else [parse_wheel(torch, machine)]
-    for branch in branches:
-        for wheel in wheels:
-            if not [*_problems(capability, branch, wheel, machine, python, card)]:
-                return Pair(branch, str(wheel))
-    return None
-
-
 def _problems(
     capability: str,
     branch: int | None,
     wheel: Wheel | None,
     machine: str,
     python: tuple[int, int] | None,
-    card: Card | None,
 ) -> Iterator[Problem]:
-    yield from _gpu_and_driver(capability, branch, None, card)
+    yield from _gpu_and_driver(capability, branch, None)
     if wheel:
         yield from _wheel_by_itself(capability, wheel, machine, python)
         yield from _driver_and_wheel(branch, wheel)

@@ -64,24 +64,6 @@ def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
     ]
 
 
-def newest_first(machine: str = "x86_64") -> list[Wheel]:
-    """Return every wheel whose list of kernels was read, the newest release first.
-
-    Of one release, PyPI's build comes first, then the newest CUDA.
-    """
-    return [wheel for release in _newest(machine) for wheel in _with_read_lists(release, machine)]
-
-
-def every(machine: str = "x86_64") -> list[Wheel]:
-    """Return every wheel of the tables, the newest release first, then the newest CUDA."""
-    table = data.RELEASES[machine]
-    return [Wheel(each, f"{each}.0", build) for each in _newest(machine) for build in sorted(table[each].builds)[::-1]]
-
-
-def _newest(machine: str) -> list[str]:
-    return sorted(data.RELEASES[machine], key=_number, reverse=True)
-
-
 def _with_read_lists(release: str, machine: str) -> list[Wheel]:
     """Return the wheels of a release whose list of kernels was read."""
     row = data.RELEASES[machine][release]

@@ -22,8 +22,7 @@ from typing import Any
 from .. import checks, compat_hint, faults, output, plan
 from ..data import health
 from ..faults import Meaning
-from ..history.receipts import Run
-from ..history.reference_data import References
+from ..history import References, Run
 from ..judge import between_gpus, completeness, devices, history, speed, stages, static
 from ..judge.subject import Subject
 from ..options import Options

@@ -109,7 +109,7 @@ def test_a_driver_too_old_for_the_wheel_is_found_in_files(diagnose: Diagnose, ro
     maps.write_text(maps.read_text().replace("580.159.03", "535.183.01"))
     said = diagnose(env=installed(tmp_path, "2.15.0+cu132", "13.2"))
     assert (said.code, said.wrong()) == (2, ["driver.wheel"])
-    assert said.one("driver.wheel")["next"].startswith("gpu-smoke check --gpu")
+    assert said.one("driver.wheel")["next"].startswith("gpu-ci check MACHINE --driver-branch")
 
 
 def test_a_python_without_torch_is_a_warning_and_the_driver_is_probed_too(diagnose: Diagnose, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gpu_smoke.checks import Check
-from gpu_smoke.history.receipts import Run
+from gpu_smoke.history import Run
 from gpu_smoke.judge import history
 
 from ..conftest import Outcome, Smoke

@@ -9,7 +9,7 @@ import pytest
 from gpu_smoke import plan
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
-from gpu_smoke.history.receipts import runs
+from gpu_smoke.history import runs
 from gpu_smoke.judge import gemm, load, slowdown, transfer
 from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject

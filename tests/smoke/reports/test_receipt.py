@@ -74,8 +74,8 @@ def test_a_receipt_that_passes_in_one_field_and_not_in_another_is_none(smoke: Sm
 
 
 def test_a_run_that_has_not_ended_or_was_killed_leaves_an_incomplete_receipt_of_the_same_form(tmp_path: Path) -> None:
-    path, xml, metrics = (tmp_path / name for name in ("receipt.json", "smoke.xml", "smoke.prom"))
-    command = [sys.executable, "-m", "gpu_smoke", "--json", path, "--junit", xml, "--prometheus", metrics]
+    path, said = tmp_path / "receipt.json", tmp_path / "message"
+    command = [sys.executable, "-m", "gpu_smoke", "--json", path, "--termination-log", said]
     run = subprocess.Popen(
         command,
         env=environment(gpus=ONE_GPU, faults=[{"kind": "hang"}]),
@@ -90,8 +90,7 @@ def test_a_run_that_has_not_ended_or_was_killed_leaves_an_incomplete_receipt_of_
     record = json.loads(path.read_text())
     assert faults_of(record) == []
     assert (record["verdict"], record["ok"], record["exit_code"]) == ("incomplete", False, None)
-    assert 'errors="1"' in xml.read_text()
-    assert "gpu_smoke_ok 0\n" in metrics.read_text()
+    assert said.read_text() == "the check has not ended; if it no longer runs, it was killed\n"
 
 
 @pytest.mark.parametrize(
@@ -202,8 +201,9 @@ def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [pipe]
 
 
-def test_a_pass_whose_receipt_is_lost_is_no_pass(tmp_path: Path) -> None:
-    folder = tmp_path / "receipts"
+@pytest.mark.parametrize(("lost", "kept"), [("--json", "--termination-log"), ("--termination-log", "--json")])
+def test_a_pass_of_which_a_report_is_lost_is_no_pass(tmp_path: Path, lost: str, kept: str) -> None:
+    folder = tmp_path / "reports"
     folder.mkdir()
     # The folder goes away once the check has begun.
     program = (
@@ -211,14 +211,19 @@ def test_a_pass_whose_receipt_is_lost_is_no_pass(tmp_path: Path) -> None:
         f"parent.run = lambda *args: (shutil.rmtree({str(folder)!r}), real(*args))[1]; sys.exit(__main__.main())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "--json", folder / "receipt.json"],
+        [sys.executable, "-c", program, lost, folder / "report", kept, tmp_path / "kept"],
         env=environment(gpus=ONE_GPU),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2
-    assert "cannot be written" in done.stderr.splitlines()[-1]
+    wrong = f"cannot be written: {lost} {folder}/report: No such file or directory"
+    assert done.stderr.splitlines()[-1].startswith(f"gpu-smoke: {wrong}")
+    report = (tmp_path / "kept").read_text()
+    assert wrong in report
+    if kept == "--json":
+        assert (json.loads(report)["verdict"], json.loads(report)["exit_code"]) == ("fail", 2)
 
 
 @pytest.mark.parametrize(("faults", "code"), [([], 0), ([{"kind": "element", "by": 3}], 1)])
