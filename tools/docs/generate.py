@@ -24,7 +24,6 @@ from gpu_ci.stack.schema import as_json, stack_schema
 from gpu_ci.stack.site import SITE
 
 from tools.docs import (
-    agreement,
     cloud_build_gpu,
     dangers,
     emulation_page,
@@ -76,7 +75,6 @@ def pages() -> dict[str, str]:
         "reference/github-components.md": "\n".join(components_page("github", "GitHub")),
         "reference/kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
-        "reference/catalog-agreement.md": "\n".join(agreement.page()),
         "reference/kubernetes-agreement.md": "\n".join(kubernetes_agreement.page()),
         "reference/gpu-smoke-receipt.md": "\n".join(receipt.page()),
         "start/first-real-run.md": "\n".join(first_real_run.page()),
