@@ -6,8 +6,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from gpu_catalog.data_files import document
 from gpu_smoke.checks import Check
-from gpu_smoke.data.gpus import ALLREDUCE, FAIL, FLOP_PER_CLOCK, GPUS, SOURCES, Figure, Gpu
+from gpu_smoke.data.gpus import ALLREDUCE, FAIL, FLOP_PER_CLOCK, GPUS, Figure, Gpu
 from gpu_smoke.judge import between_gpus, completeness, gemm, speed, transfer, values
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.plan import HEALTH, PROFILES
@@ -157,7 +158,7 @@ def test_eight_gpus_with_nvlink_warn_below_the_sum_they_should_reach(key: str) -
 @EACH
 def test_every_row_is_whole(key: str) -> None:
     row: Gpu = GPUS[key]
-    assert {figure.source for figure in (*row.products, *row.copies)} <= set(SOURCES)
+    assert {figure.source for figure in (*row.products, *row.copies)} <= set(document("gpu_speeds")["measured_by"])
     assert row.gemm or row.copy
     assert {Subject(0, name).key for name in row.names} == {key}
     assert row.n % 64 == 0
