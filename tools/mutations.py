@@ -55,7 +55,6 @@ CALLS = {
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
     "compat/rules.py": ("compat/test_rules",),
-    "compat_hint.py": ("compat/test_rules",),
     "plan.py": ("judge/test_numbers", "workers/test_schedule", "judge/test_floors", "test_documented_checks"),
 }
 # The numbers in these files are chosen sizes, times and limits. A test cannot detect another choice.

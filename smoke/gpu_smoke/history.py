@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from .compat import rules
 from .data.gpus import FAIL, WARN
-from .errors import UsageError
 from .options import Options
-from .printable import printable
+from .output import UsageError, printable
 
 SCHEMA = "smoke/1"
 # The stages whose speeds are compared, with the keys of the speed and of the size, and the unit.
@@ -25,20 +24,18 @@ _HINT = "give receipts that gpu-smoke --json wrote, or a folder of them"
 _HINT_SPECS = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
 
 _TEXT, _NUMBER, _INDEX = (str,), (int, float), (int, float, type(None))
-_NAMES = {_TEXT: "a text", _NUMBER: "a number", _INDEX: "a number or null", (dict,): "an object", (list,): "a list"}
-# Only the fields that this module reads: a receipt of a later version may have more.
-_RECORD = {"verdict": _TEXT, "device": _TEXT, "started": _TEXT, "host": (dict,), "torch": (dict,)}
-_LISTS: dict[str, dict[str, tuple[type, ...]]] = {
-    "gpus": {"index": _NUMBER, "name": _TEXT, "uuid": _TEXT, "sm": _NUMBER},
-    "products": {"gpu": _INDEX, "dtype": _TEXT, "n": _NUMBER, "hash": _TEXT},
-    "measured": {"stage": _TEXT, "gpu": _INDEX},
-    "checks": {"id": _TEXT, "status": _TEXT},
+_KINDS = {str: "text", int: "number", float: "number", type(None): "null", dict: "object", list: "array"}
+# The fields that this module reads: a receipt of a later version may have more. Those after `|` may be missing.
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "": {"verdict": _TEXT, "device": _TEXT, "started": _TEXT},
+    "host": {"|driver": _TEXT},
+    "torch": {"|version": _TEXT, "|cuda": (str, type(None))},
+    "gpus[]": {"index": _NUMBER, "name": _TEXT, "uuid": _TEXT, "sm": _NUMBER},
+    "products[]": {"gpu": _INDEX, "dtype": _TEXT, "n": _NUMBER, "hash": _TEXT},
+    "measured[]": {"stage": _TEXT, "gpu": _INDEX, "|dtype": _TEXT}
+    | dict.fromkeys(("|n", "|bytes", "|tflops", "|gbs", "|width"), _NUMBER),
+    "checks[]": {"id": _TEXT, "status": _TEXT},
 }
-_OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
-    "host": {"driver": _TEXT},
-    "torch": {"version": _TEXT, "cuda": (str, type(None))},
-}
-_MEASURED = {"dtype": _TEXT, **dict.fromkeys(("n", "bytes", "tflops", "gbs", "width"), _NUMBER)}
 
 # Checks that compare the speed of a GPU with a reference. Their warning means that this GPU is slow.
 _COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
@@ -229,41 +226,46 @@ def _refuse_constant(constant: str) -> float:
 def _problems(file: str, record: Any) -> Iterator[Problem]:
     """Return the errors of a receipt, each with its path, such as `gpus[0].name`."""
     if not isinstance(record, dict):
-        yield Problem(file, "wrong type", _short(record), "an object", _HINT)
+        yield _wrong_type(file, record, (dict,))
         return
     if record.get("schema") != SCHEMA:
-        yield Problem(f"{file}: schema", "unknown value", _short(record.get("schema")), repr(SCHEMA), _HINT)
-    yield from _wrong(file, record, {**_RECORD, **dict.fromkeys(_LISTS, (list,))}, "")
+        yield Problem(f"{file}: schema", "unknown value", repr(record.get("schema")), repr(SCHEMA), _HINT)
     started = record.get("started")
     if isinstance(started, str) and not re.match(r"\d{4}-\d\d-\d\dT", started):
-        yield Problem(f"{file}: started", "wrong format", _short(started), "2026-11-28T12:00:00Z", _HINT)
-    for name, fields in _OPTIONAL.items():
-        if isinstance(found := record.get(name), dict):
-            yield from _wrong(file, found, {field: fields[field] for field in fields if field in found}, f"{name}.")
-    for name, fields in _LISTS.items():
-        for index, item in enumerate(found if isinstance(found := record.get(name), list) else ()):
-            at = f"{name}[{index}]"
-            if not isinstance(item, dict):
-                yield Problem(f"{file}: {at}", "wrong type", _short(item), "an object", _HINT)
-                continue
-            more = {field: _MEASURED[field] for field in _MEASURED if name == "measured" and field in item}
-            yield from _wrong(file, item, {**fields, **more}, f"{at}.")
+        yield Problem(f"{file}: started", "wrong format", repr(started), "2026-11-28T12:00:00Z", _HINT)
+    for path, fields in _FIELDS.items():
+        name = path.removesuffix("[]")
+        kind = list if path.endswith("[]") else dict
+        value = record.get(name) if name else record
+        if not isinstance(value, kind):
+            yield _wrong_type(f"{file}: {name}", value, (kind,)) if name in record else _missing(f"{file}: {name}")
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _wrong(f"{file}: {name}[{index}]", item, fields)
+        else:
+            yield from _wrong(f"{file}: {name}".rstrip(), value, fields)
 
 
-def _wrong(file: str, found: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]], at: str) -> Iterator[Problem]:
-    for name, kinds in fields.items():
-        value = found.get(name)
+def _wrong(at: str, found: Any, fields: Mapping[str, tuple[type, ...]]) -> Iterator[Problem]:
+    if not isinstance(found, dict):
+        yield _wrong_type(at, found, (dict,))
+        return
+    for each, kinds in fields.items():
+        name = each.removeprefix("|")
+        place = f"{at} {name}" if at.endswith(":") else f"{at}.{name}"
         if name not in found:
-            yield Problem(f"{file}: {at}{name}", "missing", "nothing", "this field", _HINT)
-        elif not isinstance(value, kinds) or isinstance(value, bool):
-            yield Problem(
-                f"{file}: {at}{name}", "wrong type", _short(value), _NAMES.get(kinds, "a text or null"), _HINT
-            )
+            yield from () if each.startswith("|") else (_missing(place),)
+        elif not isinstance(found[name], kinds) or isinstance(found[name], bool):
+            yield _wrong_type(place, found[name], kinds)
 
 
-def _short(value: Any) -> str:
-    got = repr(value)
-    return got if len(got) <= 80 else got[:79] + "…"
+def _missing(place: str) -> Problem:
+    return Problem(place, "missing", "nothing", "this field", _HINT)
+
+
+def _wrong_type(place: str, value: Any, kinds: tuple[type, ...]) -> Problem:
+    expected = " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds))
+    return Problem(place, "wrong type", repr(value)[:80], expected, _HINT)
 
 
 def _refused(run: Run) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from . import checks, errors, faults, options, output, reports
+from . import checks, faults, options, output, reports
 
 # The name of a GPU's device node in a container (NVIDIA's driver, README, "The /dev/nvidia* device files").
 _GPU = re.compile(r"nvidia[0-9]+")
@@ -32,7 +32,7 @@ def run(chosen: options.Options) -> int:
     try:
         names = [each.name for each in Path(chosen.no_gpu_in).iterdir()]
     except OSError as error:
-        raise errors.usage_error(
+        raise output.usage_error(
             "--no-gpu-in", f"cannot be read ({error.strerror})", chosen.no_gpu_in, "a folder of devices"
         ) from None
     found = sorted(name for name in names if _GPU.fullmatch(name))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import __version__, commands, plan
-from .errors import UsageError, details, usage_error
+from . import __version__, plan
+from .output import UsageError, details, usage_error
 
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
@@ -25,9 +25,10 @@ LINGER_SEC = 60.0
 # Words that do not identify a model, because every GPU may have them in its name.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
-_EPILOG = f"""\
+_EPILOG = """\
 commands (gpu-smoke COMMAND --help):
-{commands.listed()}
+  run       check the GPUs of this machine (default)
+  diagnose  find out why a GPU cannot be used, and what to run next
 
 exit codes:
   0   pass: every expected GPU computed correctly

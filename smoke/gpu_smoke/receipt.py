@@ -14,8 +14,8 @@ from typing import Any
 
 from . import __version__, checks, faults, output
 from .checks import Check
-from .errors import unwritable
 from .options import Options
+from .output import unwritable
 from .reports import message, reason, safe_line, table, write
 
 SCHEMA = "smoke/1"
@@ -76,7 +76,7 @@ class Receipt:
         self._fail_if_unwritten(self.save(finished=True))
         if self.options.json == "-" and (error := output.put(sys.stdout, self.text())):
             self._fail_if_unwritten([f"--json -: {reason(error)}"])
-        output.say(table(self.record(), sys.stderr))
+        output.say(table(self.record()))
         return self._decide()
 
     def _files(self) -> Iterator[tuple[str, str, str]]:

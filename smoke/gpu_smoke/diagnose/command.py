@@ -11,8 +11,8 @@ from typing import Any
 
 from .. import __version__, checks, faults, options, output
 from ..checks import BAD, FAIL, PASS, SKIP, WARN
-from ..errors import unwritable
 from ..options import Parser
+from ..output import unwritable
 from ..reports import write
 from ..workers.parent import EventLoop, stop_signals
 from . import environment, kernel_log, machine_files

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from gpu_smoke import machine
 from gpu_smoke.measure import setup
-from gpu_smoke.workers import environment
+from gpu_smoke.workers import process
 
 from ..conftest import FAKES, ROOT, Smoke
 
@@ -232,9 +232,9 @@ def test_workers_get_what_chooses_gpus_and_networks_and_nothing_that_changes_bit
     ]  # fmt: skip
     given = {**kept, **dict.fromkeys(dropped, "1"), "NVIDIA_TF32_OVERRIDE": "1", "CUDA_MODULE_LOADING": "LAZY"}
     fixed = {"CUDA_MODULE_LOADING": "LAZY", "NVIDIA_TF32_OVERRIDE": "0", "PYTHONUNBUFFERED": "1"}
-    assert environment.of_worker(given) == kept | fixed
-    assert environment.changed(given) == sorted([*dropped, "NVIDIA_TF32_OVERRIDE"])
-    assert environment.changed(kept) == []
+    assert process.of_worker(given) == kept | fixed
+    assert process.changed(given) == sorted([*dropped, "NVIDIA_TF32_OVERRIDE"])
+    assert process.changed(kept) == []
 
 
 @pytest.mark.parametrize(

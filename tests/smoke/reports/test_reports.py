@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import re
 import subprocess
@@ -49,7 +48,7 @@ def test_the_message_and_the_table_are_printable_lines(found: dict[str, Any]) ->
     said = message(found)
     assert len(said.encode()) <= 4000
     assert said.split("\n")[0] == safe_line(found["summary"])
-    lines = table(found, io.StringIO()).split("\n")
+    lines = table(found).split("\n")
     assert all(line.isprintable() for line in [*said.split("\n"), *lines])
     hints = {safe_line(check["hint"]) for check in found["checks"] if check.get("hint")}
     assert len(lines) == 1 + len(found["checks"]) + len(hints) + 1
