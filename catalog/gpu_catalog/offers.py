@@ -1,21 +1,25 @@
-"""The offers of a machine, sorted by price. An offer is one market and one region in which the machine is sold.
+"""The offers of machines, sorted by price. An offer is one market and one region in which a machine is sold.
 
-Spot prices change every month, on-demand prices rarely. So a spot price is *unreliable* if it is older than 90 days,
-undated or estimated. Offers are then sorted by the on-demand price of the same machine and region, because a spot price
-is never higher than the on-demand price. If the on-demand price is unknown, the offer comes after all other priced
-offers. The budget of a job is compared with the spot price itself, even if that price is unreliable.
+The machine types of a family that have the same GPUs are its sizes. `cheapest` returns the cheapest offer of each
+family. Machines with an unknown price come last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from . import queries, staleness
+from gpu_smoke.compat import rules
+
+from . import data_files, queries, staleness
+from .errors import UnknownName
 from .models import MARKETS, Machine, Market, Price
-from .needs import MissingNeed, Needs, missing_needs
-from .prices import list_price, price
+from .prices import interruption, price
+
+
+class UnknownDtype(UnknownName):
+    kind = "number type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,164 +31,119 @@ class Offer:
     region: str
     price: Price | None
     """The price; None if it is unknown."""
-    stale_days: int = 0
-    """The age of the price in days if the price is older than 90 days, else 0. Without a current day it is 0, too."""
-    compared_by: Price | None = None
-    """The price used for comparisons: the price itself, or the on-demand price. None if both are unknown."""
 
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """The zones of the region that have the machine; empty if no source names the zones."""
-        return queries.zones(self.machine, self.region)
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """The price in USD an hour; None if it is unknown."""
-        return self.price.usd_per_hour if self.price else None
-
-    @property
-    def counts_as(self) -> float | None:
-        """The price in USD an hour that comparisons use; None if it is unknown."""
-        return self.compared_by.usd_per_hour if self.compared_by else None
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        """The sort key: by the price that comparisons use, then by the price. Unknown prices come last."""
-        price = self.price.usd_per_hour if self.price else 0
-        return self.price is None, self.compared_by is None, self.counts_as or 0, price
-
-    @property
-    def text(self) -> str:
-        """The offer as text: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old."""
-        return ", ".join(filter(None, (self.amount_text, self.price_origin)))
-
-    @property
-    def amount_text(self) -> str:
-        """The market, the price and the region as text: spot 0.3973 USD/h in us-central1."""
-        if self.price is None:
-            return f"{self.market} in {self.region}, price unknown"
-        about = "about " if self.price.estimated else ""
-        return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}"
-
-    @property
-    def price_origin(self) -> str:
-        """The date and the age of the price as text, and a note for an estimated price; empty for an unknown price."""
-        if self.price is None:
-            return ""
-        date_text = f"price of {self.price.date}" if self.price.date else "price undated"
-        age = f", {self.stale_days} days old" if self.stale_days else ""
-        estimate = ", estimated: on-demand price less the saving then" if self.price.estimated else ""
-        return f"{date_text}{age}{estimate}"
-
-    @property
-    def price_caveat(self) -> str:
-        """The maximum of an unreliable price; empty for a reliable or an unknown price."""
-        if self.price is None or self.compared_by is self.price:
-            return ""
-        if self.compared_by is None:
-            return "the maximum is unknown, because no standard price is known"
-        return f"at most {usd(self.compared_by.usd_per_hour)}, its standard price"
+    def is_doubtful(self, today: date) -> bool:
+        """Return True for a price that is older than 90 days, undated or estimated."""
+        return self.price is not None and (
+            self.price.estimated or not self.price.date or staleness.stale_days(self.price, today) > 0
+        )
 
 
-def best(
-    machine: Machine,
+def dtypes() -> tuple[str, ...]:
+    """Return the number types that the catalog knows, such as bf16."""
+    return tuple(row["dtype"] for row in data_files.rows("dtypes"))
+
+
+def cheapest(
+    machines: Iterable[Machine],
     market: Market | None = None,
     region: str | None = None,
     *,
     budget: float | None = None,
-    today: date | None = None,
-) -> Offer:
-    """Return the cheapest offer in a market and a region. If no price is known, return an offer without a price.
+) -> list[Offer]:
+    """Return the cheapest offer of each family of machines, cheapest first.
 
-    The machine must have an offer in that market and region within the budget. Call `shortfalls` first, which checks
-    this.
-
-    Args:
-        machine: The machine.
-        market: The market; by default any.
-        region: The region; by default any.
-        budget: The maximum price in USD an hour.
-        today: The day from which the age of prices is computed. Without a day, no price counts as old.
+    With a budget in USD an hour, machines with a higher or an unknown price are left out.
     """
-    offers = _matching(machine, market, region, today)
-    return next(offer for offer in offers if budget is None or _affordable(offer, budget))
+    best: dict[tuple[object, ...], Offer] = {}
+    for offer in sorted((found for each in machines if (found := _best(each, market, region))), key=_rank):
+        machine = offer.machine
+        family = machine.cloud, machine.family, machine.gpu.key, machine.gpu_count, machine.accelerator
+        if budget is None or (offer.price and offer.price.usd_per_hour <= budget):
+            best.setdefault(family, offer)
+    return sorted(best.values(), key=lambda each: (each.price is None, each.price.usd_per_hour if each.price else 0))
 
 
-def _affordable(offer: Offer, budget: float) -> bool:
-    return offer.price is not None and offer.price.usd_per_hour <= budget
+def _best(machine: Machine, market: Market | None, region: str | None) -> Offer | None:
+    """Return the cheapest offer of a machine, or None if it is not sold in that market and region."""
+    offers = (
+        Offer(machine, sold, place, price(machine, place, sold))
+        for sold in machine.markets
+        for place in machine.regions
+        if market in (None, sold) and region in (None, place)
+    )
+    return min(offers, key=_rank, default=None)
 
 
-def _matching(machine: Machine, market: Market | None, region: str | None, today: date | None) -> Iterator[Offer]:
-    """Return the offers in a market and a region, cheapest first. None is any market or region."""
-    offers = _offers(machine, today)
-    return (offer for offer in offers if market in (None, offer.market) and region in (None, offer.region))
+def _rank(offer: Offer) -> tuple[object, ...]:
+    """Return the sort key: by price, unknown prices last. Regions that the cloud's own page lists come first."""
+    machine = offer.machine
+    size = machine.gpu_count * queries.nominal_gpu_memory_gib(machine), machine.vcpus, machine.memory_gib, machine.key
+    unlisted, usd = offer.region in machine.unlisted_regions, offer.price.usd_per_hour if offer.price else 0
+    return offer.price is None, unlisted, usd, *size, MARKETS.index(offer.market), offer.region
 
 
-# The offers by the key of the machine and the day. `functools.cache` would hash the whole machine at every call.
-_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}
+def supports(machine: Machine, dtype: str | None = None, torch: str | None = None) -> bool:
+    """Return True if the GPU multiplies matrices of the number type in hardware, and runs the torch wheel.
+
+    Raise UnknownDtype for an unknown number type, and ValueError for an invalid torch version.
+    """
+    gpu = machine.gpu
+    if dtype and gpu.capability < _capability(_dtype(dtype)["compute_capability"]):
+        return False
+    if not torch:
+        return True
+    return gpu.is_nvidia and rules.check(gpu.compute_capability, torch=torch, machine=machine.architecture).works
 
 
-def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
-    """Return every offer of a machine, cheapest first. Offers without a price come last."""
-    if (machine.key, today) not in _by_key:
-        choices = [(market, region) for market in machine.markets for region in machine.regions]
-        offers = [_offer(machine, market, region, today) for market, region in choices]
-        _by_key[machine.key, today] = tuple(sorted(offers, key=_order))
-    return _by_key[machine.key, today]
+def caveats(offer: Offer, dtype: str | None = None, default_torch: str = "") -> Iterator[str]:
+    """Yield facts to consider before you choose the machine.
+
+    `default_torch` is the torch version that the job uses if it names none.
+    """
+    machine, gpu = offer.machine, offer.machine.gpu
+    if band := interruption(machine, offer.region) if offer.market == "spot" else "":
+        yield f"{band} of the spot instances were interrupted in a month ({queries.source('adv').date})"
+    if offer.region in machine.unlisted_regions:
+        yield f"Google's page does not list the machine in {offer.region}: the region may be open to some projects only"
+    if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
+        yield f"no vendor's source confirms that the machine is sold as {offer.market}"
+    if machine.gpu_count < 1:
+        driver = ", which needs the vGPU guest driver" if machine.cloud == "gcp" else ""
+        yield f"the machine has {machine.gpu_count:g} of a GPU{driver}"
+    if machine.architecture != "x86_64":
+        yield f"the processor is {machine.architecture}"
+    if gpu.last_driver_branch is not None:
+        yield f"driver branch {gpu.last_driver_branch} is the last one that supports the {gpu.name}"
+    if dtype and (limitation := _dtype(dtype)["partly"].get(gpu.compute_capability)):
+        yield f"{dtype} is supported only in part: {limitation}"
+    if default_torch and gpu.is_nvidia:
+        verdict = rules.check(gpu.compute_capability, torch=default_torch, machine=machine.architecture)
+        nearest = verdict.nearest and verdict.nearest.torch
+        for problem in verdict.problems:
+            yield f"the default {problem.text.partition(': ')[0]}" + (f": take torch {nearest}" if nearest else "")
 
 
-def _order(offer: Offer) -> tuple[object, ...]:
-    """Return the sort key. Regions that the cloud's own page lists come first."""
-    unlisted = offer.region in offer.machine.unlisted_regions
-    return offer.price is None, unlisted, *offer.rank, MARKETS.index(offer.market), offer.region
+def lacking(machine: Machine, other: Machine) -> list[str]:
+    """Return each property in which a machine is less capable than another one, for a job written for the other."""
+    has, needed = queries.nominal_gpu_memory_gib(machine), queries.nominal_gpu_memory_gib(other)
+    found = []
+    if machine.architecture != other.architecture:
+        found.append(f"is {machine.architecture}, not {other.architecture}")
+    if has < needed:
+        found.append(f"has {has:g} GiB of GPU memory, not {needed:g}")
+    if machine.gpu.capability < other.gpu.capability:
+        own = machine.gpu.compute_capability or "none"
+        found.append(f"has compute capability {own}, not {other.gpu.compute_capability}")
+    return found
 
 
-def _offer(machine: Machine, market: Market, region: str, today: date | None) -> Offer:
-    own_price = price(machine, region, market)
-    if own_price is None:
-        return Offer(machine, market, region, None)
-    stale_days = staleness.stale_days(own_price, today) if today else 0
-    unreliable = market == "spot" and (stale_days > 0 or own_price.date is None or own_price.estimated)
-    compared_by = list_price(machine, region) if unreliable else own_price
-    return Offer(machine, market, region, own_price, stale_days, compared_by)
+def _dtype(name: str) -> data_files.Json:
+    if name not in dtypes():
+        raise UnknownDtype(name, dtypes())
+    return next(row for row in data_files.rows("dtypes") if row["dtype"] == name)
 
 
-def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
-    """Return every need that the machine does not meet, including the budget."""
-    missing = missing_needs(machine, needs)
-    if needs.budget_usd_per_hour is None:
-        return missing
-    # If the machine is not sold in this market or region, its prices in other markets or regions are compared with the
-    # budget.
-    names = {each.need for each in missing}
-    market = None if "market" in names else needs.market
-    region = None if "region" in names else needs.region
-    return [*missing, *_over_budget(machine, market, region, needs.budget_usd_per_hour)]
-
-
-def _over_budget(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[MissingNeed]:
-    """Return the budget as a missing need if the machine costs more or has no known price."""
-    cost = _lowest_price(machine, market, region)
-    if cost is None:
-        text = f"has no known price to compare with {budget:g} USD/h"
-        return [MissingNeed("budget_usd_per_hour", text, float("inf"))]
-    if cost <= budget:
-        return []
-    return [MissingNeed("budget_usd_per_hour", f"costs at least {usd(cost)}, not {budget:g}", cost / budget - 1)]
-
-
-_lowest_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
-
-
-def _lowest_price(machine: Machine, market: Market | None, region: str | None) -> float | None:
-    """Return the lowest known price, of any age."""
-    key = (machine.key, market, region)
-    if key not in _lowest_by_key:
-        known = [offer.price.usd_per_hour for offer in _matching(machine, market, region, None) if offer.price]
-        _lowest_by_key[key] = min(known, default=None)
-    return _lowest_by_key[key]
-
-
-def usd(amount: float) -> str:
-    """Return a price an hour as text."""
-    return f"{amount:.4g} USD/h"
+def _capability(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)

@@ -19,6 +19,8 @@ from .models import Price
 PRICES_LAST_DAYS = 90
 RUNNERS_LAST_DAYS = 30
 """GitHub's rule: a runner gets no jobs if an update is not installed within 30 days."""
+_RUNNER_UNKNOWN_DAYS = 90
+"""Without a known release in this time, a newer one is certain: GitHub releases a runner about every month."""
 _WARN_BEFORE_DAYS = 10
 _ENDS_SOON_DAYS = 90
 
@@ -43,37 +45,23 @@ class Stale:
         return f"{self.subject} {self.text}; hint: {self.hint}"
 
 
-def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]:
-    """Return warnings about prices older than 90 days or without a date. Unknown prices are skipped."""
-    old: dict[str, list[str]] = {}
-    for name, price in priced.items():
-        if price is None:
-            continue
-        if price.date is None:
-            old.setdefault("", []).append(name)
-        elif stale_days(price, today):
-            old.setdefault(price.date, []).append(name)
-    hint = "run gpu-ci catalog refresh, or compare with the cloud's own price list"
-    return tuple(
-        Stale(
-            f"the price of {', '.join(names)}" if len(names) == 1 else f"the prices of {', '.join(names)}",
-            _age("was read" if len(names) == 1 else "were read", day, today),
-            hint,
-        )
-        for day, names in sorted(old.items())
-    )
+def prices(priced: Mapping[str, Price | None], today: date) -> str:
+    """Return a note about prices older than 90 days or without a date; empty if there are none.
+
+    Unknown prices are skipped.
+    """
+    known = {name: price for name, price in priced.items() if price}
+    old = [f"{name} ({price.date})" for name, price in known.items() if stale_days(price, today)]
+    undated = [name for name, price in known.items() if price.date is None]
+    parts = [f"older than {PRICES_LAST_DAYS} days: {', '.join(old)}"] if old else []
+    parts += [f"without a date: {', '.join(undated)}"] if undated else []
+    return f"prices {'; '.join(parts)}; compare them with the cloud's price list" if parts else ""
 
 
 def stale_days(price: Price, today: date) -> int:
     """Return the age of a price in days if the price is older than 90 days, else 0. Return 0 for an undated price."""
     days = (today - _last_day(price.date)).days if price.date else 0
     return days if days > PRICES_LAST_DAYS else 0
-
-
-def _age(verb: str, day: str, today: date) -> str:
-    if not day:
-        return f"{verb} on an unknown date"
-    return f"{verb} on {day}, {(today - _last_day(day)).days} days ago (limit: {PRICES_LAST_DAYS} days)"
 
 
 def image(name: str, today: date) -> tuple[Stale, ...]:
@@ -185,7 +173,7 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
         if (last - today).days <= _WARN_BEFORE_DAYS:
             return (Stale(subject, f"may get no jobs after {last}: {rule}", hint, "soon", source),)
         return ()
-    if (today - max(releases.values())).days > RUNNERS_LAST_DAYS:
+    if (today - max(releases.values())).days > _RUNNER_UNKNOWN_DAYS:
         text = f"may be too old: no release after {max(releases.values())} is known here"
         return (Stale(subject, text, "compare with github.com/actions/runner/releases", "unknown"),)
     return ()

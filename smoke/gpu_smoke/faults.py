@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from .printable import printable
+from .output import printable
 
 ENV, GPU, HANG, PERF = "env", "gpu", "hang", "perf"
 FIX_IMAGE, FIX_DRIVER, FIX_POOL = "fix-image", "fix-driver", "fix-pool"

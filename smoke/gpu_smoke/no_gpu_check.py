@@ -7,8 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from . import checks, errors, faults, options, output
-from .reports import files, message, record
+from . import checks, faults, options, output, reports
 
 # The name of a GPU's device node in a container (NVIDIA's driver, README, "The /dev/nvidia* device files").
 _GPU = re.compile(r"nvidia[0-9]+")
@@ -33,7 +32,7 @@ def run(chosen: options.Options) -> int:
     try:
         names = [each.name for each in Path(chosen.no_gpu_in).iterdir()]
     except OSError as error:
-        raise errors.usage_error(
+        raise output.usage_error(
             "--no-gpu-in", f"cannot be read ({error.strerror})", chosen.no_gpu_in, "a folder of devices"
         ) from None
     found = sorted(name for name in names if _GPU.fullmatch(name))
@@ -67,10 +66,10 @@ def _answers(address: tuple[str, int]) -> bool:
 def _end(chosen: options.Options, summary: str, hint: str, code: int) -> int:
     lines = [faults.one_line(summary), *([f"hint: {hint}"] if hint else [])]
     output.say("\n".join([f"gpu-smoke: {lines[0]}", *lines[1:]]))
-    if path := chosen.reports.termination_log:
-        text = record.cut("\n".join(lines) + "\n", message.MESSAGE_BYTES)
+    if path := chosen.termination_log:
+        text = reports.cut("\n".join(lines) + "\n", reports.MESSAGE_BYTES)
         try:
-            files.write(path, text)
+            reports.write(path, text)
         except OSError as error:
             output.say(f"gpu-smoke: --termination-log: {error.strerror}")
     return code

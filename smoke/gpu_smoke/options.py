@@ -7,14 +7,13 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import __version__, commands, plan
-from .errors import UsageError, details, usage_error
-from .reports import guest_attribute, targets
+from . import __version__, plan
+from .output import UsageError, details, usage_error
 
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
@@ -26,9 +25,10 @@ LINGER_SEC = 60.0
 # Words that do not identify a model, because every GPU may have them in its name.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
-_EPILOG = f"""\
+_EPILOG = """\
 commands (gpu-smoke COMMAND --help):
-{commands.listed()}
+  run       check the GPUs of this machine (default)
+  diagnose  find out why a GPU cannot be used, and what to run next
 
 exit codes:
   0   pass: every expected GPU computed correctly
@@ -45,9 +45,8 @@ examples:
   gpu-smoke --json receipt.json                   keep the receipt (schema smoke/1)
   gpu-smoke --profile standard --baseline receipts/ --json receipts/today.json
                                                   compare speeds and bits with earlier runs
+  gpu-smoke --profile standard --specs receipts/  use floors from your own GPUs instead of the published ones
   gpu-smoke --no-gpu-in /dev                      in a container without a GPU request: pass if it has none
-  gpu-smoke --junit smoke.xml --prometheus smoke.prom
-  gpu-smoke report receipt.json --junit smoke.xml   the same from a receipt: gpu-smoke report --help
   gpu-smoke --device cpu --json - | jq .summary   without a GPU: tests the check, not a GPU
   gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: pass after both ran at the same time
 """
@@ -66,6 +65,7 @@ class Options:
     deadline_sec: float | None = None
     strict: bool = False
     json: str = ""
+    termination_log: str = ""
     pool: str = ""
     node: str = ""
     no_gpu_in: str = ""
@@ -74,9 +74,8 @@ class Options:
     peers: tuple[str, ...] = ()
     peers_sec: float = 900.0
     linger_sec: float = LINGER_SEC
-    reports: targets.Targets = field(default_factory=targets.Targets)
     baseline: tuple[str, ...] = ()
-    specs: str = ""
+    specs: tuple[str, ...] = ()
 
     @property
     def chosen_profile(self) -> plan.Profile:
@@ -116,35 +115,24 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
         raise usage_error("--no-gpu-in", "runs no kernels", flags, "--closed-to, --pool and --termination-log at most")
     if "closed_to" in given and "no_gpu_in" not in given:
         raise usage_error("--closed-to", "requires --no-gpu-in", "a check of GPUs", "--no-gpu-in as well")
-    subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
-        raise usage_error(subject, "unknown device", device, " or ".join(DEVICES))
-    profile, burn = given.get("profile", "quick"), given.get("burn_sec", plan.BURN_SEC)
-    if profile not in plan.PROFILES:
-        raise usage_error("--profile", "unknown profile", profile, " or ".join(plan.PROFILES))
+        raise usage_error(VARIABLE, "unknown device", device, " or ".join(DEVICES))
+    profile = given.get("profile", "quick")
     if "burn_sec" in given and profile != "burn":
-        raise usage_error("--burn-sec", f"the profile {profile} has no burn", f"{burn:g}", "--profile burn")
+        raise usage_error(
+            "--burn-sec", f"the profile {profile} has no burn", f"{given['burn_sec']:g}", "--profile burn"
+        )
     for name in ("peers_sec", "linger_sec"):
         if name in given and "peers" not in given:
             option = f"--{name.replace('_', '-')}"
             raise usage_error(option, "requires --peers", f"{given[name]:g}", "--peers as well")
-    given["baseline"] = tuple(given.get("baseline", ()))
-    reports = targets.take(given, environment)
-    json = [("--json", given["json"])] if given.get("json", "-") != "-" else []
-    check_distinct([*json, *reports.paths()])
-    return Options(**given, reports=reports)
-
-
-def check_distinct(files: Iterable[tuple[str, str]]) -> None:
-    """Refuse one file for two outputs."""
-    option_by_path: dict[Path, str] = {}
-    for subject, path in files:
-        absolute = Path(path).absolute()
-        other = option_by_path.setdefault(absolute, subject)
-        # A path that is not a file, such as /dev/stderr, can take several outputs.
-        if other != subject and (absolute.is_file() or not absolute.exists()):
-            raise usage_error(subject, f"the same file as {other}", path, "a separate file")
+    message = Path(given.get("termination_log", "")).absolute()
+    same = "termination_log" in given and given.get("json", "-") != "-" and message == Path(given["json"]).absolute()
+    if same and (message.is_file() or not message.exists()):  # /dev/stderr and other devices can take both
+        raise usage_error("--termination-log", "the same file as --json", given["json"], "a separate file")
+    given |= {name: tuple(given[name]) for name in ("baseline", "specs") if name in given}
+    return Options(**given)
 
 
 class Parser(argparse.ArgumentParser):
@@ -171,66 +159,38 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("--device", metavar="cuda|cpu", help=f"where to compute (default: ${VARIABLE}, else cuda)")
+    add(
+        "--device", choices=DEVICES, metavar="|".join(DEVICES), help=f"where to compute (default: ${VARIABLE}, or cuda)"
+    )
     add("--expect-gpus", metavar="N", type=_count, help="the expected number of GPUs (default: 1)")
     add("--expect-gpu", metavar="NAME", type=_gpu, help='the expected model, such as "NVIDIA L4" or t4 (default: any)')
-    add(
-        "--min-compute-capability",
-        metavar="X.Y",
-        type=_capability,
-        help="the lowest accepted compute capability, such as 8.9",
-    )
+    lowest = "the lowest accepted compute capability, such as 8.9"
+    add("--min-compute-capability", metavar="X.Y", type=_capability, help=lowest)
     profiles = "; ".join(f"{name}: {each.text}" for name, each in plan.PROFILES.items())
-    add("--profile", metavar="NAME", help=f"the set of checks (default: quick). {profiles}")
+    about = f"the set of checks (default: quick). {profiles}"
+    add("--profile", choices=[*plan.PROFILES], metavar="NAME", help=about)
     add("--burn-sec", metavar="SEC", type=seconds, help=f"how long to burn (default: {plan.BURN_SEC:g})")
     deadlines = ", ".join(
         f"{name} {each.deadline_sec:g} + {each.gpu_sec:g} for each further GPU" for name, each in plan.PROFILES.items()
     )
-    add(
-        "--deadline-sec",
-        metavar="SEC",
-        type=seconds,
-        help=f"when to stop, counted from the start (default, counted from torch's import: {deadlines}; plus the burn)",
-    )
+    stop = f"when to stop, counted from the start (default, counted from torch's import: {deadlines}; plus the burn)"
+    add("--deadline-sec", metavar="SEC", type=seconds, help=stop)
     add("--strict", action="store_true", help="turn warnings into failures")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
+    add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
     add("--pool", metavar="NAME", type=_name, help="the name of the pool, at the start of the summary")
     add("--node", metavar="NAME", type=_name, help="the name of the machine, after the pool")
     add("--peers", metavar="HOST,...", type=_peers, help="host names of all machines checked at once, with this one")
     add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all peers (default: 900)")
     add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for the other peers (default: 60)")
-    add(
-        "--baseline", metavar="PATH", type=_path, nargs="+", action="extend", help="compare with these earlier receipts"
-    )
-    add(
-        "--specs",
-        metavar="FILE",
-        type=_path,
-        help="floors from your own measurements, in a file that gpu-smoke record wrote",
-    )
+    several: dict[str, Any] = {"metavar": "PATH", "type": _path, "nargs": "+", "action": "extend"}
+    add("--baseline", **several, help="compare with these earlier receipts, or folders of them")
+    add("--specs", **several, help="take the floors from these receipts of your own GPUs, or folders of them")
     add("--no-gpu-in", metavar="DIR", type=_path, help="run no kernels: pass if this folder of devices has no GPU")
-    add(
-        "--closed-to",
-        metavar="IP:PORT",
-        type=_address,
-        help="with --no-gpu-in: pass if this address accepts no connections",
-    )
-    add_reports(add)
+    closed = "with --no-gpu-in: pass if this address accepts no connections"
+    add("--closed-to", metavar="IP:PORT", type=_address, help=closed)
     add("--version", action="version", version=f"gpu-smoke {__version__}")
     return parser
-
-
-def add_reports(add: Callable[..., Any]) -> None:
-    """Add the options for reports, for every command that writes them."""
-    add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
-    add("--junit", metavar="PATH", type=_path, help="write JUnit XML here")
-    add("--prometheus", metavar="PATH", type=_path, help="write metrics here; node_exporter requires the suffix .prom")
-    add(
-        "--guest-attribute",
-        metavar="NAMESPACE/KEY",
-        type=_attribute,
-        help="write the verdict to it, on a Compute Engine VM",
-    )
 
 
 def _wrong(problem: str, got: str, expected: str) -> argparse.ArgumentTypeError:
@@ -280,12 +240,6 @@ def _address(text: str) -> tuple[str, int]:
         return str(ipaddress.ip_address(host.strip("[]"))), int(port)
     except ValueError:
         raise _wrong("not an address with a port", text, "such as 10.100.0.1:443") from None
-
-
-def _attribute(text: str) -> str:
-    if not guest_attribute.NAME.fullmatch(text):
-        raise _wrong("not a guest attribute", text, "a namespace and a key, such as gpu-smoke/verdict")
-    return text
 
 
 def _name(text: str) -> str:

@@ -9,15 +9,14 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from . import __version__, checks, faults, output
 from .checks import Check
-from .errors import unwritable
 from .options import Options
-from .reports import delivery, terminal
-from .reports.files import reason, write
-from .reports.record import safe_line
+from .output import unwritable
+from .reports import message, reason, safe_line, table, write
 
 SCHEMA = "smoke/1"
 UNFINISHED = "the check has not ended; if it no longer runs, it was killed"
@@ -42,9 +41,8 @@ class Receipt:
         self._path = "" if options.json == "-" else options.json
 
     def open(self) -> None:
-        """Write the first receipt and reports, so that an unwritable path is an error before the GPUs are used."""
-        receipt = [("--json", self._path, self.text())] if self._path else []
-        for option, path, text in (*receipt, *delivery.first(self.record(), self.options.reports)):
+        """Write the first receipt and message, so that an unwritable path is an error before the GPUs are used."""
+        for option, path, text in self._files():
             try:
                 write(path, text)
             except (OSError, ValueError) as error:
@@ -55,14 +53,16 @@ class Receipt:
         self.checks += found
         self.save()
 
-    def save(self) -> list[str]:
-        """Write the results so far. Returns the errors of files that could not be written."""
-        try:
-            if self._path:
-                write(self._path, self.text())
-        except (OSError, ValueError) as error:
-            return [f"--json {self._path}: {reason(error)}"]
-        return []
+    def save(self, *, finished: bool = False) -> list[str]:
+        """Write the receipt, and the message of a finished run. Returns the errors of files that cannot be written."""
+        errors = []
+        for option, path, text in self._files():
+            try:
+                if finished or option == "--json":
+                    write(path, text)
+            except (OSError, ValueError) as error:
+                errors.append(f"{option} {path}: {reason(error)}")
+        return errors
 
     def has_failed(self) -> bool:
         """Return True if a check has failed, so that further checks are pointless. Slow speeds do not count."""
@@ -70,29 +70,29 @@ class Receipt:
 
     def finish(self) -> int:
         """Decide the verdict, write all reports, and return the exit code."""
-        reports = self.options.reports
         if self.options.strict:
             self.checks = [checks.strict(check) for check in self.checks]
         self._decide()
-        self._fail_if_unwritten(self._files())
-        self._fail_if_unwritten(delivery.attribute(self.record(), reports))
+        self._fail_if_unwritten(self.save(finished=True))
         if self.options.json == "-" and (error := output.put(sys.stdout, self.text())):
             self._fail_if_unwritten([f"--json -: {reason(error)}"])
-            delivery.attribute(self.record(), reports)  # replaces the pass in the guest attribute
-        delivery.github(self.record(), reports)
-        output.say(terminal.table(self.record(), sys.stderr))
+        output.say(table(self.record()))
         return self._decide()
 
-    def _files(self) -> list[str]:
-        return [*self.save(), *delivery.files(self.record(), self.options.reports)]
+    def _files(self) -> Iterator[tuple[str, str, str]]:
+        """Return the option, the path and the content of each file."""
+        if self._path:
+            yield "--json", self._path, self.text()
+        if path := self.options.termination_log:
+            yield "--termination-log", path, message(self.record())
 
     def _fail_if_unwritten(self, errors: list[str]) -> None:
-        """Fail the run if a report could not be written. The other reports are written again: none may show a pass."""
+        """Fail the run if a report could not be written. The others are written again: none may show a pass."""
         if errors:
             means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or the folder was removed")
             self.checks += [checks.failure("report", f"cannot be written: {safe_line(text)}", means) for text in errors]
             self._decide()
-            self._files()
+            self.save(finished=True)
 
     def text(self) -> str:
         """Return the receipt as JSON, with workflow commands of GitHub escaped, because it may go to a log."""

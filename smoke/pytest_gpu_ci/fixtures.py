@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpu_ci import health
 from pytest_gpu_ci.memory import Watch
-from pytest_gpu_ci.session import Session, note, of
+from pytest_gpu_ci.session import Death, Session, is_dead, note, of, synchronize
 
 GIB_IN_MIB = 1024
 SEED = 0
@@ -80,10 +79,10 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     item.funcargs.clear()
     used = watch.used(wanted.count)
     # A kernel that the test launched may fail after the test's last line. The error would be reported in the next test.
-    late = health.synchronize(torch, used)
+    late = synchronize(torch, used)
     if late is not None:
-        if health.is_dead(torch, used):
-            session.death = health.Death(item.nodeid, late)
+        if is_dead(torch, used):
+            session.death = Death(item.nodeid, late)
         pytest.fail(f"CUDA failed after the test's last line: {late}", pytrace=False)
     peak = watch.peak_mib()
     note(item, "gpu_peak_mib", round(peak, 1))

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
-from pytest_gpu_ci import health
 from pytest_gpu_ci.machine import Machine, first_line, probe
 from pytest_gpu_ci.memory import Watch
 from pytest_gpu_ci.needs import Needs
 
 MODES = ("auto", "require", "strict", "off")
+
+
+@dataclass(frozen=True)
+class Death:
+    """The test during which CUDA stopped working in this process, and the error message.
+
+    Some errors are sticky: after an assertion on the device or an illegal address, every CUDA call of the process fails
+    with the same message (github.com/pytorch/pytorch/issues/49019). Each later test would fail for that error.
+    """
+
+    test: str
+    message: str
+
+    def as_text(self) -> str:
+        return f"not run: CUDA died in this process during {self.test} ({self.message})"
+
+
+def synchronize(torch: Any, gpus: Iterable[int]) -> str | None:
+    """Wait for all launched kernels. Returns the first line of the first error, or None."""
+    for gpu in gpus:
+        try:
+            torch.cuda.synchronize(gpu)
+        except RuntimeError as error:
+            return first_line(error)
+    return None
+
+
+def is_dead(torch: Any, gpus: list[int]) -> bool:
+    """Return True if an error persists. An error that is not sticky is reported once, such as out of memory."""
+    synchronize(torch, gpus)
+    return synchronize(torch, gpus) is not None
 
 
 def problem(subject: str, *lines: str) -> str:
@@ -34,7 +68,7 @@ class Session:
         self.mode = mode
         self.leak_mib = leak_mib
         self.watch: Watch | None = None
-        self.death: health.Death | None = None
+        self.death: Death | None = None
         self._machine: Machine | None = None
 
     @property
@@ -79,8 +113,8 @@ class Session:
         if self.death is not None or self.watch is None:
             return
         torch = self.watch.torch
-        if health.is_dead(torch, self.watch.used(item.stash[self.NEEDS].count)):
-            self.death = health.Death(item.nodeid, first_line(error))
+        if is_dead(torch, self.watch.used(item.stash[self.NEEDS].count)):
+            self.death = Death(item.nodeid, first_line(error))
 
 
 def of(item: pytest.Item) -> Session:

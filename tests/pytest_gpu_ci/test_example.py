@@ -58,17 +58,6 @@ def test_the_example_runs_on_a_cpu_and_skips_what_needs_gpus(torch_python: Path)
     ]
 
 
-@pytest.mark.slow
-def test_the_example_fails_where_its_gpu_job_meets_no_gpu_and_the_page_shows_how(torch_python: Path) -> None:
-    done = example(torch_python, "-m", "gpu", "--gpu=require")
-    assert done.returncode == 1, done.stdout
-    assert "9 deselected, 17 errors in " in done.stdout
-    shown = PAGE.read_text().split("```console\n")[1].split("```")[0].splitlines()
-    assert shown[0] == "$ pytest -m gpu --gpu=require"
-    assert shown[1:] == [line for line in done.stdout.splitlines() if line in shown]
-    assert len(shown) == 8
-
-
 def fenced(language: str, start: str) -> str:
     """Return the one block of the page in this language that begins with this text."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -60,18 +60,6 @@ def test_a_suite_allows_what_stays(suite: Suite, limit: str, errors: int) -> Non
     result.assert_outcomes(passed=2, errors=errors)
 
 
-@pytest.mark.parametrize("limit", ["-1", "much", "nan"])
-@pytest.mark.slow
-def test_a_limit_that_is_none_is_refused(suite: Suite, limit: str) -> None:
-    result = suite("def test_a(): pass", "-o", f"gpu_leak_mib={limit}", process=True)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.errlines if line] == [
-        "ERROR: pytest: gpu_leak_mib: invalid value",
-        f"  got: '{limit}'",
-        '  expected: MiB, such as 64, or "any"',
-    ]
-
-
 def test_memory_that_is_no_leak_does_not_fail(suite: Suite) -> None:
     source = """
 import torch
@@ -197,26 +185,3 @@ def test_after():
     result = suite(source, gpus=[])
     result.assert_outcomes(passed=3)
     assert lines_of(result) == []
-
-
-@pytest.mark.slow
-def test_a_seed_needs_no_torch(suite: Suite, pytester: pytest.Pytester) -> None:
-    # NumPy in a suite without torch: not loaded yet.
-    pytester.makepyfile(**{"numpy/__init__": "", "numpy/random": "seeds = []\ndef seed(value): seeds.append(value)"})
-    source = """
-import random, sys
-seen = []
-
-@pytest.mark.parametrize("time", [1, 2])
-def test_a(gpu_seed, time):
-    seen.append(random.random())
-    assert (gpu_seed, seen[0], "torch" in sys.modules) == (0, seen[-1], False)
-
-def test_numpy_was_seeded_each_time():
-    import numpy.random
-    assert numpy.random.seeds == [0, 0]
-
-@pytest.mark.gpu
-def test_on_a_gpu(gpu_seed): pass
-"""
-    suite(source, "-m", "not gpu", process=True).assert_outcomes(passed=3, deselected=1)

@@ -59,11 +59,6 @@ def test_a_gpu_that_torch_cannot_use_fails_also_where_nothing_was_required(suite
     assert result.stdout.str().count("hint: ") == 1
 
 
-def test_a_gpu_that_was_hidden_on_purpose_only_skips(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    suite(THREE, devices_of=1).assert_outcomes(passed=1, skipped=2)
-
-
 @pytest.mark.parametrize("mode", ["require", "strict"])
 def test_a_gpu_that_is_required_and_not_there_fails_every_gpu_test(suite: Suite, mode: str) -> None:
     result = suite(THREE, f"--gpu={mode}")
@@ -85,17 +80,6 @@ def test_a_gpu_runs_all_examples(suite: Suite) -> None:
         "2 GPU tests ran on NVIDIA L4",
         "2 GPU tests passed without GPU memory of torch: test_it.py::test_marked, test_it.py::test_by_fixture",
     ]
-
-
-@pytest.mark.parametrize("place", ["settings", "environment"])
-def test_the_settings_file_and_the_environment_may_ask_for_a_gpu(
-    suite: Suite, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    if place == "settings":
-        pytester.makeini("[pytest]\naddopts = --gpu=require")
-    else:
-        monkeypatch.setenv("PYTEST_ADDOPTS", "--gpu=require")
-    suite(THREE).assert_outcomes(passed=1, errors=2)
 
 
 def test_off_skips_them_where_a_gpu_is(suite: Suite) -> None:
@@ -127,19 +111,6 @@ def test_a_run_that_selects_no_gpu_test_is_reported_with_a_hint(suite: Suite) ->
         "FAILED: --gpu=require, and no GPU test ran: none was selected",
         '  hint: check -m, -k and the paths; use -m "not gpu" without --gpu',
     ]
-
-
-def test_the_machine_is_described_once_for_all_unmet_requirements(suite: Suite) -> None:
-    source = THREE + "\n@pytest.mark.multi_gpu\ndef test_two(): pass"
-    assert lines_of(suite(source)) == [
-        "3 did not run; here: no GPU (torch is not installed)",
-        "  2: needs 1 GPU",
-        "  1: needs 2 GPUs",
-    ]
-
-
-def test_collecting_alone_is_no_failure(suite: Suite) -> None:
-    assert suite(THREE, "--gpu=require", "--collect-only", gpus=[L4]).ret == 0
 
 
 def test_the_marker_gpu_selects_each_test_that_needs_a_gpu_by_marker_or_fixture(suite: Suite) -> None:

@@ -63,15 +63,6 @@ print(*sorted(tops - sys.stdlib_module_names))
     assert done.stdout.split() == ["pytest_gpu_ci"]
 
 
-def test_the_markers_are_registered_with_their_meaning(suite: Suite) -> None:
-    lines = suite("", "--markers").outlines
-    assert "@pytest.mark.multi_gpu: the same as gpu, with count=2 by default" in lines
-    assert '@pytest.mark.slow: a slow test; -m "not slow" skips it' in lines
-    assert (
-        "@pytest.mark.gpu: needs a GPU; takes count, memory_gib, compute_capability, model, leak_mib, peak_gib" in lines
-    )
-
-
 def test_tests_in_classes_of_unittest_are_gpu_tests_too(suite: Suite) -> None:
     source = """
 import unittest
@@ -110,9 +101,3 @@ def test_a_conftest_with_an_option_of_the_plugin_is_an_error_with_line_and_hint(
         "  hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
     ]
     suite("def test_a(): pass", "-p", "no:gpu-ci", process=True).assert_outcomes(passed=1)
-
-
-def test_any_other_mistake_of_a_conftest_is_reported_by_pytest(suite: Suite, pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("def pytest_addoption(parser): raise ValueError('of its own')")
-    result = suite("def test_a(): pass", process=True)
-    assert result.errlines[-1] == "ValueError: of its own"

@@ -34,31 +34,9 @@ def test_each_worker_has_its_own_gpu(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_one_worker_has_all_of_them(suite: Suite) -> None:
-    result = suite(SEEN, "--gpu=auto", "-n1", gpus=[L4, T4], process=True, visible="0,1")
-    assert seen(result) == {"seen gw0 ['NVIDIA L4', 'Tesla T4']"}
-
-
-@pytest.mark.slow
 def test_the_workers_divide_the_chosen_gpus(suite: Suite) -> None:
     result = suite(SEEN, "--gpu-id=2,1", "-n2", gpus=[L4, T4, L40S], process=True, visible="0,1,2")
     assert seen(result) == {"seen gw0 ['NVIDIA L40S']", "seen gw1 ['Tesla T4']"}
-
-
-@pytest.mark.slow
-def test_workers_report_a_mistake_in_a_marker_too(suite: Suite) -> None:
-    result = suite("@pytest.mark.gpu(count=0)\ndef test_a(): pass", "-n1", process=True)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["test_it.py: test_a: gpu: count: invalid value", "  got: 0", "  expected: a number of GPUs, 1 or more"],
-        consecutive=True,
-    )
-
-
-@pytest.mark.slow
-def test_without_options_the_environment_does_not_change(suite: Suite) -> None:
-    result = suite(SEEN, "-n2", gpus=[L4, T4], process=True, visible="0,1")
-    assert seen(result) == {f"seen gw{worker} ['NVIDIA L4', 'Tesla T4']" for worker in (0, 1)}
 
 
 def test_more_workers_than_gpus_are_an_error_with_a_hint(suite: Suite) -> None:

@@ -71,7 +71,6 @@ def test_only_one_file_imports_torch_and_nothing_else_is_needed() -> None:
     assert {name: found for name, found in imports.items() if found} == {
         "measure/setup.py": {"torch"},
         "measure/nvml.py": {"pynvml"},  # where it is there
-        "reports/terminal.py": {"rich"},  # where it is there
     }
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_common.visible import visible
-from gpu_smoke.printable import printable
+from gpu_smoke.output import printable
 
 
 def test_characters_that_the_preview_escapes_are_spaces_here() -> None:

@@ -25,7 +25,8 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("args", "first", "got"),
     [
-        (["--device", "tpu"], "--device: unknown device", "'tpu'"),
+        (["--device", "tpu"], "--device: invalid choice: 'tpu'", None),
+        (["--profile", "fast"], "--profile: invalid choice: 'fast'", None),
         (["--expect-gpus", "0"], "--expect-gpus: not a number of GPUs", "'0'"),
         (["--expect-gpus", "-1"], "--expect-gpus: not a number of GPUs", "'-1'"),
         (["--expect-gpus", "1.5"], "--expect-gpus: not a number of GPUs", "'1.5'"),
@@ -64,9 +65,10 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--no-gpu-in", "/nowhere"], "--no-gpu-in: cannot be read (No such file or directory)", "'/nowhere'"),
         (["--expect-gpus"], "--expect-gpus: expected one argument", None),
         (["--expect", "1"], "unrecognized arguments: --expect 1", None),
-        (["chekc", "--gpu", "l4"], "chekc: no such command", "'chekc'"),
+        (["diagnsoe"], "diagnsoe: no such command", "'diagnsoe'"),
         (["--pool", "a", "b"], "unrecognized arguments: b", None),
         (["--peers-sec", "5"], "--peers-sec: requires --peers", "'5'"),
+        (["--json", "a.json", "--termination-log", "a.json"], "--termination-log: the same file as --json", None),
         (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: requires --peers", "'5'"),
     ],
 )
@@ -76,7 +78,7 @@ def test_wrong_usage_is_reported_and_is_no_verdict(
     assert main(args) == 64
     done = capsys.readouterr()
     lines = done.err.splitlines()
-    assert lines[0] == f"gpu-smoke: {first}"
+    assert lines[0].partition(" (choose from")[0] == f"gpu-smoke: {first}"
     if got:
         assert lines[1] == f"  got: {got}"
         assert lines[2].startswith("  expected: ")

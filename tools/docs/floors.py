@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_catalog.data_files import document
 from gpu_smoke.data import gpus
 from gpu_smoke.data.gpus import GPUS, Figure, Speed
 
@@ -12,7 +13,7 @@ def page() -> Iterator[str]:
     """Return the lines of the page."""
     yield "# How fast a GPU must be"
     yield ""
-    yield "Generated from `smoke/gpu_smoke/data/gpus.py` by `make docs`; a test fails if this page is not current."
+    yield "Generated from `catalog/gpu_catalog/data/gpu_speeds.json` by `make docs`; a test fails if it is not current."
     yield "gpu-smoke measures matrix products, and copies in the GPU's memory and between GPU and host."
     yield "A speed below the warning limit is a warning. A speed below the floor fails the GPU."
     yield "How floors are used: [how gpu-smoke judges speed](../how-it-works/gpu-speed.md)."
@@ -61,7 +62,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "| source | what it is |"
     yield "|---|---|"
-    yield from (f"| {name} | {text} |" for name, text in gpus.SOURCES.items())
+    yield from (f"| {name} | {text} |" for name, text in document("gpu_speeds")["measured_by"].items())
     yield ""
 
 

@@ -24,7 +24,6 @@ from gpu_ci.stack.schema import as_json, stack_schema
 from gpu_ci.stack.site import SITE
 
 from tools.docs import (
-    agreement,
     cloud_build_gpu,
     dangers,
     emulation_page,
@@ -32,11 +31,11 @@ from tools.docs import (
     first_real_run,
     floors,
     gpu_build_step,
+    gpu_table,
     policies,
     preview_report,
     receipt,
     snippets,
-    specs,
 )
 from tools.images import matrix, sizes
 
@@ -76,7 +75,6 @@ def pages() -> dict[str, str]:
         "reference/github-components.md": "\n".join(components_page("github", "GitHub")),
         "reference/kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
-        "reference/catalog-agreement.md": "\n".join(agreement.page()),
         "reference/gpu-smoke-receipt.md": "\n".join(receipt.page()),
         "start/first-real-run.md": "\n".join(first_real_run.page()),
         "reference/emulation.md": "\n".join(emulation_page.page()),
@@ -87,9 +85,9 @@ def pages() -> dict[str, str]:
         "reference/gpu-floors.md": "\n".join(floors.page()),
         "reference/image-matrix.md": "\n".join(matrix.page()),
         "../images/matrix.json": matrix.as_json(),
+        "../smoke/gpu_smoke/data/gpu_table.py": "\n".join(gpu_table.module()),
         "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
         "reference/image-sizes.md": "\n".join(sizes.page()),
-        "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }
 

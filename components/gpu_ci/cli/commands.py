@@ -31,9 +31,8 @@ class Commands(Lazy):
         ),
         "catalog": (
             "gpu_ci.cli.catalog.command",
-            "List machine types with GPUs; show one with every fact and its source.",
+            "List machine types with GPUs, by price too; show one with every fact and its source.",
         ),
-        "recommend": ("gpu_ci.cli.recommend", "Recommend machines for a job, cheapest first, with reasons."),
         "check": ("gpu_ci.cli.check.command", "Check stack files, or one machine with a driver and torch."),
         "cost": ("gpu_ci.cli.cost", "Show the cost of the pools of stack files."),
         "quota": ("gpu_ci.cli.quota", "Show the quotas that the pools of stack files need."),
@@ -89,7 +88,7 @@ def gpu_ci() -> None:
     \b
     Examples:
       gpu-ci catalog --gpu l4 --region us-central1
-      gpu-ci recommend --gpu-memory-gib 24 --dtype bf16 --market spot
+      gpu-ci catalog --sort price --min-memory-gib 24 --dtype bf16 --market spot
       gpu-ci check Pulumi.staging.yaml
       gpu-ci cost
     """

@@ -42,11 +42,9 @@ def of(file: StackFile) -> StackCost:
 
 
 def old(stack_cost: StackCost) -> list[str]:
-    """Return a note for each pool whose price is old or undated."""
-    return [
-        str(each)
-        for each in staleness.prices({pool.demand.pool: pool.price for pool in stack_cost.pools}, clock.today())
-    ]
+    """Return a note about old and undated prices."""
+    note = staleness.prices({pool.demand.pool: pool.price for pool in stack_cost.pools}, clock.today())
+    return [note] if note else []
 
 
 def show(file: StackFile, stack_cost: StackCost) -> None:

@@ -88,9 +88,9 @@ def _zones() -> list[str]:
 
 
 def _dtypes() -> tuple[str, ...]:
-    from gpu_catalog.needs import DTYPES
+    from gpu_catalog.offers import dtypes
 
-    return DTYPES
+    return dtypes()
 
 
 def places(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -52,7 +52,7 @@ def command(file: TextIO, no_notes: bool, runners: bool, as_json: bool) -> None:
     if summary := outputs.get("cost", {}).get("summary"):
         click.echo(f"cost: {summary}")
     if not no_notes and (old := old_prices(outputs["pools"])):
-        click.echo(f"note: {'; '.join(f'{each.subject} {each.text}' for each in old)}; hint: {old[0].hint}")
+        click.echo(f"note: {old}")
 
 
 def read(file: TextIO) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
     }
 
 
-def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> tuple[staleness.Stale, ...]:
-    """Find the pools whose prices are old or undated."""
+def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a note about old and undated prices, or an empty text."""
     dates = {name: pool.get("cost", {}).get("priceDate", cost.UNKNOWN) for name, pool in pools.items()}
     prices = {
         name: None if day == cost.UNKNOWN else Price(0, "", "standard", None if day == cost.UNDATED else day, ())

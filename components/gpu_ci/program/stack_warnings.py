@@ -1,4 +1,4 @@
-"""Warnings of a stack that do not prevent a deployment, such as outdated prices and unknown quota limits."""
+"""Warnings of a stack that do not prevent a deployment, such as outdated images and unknown quota limits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
-from gpu_ci.catalog import cost, staleness
+from gpu_ci.catalog import staleness
 from gpu_ci.github import plans
 from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import keys_gates_ignore
-from gpu_ci.stack.quotas import demands
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, short_session, stack_warnings
 
 from .settings import Settings
@@ -21,13 +20,8 @@ from .settings import Settings
 def warnings(settings: Settings, today: date) -> list[str]:
     """Return the warnings of the stack. A warning that applies to several pools appears once."""
     pools = [(pool.name, pool.args) for pool in settings.pools]
-    found = cost.of_stack(demands(pools))
-    old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
-    ended = [each for image in images(pools) for each in staleness.image(image, today)]
-    prices = "; ".join(f"{each.subject} {each.text}" for each in old)
     return [
-        *([f"{prices}; hint: {old[0].hint}"] if old else []),
-        *map(str, ended),
+        *(str(each) for image in images(pools) for each in staleness.image(image, today)),
         *_old_runners(pools, today),
         *(
             keys_gates_ignore(settings.keys, os.environ)

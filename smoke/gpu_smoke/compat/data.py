@@ -5,7 +5,6 @@ rules.py defines branch, card, architecture and kernel module. Every row names i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 # The sources that the rows name, each with its date. A page without a date has the day on which it was read.
@@ -16,9 +15,6 @@ SOURCES = {
     "nv-toolkits": "CUDA 12.8 release notes, table of toolkits and corresponding driver versions: "
     "docs.nvidia.com/cuda/archive/12.8.0/cuda-toolkit-release-notes, read 2026-11-22",
     "llvm": "llvm/llvm-project@026c639 clang/lib/Basic/Cuda.cpp, MinVersionForCudaArch: the first toolkit of 8.6, 8.7",
-    "cos-l4": "substratusai/runbooks#37: COS's installer says that 470.182.03 does not support L4, and turns to R525, "
-    "2023-06-25",
-    "nv-mig": "docs.nvidia.com/datacenter/tesla/mig-user-guide/620/deployment-considerations.html, 2026",
     "nv-minor": "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, read 2026-11",
     "nv-open": "kernel_open.html of driver 580.159.03, quoted in Start9Labs/start-technologies#3465, 2026-07-11",
     "gsp": "NVIDIA/open-gpu-kernel-modules#19: the open module needs a GSP, which begins with Turing, 2022-05-12",
@@ -101,38 +97,6 @@ ARCHS = (
     Arch("Blackwell Ultra", (103,), 580, None, (OPEN,), "eks-lists"),
     Arch("Blackwell", (120,), TOOLKITS[12, 8], None, (OPEN,), "nv-arch"),
 )
-
-
-@dataclass(frozen=True)
-class Card:
-    """A GPU model whose first driver branch is later than that of its architecture."""
-
-    name: str
-    first_branch: int
-    source: str
-
-    @property
-    def published(self) -> bool:
-        """True if a source confirms the branch. Otherwise an older driver is reported as unknown, and not refused."""
-        return self.source != "known"
-
-
-_H100, _A100_80GB = Card("H100", 525, "nv-mig"), Card("A100 80GB", 470, "known")
-# The keys are those of data/gpus.py. The catalog's gpus.json has the same branches.
-CARDS = {
-    "t4": Card("T4", 418, "known"),
-    "p100-pcie-16gb": Card("P100", 375, "known"),
-    "l4": Card("L4", 525, "cos-l4"),
-    "a10g": Card("A10G", 460, "known"),
-    "l40s": Card("L40S", 535, "known"),
-    "a100-80gb": _A100_80GB,
-    "a100-pcie-80gb": _A100_80GB,
-    "h100-pcie": _H100,
-    "h100-nvl": _H100,
-    "h100-sxm": _H100,
-    "h200-sxm": Card("H200", 550, "nv-mig"),
-    "rtx-pro-6000-se": Card("RTX PRO 6000", 575, "eks-lists"),
-}
 
 
 class Branch(NamedTuple):

@@ -4,7 +4,7 @@ The rules need no GPU and no torch, so they can check the settings of a pool bef
 tables of data.py. Three terms:
 
 - The *branch* of a driver is the first number of its version: 580 for 580.159.03.
-- A *card* is one GPU model. An *architecture* is a generation of GPUs, such as Ada. Its GPUs have the same compute
+- An *architecture* is a generation of GPUs, such as Ada. Its GPUs have the same compute
   capability, or a few.
 - A *kernel module* is the part of the driver in the Linux kernel. NVIDIA has an open and a proprietary one.
 
@@ -20,12 +20,36 @@ from itertools import islice
 from typing import NamedTuple
 
 from . import data
-from .data import Arch, Card
-from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
+from .data import Arch
 
 # The first choice if the driver has to change. This branch has long-term support, and only this branch runs every GPU
 # and every torch of the tables.
 PREFERRED_BRANCH = 580
+_LINUX_NAMES = {"aarch64": "arm64"}
+_WHEEL = re.compile(r"(\d+\.\d+)(\.\d+)?(?:\+([a-z]+[0-9.]*))?")
+_CUDA = re.compile(r"cu(\d{1,2})(\d)")
+
+
+class Wheel(NamedTuple):
+    """A torch wheel: release (2.9), version (2.9.1) and build (cu128 or cpu; empty if the build on PyPI is unknown)."""
+
+    release: str
+    version: str
+    build: str
+
+    @property
+    def cuda(self) -> tuple[int, int] | None:
+        """The CUDA version that the wheel is built for."""
+        found = _CUDA.fullmatch(self.build)
+        return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def released(self) -> bool:
+        """True if the tables have this patch release."""
+        return int(self.version.rpartition(".")[2]) <= data.PATCHES.get(self.release, 0)
+
+    def __str__(self) -> str:
+        return f"{self.version}+{self.build}" if self.build else self.version
 
 
 class Problem(NamedTuple):
@@ -85,16 +109,6 @@ def arch_of(capability: str) -> Arch | None:
     return next((arch for arch in data.ARCHS if parse_capability(capability) in arch.capabilities), None)
 
 
-def nearest_branches(branch: int) -> tuple[int, ...]:
-    """Return the two known branches nearest to an unknown one, in ascending order; empty for a known branch."""
-    known = {*data.BRANCHES, *data.TOOLKITS.values(), *data.CUDA_FLOOR.values()}
-    known |= {card.first_branch for card in data.CARDS.values()}
-    known |= {each for arch in data.ARCHS for each in (arch.first_branch, arch.last_branch) if each}
-    if branch in known:
-        return ()
-    return tuple(sorted(sorted(known, key=lambda each: (abs(each - branch), each))[:2]))
-
-
 def newest_cuda(driver: int | str) -> tuple[int, int] | None:
     """Return the newest CUDA version that a driver runs; None if it is unknown."""
     known = data.BRANCHES.get(branch_of(driver))
@@ -134,7 +148,6 @@ def check(
     machine: str = "x86_64",
     module: str | None = None,
     python: tuple[int, int] | None = None,
-    card: Card | None = None,
 ) -> Verdict:
     """Check that these values work together. A value of None is not checked.
 
@@ -145,21 +158,18 @@ def check(
         machine: The processor architecture: x86_64 or arm64.
         module: The kernel module: open or proprietary.
         python: The Python version.
-        card: The facts about the exact card, if its first driver branch is later than that of its architecture.
     """
     branch = None if driver is None else branch_of(driver)
     wheel = None if torch is None else parse_wheel(torch, machine)
-    problems = [*_gpu_and_driver(capability, branch, module, card)]
+    problems = [*_gpu_and_driver(capability, branch, module)]
     unknown = [] if arch_of(capability) else [f"compute capability {capability} is not in the tables"]
     if branch and branch not in data.BRANCHES:
         unknown.append(not_in_table(branch))
-    if branch and card and branch < card.first_branch and not problems:
-        unknown.append(unconfirmed_first_branch(branch, card.name, card.first_branch))
     if wheel:
         problems += _wheel_by_itself(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine)
-    nearest = alternatives(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
+    nearest = alternatives(capability, branch, wheel, machine=machine, python=python) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
@@ -178,7 +188,7 @@ def too_old(branch: int, gpu: str, first: int) -> str:
     return f"driver branch {branch} does not support {gpu}: the first branch that does is {first}"
 
 
-def _gpu_and_driver(capability: str, branch: int | None, module: str | None, card: Card | None) -> Iterator[Problem]:
+def _gpu_and_driver(capability: str, branch: int | None, module: str | None) -> Iterator[Problem]:
     arch = arch_of(capability)
     if not arch:
         return
@@ -187,10 +197,7 @@ def _gpu_and_driver(capability: str, branch: int | None, module: str | None, car
     if branch and arch.last_branch and branch > arch.last_branch:
         text = f"driver branch {branch} does not support {gpus}: the last branch that does is {arch.last_branch}"
         yield Problem("driver.dropped-gpu", text, source)
-    if branch and card and card.published and branch < card.first_branch:
-        text = too_old(branch, f"the {card.name}", card.first_branch)
-        yield Problem("driver.before-gpu", text, data.SOURCES[card.source])
-    elif branch and arch.first_branch and branch < arch.first_branch:
+    if branch and arch.first_branch and branch < arch.first_branch:
         yield Problem("driver.before-gpu", too_old(branch, gpus, arch.first_branch), source)
     if module and module not in arch.modules:
         text = f"{gpus} needs the {arch.modules[0]} kernel module, not the {module} one"
@@ -247,6 +254,19 @@ def _unknown_of(wheel: Wheel, machine: str) -> Iterator[str]:
         yield f"the list of GPUs that torch {wheel} was compiled for was not read: assumed is {assumed}"
 
 
+def hint(capability: str, driver: str, torch: str, machine: str) -> str:
+    """Return a hint for a machine that failed: a torch that works on it, and its driver; empty if none is known.
+
+    `machine` is the processor architecture as Linux names it.
+    """
+    try:
+        found = check(capability, driver or None, torch, machine=_LINUX_NAMES.get(machine, machine)).nearest
+    except (KeyError, ValueError):  # a driver, torch or machine that the tables do not have
+        return ""
+    on = f" on driver branch {found.branch}" if found and found.branch else ""
+    return f"torch {found.torch}{on} runs on compute capability {capability}" if found else ""
+
+
 def alternatives(
     capability: str,
     branch: int | None,
@@ -254,7 +274,6 @@ def alternatives(
     *,
     machine: str = "x86_64",
     python: tuple[int, int] | None = None,
-    card: Card | None = None,
 ) -> tuple[Pair, ...]:
     """Return combinations that work instead: one with another wheel, and one with another driver branch.
 
@@ -265,7 +284,7 @@ def alternatives(
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
     def first_working(candidates: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
-        working = (each for each in candidates if not [*_problems(capability, *each, machine, python, card)])
+        working = (each for each in candidates if not [*_problems(capability, *each, machine, python)])
         return [Pair(number, None if other is None else str(other)) for number, other in islice(working, 1)]
 
     found = first_working((branch, other) for other in wheels)
@@ -274,38 +293,14 @@ def alternatives(
     return tuple(found or first_working((number, other) for number in branches for other in wheels if branch))
 
 
-def choose(
-    capability: str,
-    driver: int | str | None = None,
-    torch: str | None = None,
-    *,
-    machine: str = "x86_64",
-    python: tuple[int, int] | None = None,
-    card: Card | None = None,
-) -> Pair | None:
-    """Choose the driver or torch that is not given: the branch with long-term support, and the newest torch.
-
-    Returns None if no choice works.
-    """
-    known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
-    branches = known if driver is None else [branch_of(driver)]
-    wheels = newest_first(machine) if torch is None else [parse_wheel(torch, machine)]
-    for branch in branches:
-        for wheel in wheels:
-            if not [*_problems(capability, branch, wheel, machine, python, card)]:
-                return Pair(branch, str(wheel))
-    return None
-
-
 def _problems(
     capability: str,
     branch: int | None,
     wheel: Wheel | None,
     machine: str,
     python: tuple[int, int] | None,
-    card: Card | None,
 ) -> Iterator[Problem]:
-    yield from _gpu_and_driver(capability, branch, None, card)
+    yield from _gpu_and_driver(capability, branch, None)
     if wheel:
         yield from _wheel_by_itself(capability, wheel, machine, python)
         yield from _driver_and_wheel(branch, wheel)
@@ -313,3 +308,47 @@ def _problems(
 
 def _dotted(numbers: tuple[int, int]) -> str:
     return ".".join(map(str, numbers))
+
+
+def parse_wheel(text: str, machine: str = "x86_64") -> Wheel:
+    """Parse the version of a wheel. Without a build in the text, the build is PyPI's for this machine, if known."""
+    found = _WHEEL.fullmatch(text)
+    if not found:
+        raise ValueError(f"not a torch version: {text!r}")
+    release, patch, build = found.groups()
+    row = data.RELEASES[machine].get(release)
+    build = build or (row.default or "cpu" if row else "?")
+    return Wheel(release, release + (patch or ".0"), build.strip("?"))
+
+
+def kernels(wheel: Wheel, machine: str = "x86_64") -> tuple[int, ...] | None:
+    """Return the capabilities that a wheel was compiled for; None if they are unknown."""
+    release = data.RELEASES[machine].get(wheel.release)
+    return release.builds.get(wheel.build) if release else None
+
+
+def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
+    """Return the wheels to try instead of this one: first those of the same release, then of the nearest releases.
+
+    Of one release, PyPI's build comes first, then the newest CUDA.
+    """
+    own_number = _number(wheel.release)
+    releases = sorted(data.RELEASES[machine], key=lambda each: (abs(_number(each) - own_number), -_number(each)))
+    return [
+        other._replace(version=wheel.version) if other.release == wheel.release and wheel.released else other
+        for release in releases
+        for other in _with_read_lists(release, machine)
+    ]
+
+
+def _with_read_lists(release: str, machine: str) -> list[Wheel]:
+    """Return the wheels of a release whose list of kernels was read."""
+    row = data.RELEASES[machine][release]
+    builds = sorted({*row.builds} - {*row.unread}, key=lambda build: (build == row.default, build), reverse=True)
+    return [Wheel(release, f"{release}.0", build) for build in builds]
+
+
+def _number(release: str) -> int:
+    """Return a release as a number that compares: 215 for 2.15."""
+    major, minor = release.split(".")
+    return int(major) * 100 + int(minor)

@@ -11,9 +11,9 @@ from typing import Any
 
 from .. import __version__, checks, faults, options, output
 from ..checks import BAD, FAIL, PASS, SKIP, WARN
-from ..errors import unwritable
 from ..options import Parser
-from ..reports import files
+from ..output import unwritable
+from ..reports import write
 from ..workers.parent import EventLoop, stop_signals
 from . import environment, kernel_log, machine_files
 from .finding import PROBES, Finding
@@ -112,7 +112,7 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _write(path: str, text: str) -> None:
     try:
-        files.write(path, text)
+        write(path, text)
     except (OSError, ValueError) as error:
         raise unwritable("--json", path, error, COMMAND) from None
 

@@ -20,7 +20,7 @@ class Probe(NamedTuple):
 
 
 _NVRM = "sudo dmesg | grep -iE 'nvrm|nvidia|nouveau' | tail -30"
-_WHEEL = "gpu-smoke check --gpu NAME --driver VERSION    # names the torch that fits"
+_WHEEL = "gpu-ci check MACHINE --driver-branch BRANCH --torch VERSION    # names a torch and a driver that fit"
 # The order is that of dependencies: the first failing probe is the first to fix.
 PROBES = {
     "gpu.hardware": Probe("/sys/bus/pci/devices: vendor 10de, class 03", "lspci -nn -d 10de:"),

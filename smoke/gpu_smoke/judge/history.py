@@ -11,7 +11,7 @@ from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure, place
 from ..data import gpus
 from ..faults import Meaning
-from ..history.receipts import Product, Run, Speed
+from ..history import Product, Run, Speed
 
 # The number of earlier runs that a failure requires. A single earlier run could itself be the exception.
 ENOUGH = 3

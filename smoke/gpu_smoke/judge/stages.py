@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..checks import Check
-from . import between_gpus, gemm, static, transfer, values
+from . import between_gpus, gemm, speed, static, values
 from .subject import Subject
 
 JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[Check]]] = {
@@ -16,8 +16,8 @@ JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[Check]]] = {
     "train": values.training,
     "mem.pattern": values.pattern,
     "gemm.speed": gemm.timed,
-    "mem.speed": transfer.memory,
-    "copies": transfer.host,
+    "mem.speed": speed.memory,
+    "copies": speed.host,
     "burn": gemm.burned,
     "dataloader": static.loader,
     "p2p": between_gpus.pairs,

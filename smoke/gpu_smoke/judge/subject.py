@@ -9,7 +9,7 @@ from typing import Any
 
 from ..checks import place
 from ..data.gpus import FLOP_PER_CLOCK, GPUS, THEORY_COPY, THEORY_GEMM, Gpu, Speed
-from ..history.measurements import Row
+from ..history import OwnSpeed
 from ..options import capability
 from ..plan import training_dtype
 
@@ -28,18 +28,18 @@ class Subject:
     cc: str = ""
     sm: int = 0
     mem_bytes: int = 0
-    own: tuple[Row, ...] = ()  # the user's own measurements of its model
+    own: tuple[OwnSpeed, ...] = ()  # the user's own measurements of its model
     # Maximum clocks and the width of the memory bus; 0 if torch does not report them.
     clock_mhz: int = 0
     memory_clock_mhz: int = 0
     memory_bus_bits: int = 0
 
     @classmethod
-    def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
+    def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[OwnSpeed] = ()) -> Subject:
         """Build a subject from the properties that a worker reported."""
         if device == "cpu":
             return cls(None, "CPU")
-        mine = tuple(row for row in own if row.device == whole_gpu(reported["name"]))
+        mine = tuple(each for each in own if each.kind[0] == whole_gpu(reported["name"]))
         clocks = {name: reported.get(name, 0) for name in ("clock_mhz", "memory_clock_mhz", "memory_bus_bits")}
         return cls(
             reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine, **clocks
@@ -79,7 +79,7 @@ class Subject:
     @property
     def share(self) -> float:
         """The share of the GPU's multiprocessors that the device has: 1 for a whole GPU, less for a MIG slice."""
-        whole = self.row.sm if self.row else max((row.sm for row in self.own), default=0)
+        whole = self.row.sm if self.row else max((each.kind[1] for each in self.own), default=0)
         return min(1.0, self.sm / whole) if whole and self.slice else 1.0
 
     @property
@@ -107,9 +107,9 @@ class Subject:
         return known or _theory(most, THEORY_COPY)
 
     def _own(self, check: str, *timed: str | int) -> Speed | None:
-        rows = [row for row in self.own if row.check == check and timed in ((), (row.dtype, row.size))]
-        sources = tuple(f"own measurement of {row.date} ({row.samples})" for row in rows)
-        return Speed(min(row.median for row in rows), sources) if rows else None
+        found = [each for each in self.own if each.kind[2] == check and timed in ((), each.kind[3:])]
+        sources = tuple(f"own measurement of {each.date} ({each.samples})" for each in found)
+        return Speed(min(each.median for each in found), sources) if found else None
 
 
 def _theory(most: float, share: float) -> Speed | None:

@@ -1,4 +1,4 @@
-"""Work that jobs also do: a cuDNN convolution, and the training of a small model."""
+"""Work that jobs also do: a cuDNN convolution, the training of a small model, and data loading."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from .gemm import SEED, finite
 
 STEPS, RATE, MOMENTUM = 30, 0.5, 0.9
 SCALE = 1024.0  # keeps small gradients above the lowest number of float16
+ITEMS, SIZE, BATCH = 16, 2**18, 4  # items of 1 MiB
 
 
 def convolve(torch: Any, target: Any) -> dict[str, Any]:
@@ -52,3 +53,26 @@ def train(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
                 weight.sub_(speed * RATE)
                 weight.grad = None
     return {"dtype": dtype, "first": losses[0], "last": losses[-1], "finite": all_finite, "steps": STEPS}
+
+
+class _Items:
+    """Tensors that their sum identifies."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+
+    def __len__(self) -> int:
+        return ITEMS
+
+    def __getitem__(self, index: int) -> Any:
+        return self.torch.full((SIZE,), index, dtype=self.torch.int32)
+
+
+def load_data(torch: Any, _: Any) -> dict[str, Any]:
+    """Read tensors once through two worker processes, which share memory, as in training. No GPU is needed."""
+    # Forking is safe, because this process has no GPU open, and it needs no pickling.
+    loader = torch.utils.data.DataLoader(
+        _Items(torch), batch_size=BATCH, num_workers=2, timeout=30, multiprocessing_context="fork"
+    )
+    total = sum(int(batch.double().sum().item()) for batch in loader)
+    return {"bytes": ITEMS * SIZE * 4, "right": total == SIZE * ITEMS * (ITEMS - 1) // 2}

@@ -19,16 +19,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import checks, compat_hint, faults, output, plan
+from .. import checks, faults, output, plan
+from ..compat import rules
 from ..data import health
 from ..faults import Meaning
-from ..history.receipts import Run
-from ..history.reference_data import References
+from ..history import References, Run
 from ..judge import between_gpus, completeness, devices, history, speed, stages, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..receipt import Receipt
-from . import environment, schedule
+from . import process, schedule
 from .nvml_monitor import NvmlMonitor
 from .process import WorkerProcess
 
@@ -64,7 +64,7 @@ class WorkerGroup:
         # slow import from a cold disk does not mean that a GPU hangs.
         self.deadline = math.inf if options.deadline_sec is None else receipt.clock + options.deadline_sec
         self._imported = math.inf
-        if changed := environment.changed(os.environ):
+        if changed := process.changed(os.environ):
             receipt.host["dropped_variables"] = changed
 
     @property
@@ -300,7 +300,7 @@ class WorkerGroup:
         torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
             return found
-        text = compat_hint.nearest(subject.cc, driver, torch, platform.machine())
+        text = rules.hint(subject.cc, driver, torch, platform.machine())
         return checks.with_hint(found, "; ".join(filter(None, (found.hint, text))))
 
     def _check_without_result(

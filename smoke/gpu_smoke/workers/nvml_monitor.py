@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks import BAD, Check
-from ..history.receipts import Run
+from ..history import Run
 from ..judge import health, history, load, slowdown
 from ..judge.nvml_samples import Samples, error_of, merged, other_processes
 from ..judge.subject import Subject

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from .. import machine, output
-from ..history.reference_data import References
+from ..history import References
 from ..judge import static
 from ..options import Options
 from ..peers import Peers

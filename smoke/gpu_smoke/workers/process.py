@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from .. import faults
 from ..plan import Task
-from . import environment
 
 _CHUNK = 65_536
 _TAIL = 4_096
@@ -30,9 +31,34 @@ _LISTED_SEC = 1.0  # the driver may list a process for this long after its end: 
 _START = """\
 import sys
 sys.path[:] = [sys.argv[1], *(path for path in sys.path if path)]
-from gpu_smoke.workers import child
-sys.exit(child.main(sys.argv[2:]))
+from gpu_smoke.workers import roles
+sys.exit(roles.main(sys.argv[2:]))
 """
+
+# Variables of the image must not change results or speed.
+# 0 keeps NVIDIA's libraries from TF32 whatever the image sets. With TF32, float32 products would look wrong. If loaded
+# eagerly, the kernels of torch and its libraries may take more memory than `exclusive` allows. On an H100 `quick` then
+# took 11.5 s instead of 4.3 (bench/results/2026-11-23-h100-h200.md).
+SET = {"NVIDIA_TF32_OVERRIDE": "0", "CUDA_MODULE_LOADING": "LAZY", "PYTHONUNBUFFERED": "1"}
+
+# Variables that change kernels, bits, memory or speed. Their sources are:
+#
+# - CUDA C++ Programming Guide, "CUDA Environment Variables"
+# - cuBLAS, "Results Reproducibility"
+# - NCCL and PyTorch, "Environment Variables"
+#
+# Variables that select GPUs or network interfaces are kept.
+DROPPED = (
+    "ATEN_CPU_CAPABILITY",
+    "CUBLAS_*", "CUBLASLT_*", "CUDNN_*",
+    "COMPUTE_PROFILE*", "CUDA_PROFILE*", "CUDA_INJECTION*", "CUDA_*COREDUMP*", "CUDA_*PTX_JIT",
+    "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_DATA_LOADING",
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_*", "NCCL_SHM_DISABLE", "NCCL_NVLS_ENABLE", "NCCL_M??_NCHANNELS",
+    "NCCL_BUFFSIZE", "NCCL_NTHREADS",
+    "GOMP_*", "KMP_*", "MKL_*", "OMP_*",
+    "PYTORCH_*ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_*TF32*", "TORCH_BLAS_*", "TORCH_CUDNN_*",
+    "TORCH_NCCL_*",
+)  # fmt: skip
 
 
 class WorkerProcess:
@@ -62,7 +88,7 @@ class WorkerProcess:
             stderr=out,
             pass_fds=(events_write,),
             start_new_session=True,  # a signal to the parent's process group must not end a worker before the verdict
-            env=environment.of_worker(os.environ),
+            env=of_worker(os.environ),
         )
         os.close(events_write)
         os.close(out)
@@ -163,3 +189,18 @@ class WorkerProcess:
                 tasks.flush()
             elif tasks:
                 tasks.close()
+
+
+def of_worker(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker, from those of the command."""
+    return {name: value for name, value in environment.items() if not _dropped(name)} | SET
+
+
+def changed(environment: Mapping[str, str]) -> list[str]:
+    """Return the names of variables that workers do not get, or get with another value."""
+    found = [name for name in environment if _dropped(name)]
+    return sorted(found + [name for name, value in SET.items() if environment.get(name, value) != value])
+
+
+def _dropped(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in DROPPED)

@@ -1,4 +1,6 @@
-"""The roles of workers. A role is a function that emits events; a new role is a new row of ROLES.
+"""A worker process and its roles. A role is a function that emits events; a new role is a new row of ROLES.
+
+Only workers use a device, and they report every step, so a hang can be located.
 
 A worker reads one task per line of standard input and reports when it is ready for the next. At the end of the input
 it ends.
@@ -6,15 +8,19 @@ it ends.
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..measure import gemm, libcuda, loading, memory, nvml, peers, setup, training
+from ..measure import gemm, libcuda, memory, nvml, peers, setup, training
 
 Emit = Callable[..., None]
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # The function for each stage of plan.py. Its arguments are torch, the device and the parameters of the task.
 WORK: dict[str, Callable[..., dict[str, Any]]] = {
@@ -27,7 +33,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "mem.speed": memory.speed,
     "copies": memory.copies,
     "burn": gemm.burn,
-    "dataloader": loading.load_data,
+    "dataloader": training.load_data,
     "p2p": peers.copy_pairs,
     "allreduce": peers.reduce_all,
 }
@@ -106,3 +112,27 @@ ROLES: dict[str, Callable[..., None]] = {
     "rank": gpu,
     "nvml": query_nvml,
 }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a role to its end. `argv` is the pipe for events, the parent's id, the role and the arguments of the role."""
+    pipe, parent, role, given = argv
+    _die_with(int(parent))
+
+    def emit(event: str, **values: Any) -> None:
+        os.write(int(pipe), (json.dumps({"event": event, **values}) + "\n").encode())
+
+    try:
+        ROLES[role](emit, **json.loads(given))
+    except Exception as error:  # every error of torch is a result, and the parent judges it
+        emit("fault", type=type(error).__name__, message=str(error))
+    emit("done")
+    os._exit(0)  # skips the clean-up of torch, which can hang on a broken driver
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when the parent dies: a GPU must not stay in use by an abandoned check."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent died before the line above
+        os._exit(1)

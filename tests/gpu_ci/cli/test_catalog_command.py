@@ -59,8 +59,38 @@ def test_n1_is_left_out_and_counted_until_it_is_asked_for(ask: Ask) -> None:
 
 def test_no_match_exits_with_1(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "l4", "--market", "capacity-block")
-    assert (answer.code, answer.out, answer.err) == (1, "", "no machine of the catalog matches all options\n")
+    hints = "  hint: 9 match without --gpu\n  hint: 23 match without --market\n"
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == f"no machine of the catalog matches all options\n{hints}"
     assert ask("catalog", "--gpu", "l4", "--market", "capacity-block", "--json").json == []
+
+
+def test_by_price_the_cheapest_offers_come_first_with_their_caveats(ask: Ask) -> None:
+    words = ["catalog", "--sort", "price", "--min-memory-gib", "16", "--market", "spot", "--region", "us-central1"]
+    found = ask(*words, "--json").json
+    prices = [each["price"]["usd_per_hour"] for each in found if each["price"]]
+    assert prices == sorted(prices) != []
+    assert {(each["market"], each["region"]) for each in found} == {("spot", "us-central1")}
+    rows = {row[0]: row[-1] for row in ask(*words).rows}
+    assert rows["gcp/n1-standard-4+nvidia-tesla-t4x1"] == "0.2420*"
+    assert rows["gcp/g4-standard-48"] == "1.7716"
+    out = " ".join(ask(*words).out.split())
+    for text in {text for each in found for text in each["caveats"]}:
+        assert out.count(text) == 1, text
+    assert "note: the machine has 0.25 of a GPU, which needs the vGPU guest driver: g4-standard-12" in out
+    assert any("the default torch" in text for each in found for text in each["caveats"])
+    given = ask(*words, "--torch", "2.15.0", "--min-gpus", "1", "--json").json
+    assert {each["machine"] for each in given} < {each["machine"] for each in found}
+    assert not any("default torch" in text for each in given for text in each["caveats"])
+
+
+def test_a_budget_is_one_of_offers_and_excludes_unknown_prices(ask: Ask) -> None:
+    words = ["catalog", "--sort", "price", "--budget"]
+    assert all(each["price"]["usd_per_hour"] <= 1 for each in ask(*words, "1", "--json").json)
+    answer = ask(*words, "0.01")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.endswith("  hint: machines match without --budget\n")
+    assert ask("catalog", "--budget", "1").err.startswith("gpu-ci catalog list: --budget requires --sort price")
 
 
 def test_a_machine_is_shown_with_every_fact_its_source_and_its_date(ask: Ask) -> None:
@@ -90,7 +120,10 @@ def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "k80")
     assert (answer.code, answer.err) == (
         1,
-        "no machine of the catalog matches all options\n  hint: --legacy adds 3 machines that are known by name only\n",
+        (
+            "no machine of the catalog matches all options\n  hint: 320 match without --gpu\n"
+            "  hint: --legacy adds 3 machines that are known by name only\n"
+        ),
     )
     assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
 
@@ -142,6 +175,11 @@ WRONG = {
     "--cloud azure": ("list: Invalid value for '--cloud': unknown cloud 'azure'", "one of gcp, aws"),
     "g2-standard-8": (": no command 'g2-standard-8'", "gpu-ci catalog show g2-standard-8"),
     "shw": (": no command 'shw'", "did you mean show?"),
+    "--dtype fp9": (
+        "list: Invalid value for '--dtype': unknown number type 'fp9'",
+        "did you mean fp8?",
+    ),
+    "--torch new": ("list: not a torch version: 'new'", "gpu-ci catalog list --help"),
     "--min-compute-capability new": (
         "list: Invalid value for '--min-compute-capability': 'new' is not a compute capability, such as 8.0",
         "gpu-ci catalog list --help",

@@ -41,8 +41,7 @@ every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for
 def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
         "init", "new-project", "migrate", "github-app", "github-app create", "github-app store",
-        "catalog", "catalog list", "catalog show", "catalog refresh",
-        "recommend", "check", "cost", "quota", "images", "images outdated",
+        "catalog", "catalog list", "catalog show", "check", "cost", "quota", "images", "images outdated",
         "images candidates", "images promote", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
         "doctor", "verify", "verify google", "verify eks", "verify gke", "verify manager", "verify gpu", "zipapp",
@@ -197,12 +196,12 @@ def test_a_shell_takes_its_script(ask: Ask, shell: str) -> None:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("gpu-ci rec", ["recommend"]),
-        ("gpu-ci catalog ", ["list", "show", "refresh"]),
+        ("gpu-ci cat", ["catalog"]),
+        ("gpu-ci catalog ", ["list", "show"]),
         ("gpu-ci catalog --gpu l4", ["l4", "l40s"]),
         ("gpu-ci catalog show a3-m", ["a3-megagpu-8g"]),
         ("gpu-ci check g2-standard-8 --driver-source op", ["operator"]),
-        ("gpu-ci recommend --region us-c", ["us-central1"]),
+        ("gpu-ci catalog --region us-c", ["us-central1"]),
         ("gpu-ci completion z", ["zsh"]),
     ],
 )
@@ -218,9 +217,9 @@ def test_bash_is_offered_what_exists(
 
 
 def test_a_shell_asks_the_installed_command() -> None:
-    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": "gpu-ci rec", "COMP_CWORD": "1"}
+    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": "gpu-ci cat", "COMP_CWORD": "1"}
     answer = subprocess.run([GPU_CI], capture_output=True, text=True, check=False, env={**os.environ, **asked})
-    assert answer.stdout == "plain,recommend\n"
+    assert answer.stdout == "plain,catalog\n"
 
 
 def of_a_process_on_a_terminal(width: int, *words: str) -> list[str]:
@@ -280,7 +279,7 @@ ROWS = (
     "catalog",
     "catalog --region us-central1",
     "catalog show p5.48xlarge",
-    "recommend --dtype bf16",
+    "catalog --sort price --dtype bf16",
     "quota Pulumi.prod.yaml",
 )
 
@@ -298,11 +297,3 @@ def test_a_word_is_not_broken_where_a_table_is_folded(on_terminal: OnTerminal) -
     [at] = [at for at, line in enumerate(lines) if line.startswith("quota ")]
     assert lines[at].split() == ["quota", "NVIDIA_L4_GPUS,", "gapi"]
     assert lines[at + 1].split() == ["PREEMPTIBLE_NVIDIA_L4_GPUS"]
-
-
-def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words(on_terminal: OnTerminal) -> None:
-    lines = on_terminal(80, "recommend", "--dtype", "bf16", "--limit", "1")
-    at = lines.index("")
-    assert at == (4 if lines[3].startswith("* ") else 3)
-    assert lines[at + 1].startswith("1   cheapest with bf16; ")
-    assert [line for line in lines[at + 2 :] if line and not line.startswith("    ")] == []

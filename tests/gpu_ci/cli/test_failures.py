@@ -33,16 +33,12 @@ of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
             {"text": "gpu-ci check: --python: is no version of Python", "got": "'three'", "expected": "such as 3.12"},
         ),
         (
-            "recommend --nonsense",
-            {"text": "gpu-ci recommend: No such option '--nonsense'.", "hint": "gpu-ci recommend --help"},
+            "quota --nonsense",
+            {"text": "gpu-ci quota: No such option '--nonsense'.", "hint": "gpu-ci quota --help"},
         ),
         (
-            "recommend --max-usd-hour 3",
-            {"text": "gpu-ci recommend: No such option '--max-usd-hour'.", "hint": "did you mean --budget"},
-        ),
-        (
-            "recommend --bugdet 3",
-            {"text": "gpu-ci recommend: No such option '--bugdet'.", "hint": "did you mean --budget"},
+            "catalog --bugdet 3",
+            {"text": "gpu-ci catalog list: No such option '--bugdet'.", "hint": "did you mean --budget"},
         ),
         ("chek", {"text": "gpu-ci: no command 'chek'", "hint": "did you mean check?"}),
     ],

@@ -1,13 +1,11 @@
-"""`gpu-ci check` of one machine, `recommend`, `catalog refresh` and `schema`."""
+"""`gpu-ci check` of one machine, and `schema`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from gpu_catalog import data_files
 
 from tests.gpu_ci.cli.conftest import Ask
 
@@ -70,11 +68,6 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
             "check g2-standard-8 g2-standard-4",
             "gpu-ci check: 2 names are given, but a call checks one machine only\n  got: g2-standard-8, g2-standard-4",
         ),
-        ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
-        ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
-        ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
-        ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': unknown number type 'fp9'\n  hint: "),
-        ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source\n"),
         ("schema --site nothing", "gpu-ci schema: --site: 'nothing' cannot be imported\n"),
         ("schema --site json:JSONDecoder", "gpu-ci schema: --site: 'json:JSONDecoder' is not a model\n"),
         ("schema -o no/such/folder.json", "no/such/folder.json: cannot be written\n"),
@@ -84,81 +77,6 @@ def test_a_wrong_question_ends_with_2_and_no_traceback(ask: Ask, words: str, tol
     answer = ask(*words.split())
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(told)
-
-
-def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -> None:
-    words = ["recommend", "--gpu-memory-gib", "24", "--cloud", "gcp", "--region", "us-central1", "--market", "spot"]
-    found = ask(*words, "--json").json
-    prices = [each["price"]["usd_per_hour"] for each in found["machines"] if each["price"]]
-    assert prices == sorted(prices) != []
-    assert found["machines"][0]["machine"] == "gcp/g2-standard-8"
-    assert found["machines"][0]["reasons"][0] == "cheapest with 24 GiB"
-    assert "110 days old" in found["machines"][0]["reasons"][3], "the clock stands on 2026-11-21"
-    assert found["nothing_fits"] is None
-    table = ask(*words, "--limit", "1")
-    assert table.code == 0
-    assert table.rows[0][:3] == ["1", "gcp/g2-standard-8", "1 x L4"]
-    doubtful = ask("recommend", "--gpu-memory-gib", "16", "--cloud", "gcp", "--market", "spot", "--limit", "1")
-    assert doubtful.rows[0][-1] == "0.2420*"
-    assert "* an old, undated or estimated price" in doubtful.out
-
-
-def test_a_reason_of_several_machines_is_printed_once_with_their_ranks(ask: Ask) -> None:
-    words = ["recommend", "--gpu-memory-gib", "16", "--market", "spot", "--region", "us-east-1", "--limit", "4"]
-    machines = ask(*words, "--json").json["machines"]
-    texts = [[*each["reasons"], *each["caveats"]] for each in machines]
-    lines = ask(*words).out.partition("\n\n")[2].splitlines()
-    out = " ".join(" ".join(lines).split())
-    estimate = "price of 2025-06-28, 511 days old, estimated: on-demand price less the saving then"
-    assert [estimate in each for each in texts] == [True] * 4
-    assert out.count(estimate) == 1
-    assert f"all machines: {estimate}" in out
-    for text in {text for each in texts for text in each}:
-        assert out.count(text) == 1, text
-    often = ">20% of the spot instances were interrupted in a month (2025-06-28)"
-    ranks = [str(rank) for rank, each in enumerate(texts, 1) if often in each]
-    assert f"machines {', '.join(ranks[:-1])} and {ranks[-1]}: {often}" in out
-    assert lines[1].startswith("2   ")
-
-
-def test_without_a_match_the_reasons_are_printed_and_the_exit_code_is_1(ask: Ask) -> None:
-    answer = ask("recommend", "--gpu-memory-gib", "1000")
-    assert answer.code == 1
-    assert answer.out.startswith("nothing fits: --gpu-memory-gib excludes the most: ")
-    found = ask("recommend", "--gpu-memory-gib", "1000", "--json").json
-    assert found["machines"] == []
-    assert found["nothing_fits"]["lacks"][0]["need"] == "gpu_memory_gib"
-
-
-def test_a_refresh_without_write_changes_no_file(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Any] = []
-    monkeypatch.setattr(
-        "gpu_catalog.upstream.plans.save",
-        lambda plans: written.append(plans) or [data_files.DATA / "aws_machines.json"],
-    )
-    answer = ask("catalog", "refresh")
-    found = ask("catalog", "refresh", "--json")
-    differ = bool(found.json["sources"][0]["changed"])
-    assert answer.out.startswith("botocore 1.44.5, moto 5.2.5, cfn-lint 1.58.0: 0 added, ")
-    assert (answer.code, found.code, written) == (int(differ), int(differ), [])
-    assert found.json["written"] == []
-    told = ask("catalog", "refresh", "--write")
-    assert told.code == 0
-    assert len(written) == int(differ)
-
-
-def test_missing_google_credentials_are_reported(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    from google.auth.exceptions import DefaultCredentialsError
-
-    def refuse(*_: Any) -> Any:
-        raise DefaultCredentialsError("none were found")
-
-    monkeypatch.setattr("gpu_catalog.upstream.plans.google", refuse)
-    answer = ask("catalog", "refresh", "--no-aws", "--google", "acme-ci")
-    assert (answer.code, answer.err) == (
-        2,
-        "Google: no working credentials\n  got: none were found\n  hint: gcloud auth application-default login\n",
-    )
 
 
 def test_the_committed_schema_is_what_the_command_writes(
@@ -179,12 +97,6 @@ def test_a_schema_without_a_site_has_pools_images_clusters_and_quotas(ask: Ask) 
 
 def test_the_fix_of_a_choice_can_be_to_remove_it(ask: Ask) -> None:
     assert "  hint: leave --mig-profile out\n" in ask("check", "g2-standard-8", "--mig-profile", "1g.10gb").out
-
-
-def test_a_fraction_is_listed_with_its_own_memory(ask: Ask) -> None:
-    shown = ask("recommend", "--gpu-count", "0.1", "--cloud", "gcp", "--gpu-memory-gib", "12", "--limit", "50").out
-    [fraction] = [line.split() for line in shown.splitlines() if "gcp/g4-standard-6 " in line]
-    assert fraction[2:8] == ["0.125", "x", "RTX", "PRO", "6000", "12"]
 
 
 def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
@@ -247,8 +159,7 @@ def test_a_python_that_no_torch_is_known_for_is_refused_with_those_that_are(ask:
 @pytest.mark.parametrize(
     "words",
     [
-        "recommend --gpu-count 0", "recommend --gpu-count -1", "recommend --gpu-count nan", "recommend --vcpus -1",
-        "recommend --memory-gib -1", "recommend --budget -1", "recommend --limit 0", "catalog --min-memory-gib -1",
+        "catalog --min-gpus -1", "catalog --min-vcpus -1", "catalog --budget 0", "catalog --min-memory-gib -1",
         "check g6.xlarge --driver-branch -580", "check g6.xlarge --driver-branch 0",
     ],
 )  # fmt: skip
@@ -256,22 +167,6 @@ def test_a_number_that_makes_no_sense_is_refused(ask: Ask, words: str) -> None:
     answer = ask(*words.split())
     assert (answer.code, answer.out) == (2, "")
     assert words.split()[-2] in answer.err
-
-
-def test_a_gpu_without_support_for_the_default_torch_gets_a_caveat(ask: Ask) -> None:
-    words = ["recommend", "--cloud", "gcp", "--market", "spot", "--limit", "99", "--json"]
-    found = {each["machine"]: each["caveats"] for each in ask(*words).json["machines"]}
-    [p100] = [caveats for machine, caveats in found.items() if "p100x1" in machine]
-    assert (
-        p100[-1] == "the default torch 2.15.0+cu132 has no kernels for compute capability 6.0: take torch 2.14.0+cu126"
-    )
-    assert not any("default torch" in text for text in found["gcp/g2-standard-8"])
-    asked = ask(*words, "--torch", "2.15.0").json["machines"]
-    assert {each["machine"] for each in asked} == {name for name in found if not any(c in name for c in CUT)}
-    assert not any("default" in text for each in asked for text in each["caveats"])
-
-
-CUT = ("p100", "p4x", "v100")
 
 
 def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:

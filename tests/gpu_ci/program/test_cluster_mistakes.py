@@ -267,7 +267,6 @@ def test_nodes_of_bottlerocket_have_a_plugin_of_their_own_whatever_the_cluster_s
     assert [pool.name for pool in load(values).pools] == ["a10g"]
 
 
-# Before the first price of the catalog was old.
 DAY = date(2025, 6, 28)
 
 

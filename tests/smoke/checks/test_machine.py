@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from gpu_smoke import machine
 from gpu_smoke.measure import setup
-from gpu_smoke.workers import environment
+from gpu_smoke.workers import process
 
 from ..conftest import FAKES, ROOT, Smoke
 
@@ -74,24 +74,6 @@ def test_a_node_that_cannot_be_opened_differs_from_a_missing_one(smoke: Smoke, r
     assert run.receipt["action"] == "reboot"
 
 
-def test_a_node_of_a_gpu_of_another_container_only_warns(smoke: Smoke, root: Path) -> None:
-    # Slurm's and systemd's device cgroups, and LXC, show every node and deny those of other people's GPUs.
-    (root / "dev" / "nvidia1").unlink()
-    (root / "dev" / "nvidia1").mkdir()
-    run = smoke(env=on(root))
-    assert (run.code, [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"]) == (
-        0,
-        [("devnodes", "/dev/nvidia1 cannot be opened: Is a directory, but the driver starts")],
-    )
-
-
-def test_linux_under_windows_needs_no_device_nodes(smoke: Smoke, root: Path) -> None:
-    for node in (root / "dev").glob("nvidia*"):
-        node.unlink()
-    (root / "dev" / "dxg").touch()
-    assert smoke(env=on(root)).code == 0
-
-
 def test_a_driver_that_is_too_old_for_the_wheel_is_known_before_torch_is_imported(
     smoke: Smoke, root: Path, tmp_path: Path
 ) -> None:
@@ -132,15 +114,6 @@ def test_a_library_of_another_version_than_the_kernels_driver_is_refused(smoke: 
     assert run.receipt["action"] == "reboot"
 
 
-def test_a_stub_is_no_driver_even_where_it_starts(smoke: Smoke, root: Path) -> None:
-    maps = root / "proc" / "self" / "maps"
-    maps.write_text(maps.read_text().replace(LIBRARY, "/usr/local/cuda/lib64/stubs/libcuda.so"))
-    run = smoke(env=on(root))
-    assert run.code == 2
-    assert run.bad() == [("libcuda.real", None)]
-    assert run.summary == "/usr/local/cuda/lib64/stubs/libcuda.so is not a driver"
-
-
 @pytest.mark.parametrize(
     ("code", "said", "action"),
     [
@@ -169,25 +142,6 @@ def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
     assert run.code == 2
     assert run.summary.startswith("no CUDA device: libcuda.so.1: cannot open shared object file")
     assert "NVIDIA_DRIVER_CAPABILITIES" in run.first_bad()["hint"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arch", "cc", "code"),
-    [
-        (["sm_75", "sm_86"], "8.9", 0),  # of the same major, and not newer
-        (["sm_89"], "8.6", 2),
-        (["sm_75", "sm_80", "sm_90"], "12.0", 2),
-        (["sm_120"], "12.0", 0),
-        (["sm_90", "compute_90"], "12.0", 0),  # the driver compiles it
-        (["sm_90", "compute_90"], "8.0", 2),
-        (["sm_80"], "8.7", 2),  # runs its own code alone
-    ],
-)
-def test_torch_must_have_kernels_that_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
-    run = smoke(gpus=[{"name": "NVIDIA New", "cc": cc}], arch=arch)
-    assert run.code == code
-    assert run.bad() == ([("torch.arch", 0)] if code else [])
 
 
 def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
@@ -232,9 +186,9 @@ def test_workers_get_what_chooses_gpus_and_networks_and_nothing_that_changes_bit
     ]  # fmt: skip
     given = {**kept, **dict.fromkeys(dropped, "1"), "NVIDIA_TF32_OVERRIDE": "1", "CUDA_MODULE_LOADING": "LAZY"}
     fixed = {"CUDA_MODULE_LOADING": "LAZY", "NVIDIA_TF32_OVERRIDE": "0", "PYTHONUNBUFFERED": "1"}
-    assert environment.of_worker(given) == kept | fixed
-    assert environment.changed(given) == sorted([*dropped, "NVIDIA_TF32_OVERRIDE"])
-    assert environment.changed(kept) == []
+    assert process.of_worker(given) == kept | fixed
+    assert process.changed(given) == sorted([*dropped, "NVIDIA_TF32_OVERRIDE"])
+    assert process.changed(kept) == []
 
 
 @pytest.mark.parametrize(

@@ -180,15 +180,6 @@ def test_a_slice_is_matched_with_its_gpu_and_processes_of_other_slices_do_not_co
     assert statuses(run)["exclusive.processes"] == "skip"
 
 
-def test_a_part_of_a_slice_is_no_whole_gpu_either(smoke: Smoke) -> None:
-    part = {**SLICE, "name": "NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb"}
-    run = smoke("--expect-gpu", "A100", gpus=[part], arch=["sm_80"])
-    assert (run.code, run.bad()) == (2, [("gpu.mig", 0)])
-    text = "GPU 0 is a MIG slice, 1c.3g.40gb of NVIDIA A100-SXM4-80GB, expected a whole GPU"
-    assert run.summary == text
-    assert smoke("--expect-gpu", "A100 MIG 1c.3g.40gb", gpus=[part], arch=["sm_80"]).code == 0
-
-
 def test_a_gpu_with_mig_and_no_slices_is_reported_if_cuda_lists_none(smoke: Smoke) -> None:
     run = smoke(gpus=[], nvml={"gpus": [{"mig": [1, 1]}]})
     assert (run.code, run.bad()) == (2, [("gpu.count", None), ("mig", None)])
@@ -203,10 +194,6 @@ def test_a_gpu_with_fewer_links_than_its_peers_is_broken_and_with_as_many_it_is_
     uneven = run([1, 1, 1], [1, 1, 0])
     assert (uneven.code, uneven.bad()) == (1, [("nvlink", 1)])
     assert uneven.summary == "GPU 1 has 2 NVLinks up, another NVIDIA L4 here has 3"
-
-
-def test_link_errors_from_before_the_check_do_not_count(smoke: Smoke) -> None:
-    assert statuses(smoke(nvml={"gpus": [{"links": [1, 1], "link_errors": 3}]}))["nvlink"] == "pass"
 
 
 @pytest.mark.slow

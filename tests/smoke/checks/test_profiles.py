@@ -75,19 +75,6 @@ def test_a_gpu_that_is_a_little_slow_is_a_warning_and_strict_makes_it_a_failure(
     assert smoke(*STANDARD, "--strict", faults=slow).code == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("by", "code", "status"), [(0.85, 0, "warn"), (0.75, 3, "fail"), (0.95, 0, "pass")])
-def test_a_gpu_slower_than_its_peers_is_reported_although_it_is_above_every_floor(
-    smoke: Smoke, by: float, code: int, status: str
-) -> None:
-    # Of three, so that the median is a healthy one's.
-    slow = fault("slow", what="gemm", by=by, gpu=1)
-    run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, speeds={"gemm": 90}, faults=slow)
-    assert run.code == code
-    found = {c["gpu"]: c["status"] for c in run.receipt["checks"] if c["id"] == "gemm.peers"}
-    assert found == {0: "pass", 1: status, 2: "pass"}
-
-
 def test_gpus_of_two_models_have_no_median_in_common(smoke: Smoke) -> None:
     gpus = [{}, {"name": "Tesla T4", "cc": "7.5", "mem": 16_000_000_000}]
     run = smoke(*STANDARD, "--expect-gpus", "2", gpus=gpus)
@@ -104,62 +91,7 @@ def test_two_gpus_that_differ_in_a_bit_fail_within_every_limit(smoke: Smoke) -> 
     assert run.summary == "GPU 2 gave another float32 product than the other NVIDIA L4"
 
 
-def test_memory_that_is_not_all_there_is_a_gpu_fault(smoke: Smoke) -> None:
-    run = smoke(gpus=[{"mem": 22_300_000_000}])
-    assert (run.code, run.bad()) == (1, [("mem.total", 0)])
-    assert run.summary == "GPU 0 shows 22.3 GB of memory, NVIDIA L4 has 22.32 at least"
-
-
-def test_a_gpu_that_something_else_uses_is_refused(smoke: Smoke) -> None:
-    run = smoke(gpus=[{"free": 22_000_000_000}])
-    assert (run.code, run.bad()) == (2, [("exclusive", 0)])
-    assert run.summary == "another process uses GPU 0: 1 of 23 GB are taken at the start"
-
-
 MIG = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "mem": 9_900_000_000}
-
-
-@pytest.mark.parametrize(("expected", "code"), [("A100 MIG 1g.10gb", 0), ("A100", 2), ("", 2)])
-def test_a_mig_slice_is_taken_only_where_it_is_named(smoke: Smoke, expected: str, code: int) -> None:
-    run = smoke(*(["--expect-gpu", expected] if expected else []), gpus=[MIG], arch=["sm_80"])
-    assert run.code == code
-    if code:
-        assert run.bad() == [("gpu.mig", 0)]
-        assert run.summary == "GPU 0 is a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB, expected a whole GPU"
-
-
-@pytest.mark.parametrize(("tflops", "code"), [(24.7, 0), (20.5, 3)])
-def test_the_floor_of_a_slice_is_its_share_of_the_whole(smoke: Smoke, tflops: float, code: int) -> None:
-    # 14 of 108 multiprocessors: 20.57 of the 158.72 TFLOPS that a whole A100 must reach.
-    args = (*STANDARD, "--expect-gpu", "A100 MIG 1g.10gb")
-    run = smoke(*args, gpus=[MIG], arch=["sm_80"], speeds={"gemm": tflops})
-    assert run.code == code
-    [floor] = [check["fail_below"] for check in run.receipt["checks"] if check["id"] == "gemm.speed"]
-    assert floor == 20.5746
-
-
-def test_an_unknown_gpu_is_reported_and_held_to_a_fifth_of_what_it_could_do(smoke: Smoke) -> None:
-    def timed(**more: Any) -> tuple[int, dict[str, Any]]:
-        run = smoke(*STANDARD, gpus=[{"name": "NVIDIA New", **more.pop("gpu", {})}], **more)
-        return run.code, {check["id"]: check for check in run.receipt["checks"]}
-
-    code, found = timed()
-    assert (code, found["gemm.speed"]["status"], found["gemm.speed"]["value"]) == (0, "warn", 59.4)
-    # 58 multiprocessors of 2040 MHz and 512 FLOP a clock; twice 6251 MHz on 192 bits.
-    floors = [found[what].get("fail_below") for what in ("gemm.speed", "mem.speed")]
-    assert floors == [12.116, 90.0144]
-    code, found = timed(speeds={"gemm": 12.0})
-    assert (code, found["gemm.speed"]["status"]) == (3, "fail")
-    code, found = timed(speeds={"gemm": 0.1, "copy": 1.0}, gpu={"clocks": False})
-    assert (code, "fail_below" in found["gemm.speed"]) == (0, False)
-    assert found["gemm.speed"]["message"].endswith("no measurement of NVIDIA New is published, so only reported")
-
-
-def test_a_gpu_that_others_call_a_tenth_as_fast_fails_whoever_measured_it(smoke: Smoke) -> None:
-    a10g = {"name": "NVIDIA A10G", "cc": "8.6", "sm": 80}
-    run = smoke(*STANDARD, gpus=[a10g], arch=["sm_86"], speeds={"gemm": 6.0, "copy": 469.0})
-    assert (run.code, run.bad()) == (3, [("gemm.speed", 0)])
-    assert run.summary == "GPU 0 is slow: 6 TFLOPS, NVIDIA A10G should reach 56.23 and must reach 31.24"
 
 
 def test_burn_multiplies_for_the_given_time_and_finds_late_errors(smoke: Smoke) -> None:

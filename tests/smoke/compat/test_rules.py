@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from gpu_smoke.compat import data, wheels
+from gpu_smoke.compat import data
 from gpu_smoke.compat import rules as compat
 from gpu_smoke.compat.rules import Pair, Verdict
 
@@ -145,7 +145,7 @@ def test_a_patch_release_that_is_not_in_the_table_is_unknown_and_not_recommended
     nearest = compat.check("7.0", 580, f"{patch}+cpu").nearest
     assert nearest
     assert nearest.torch
-    assert wheels.parse_wheel(nearest.torch).version == newest.rpartition(".")[0] + ".0"
+    assert compat.parse_wheel(nearest.torch).version == newest.rpartition(".")[0] + ".0"
 
 
 def test_a_driver_branch_that_is_not_in_the_table_is_unknown_and_not_refused() -> None:
@@ -167,11 +167,11 @@ def test_the_nearest_torch_is_one_for_the_same_python() -> None:
 
 
 def test_another_driver_is_offered_only_if_a_driver_was_given() -> None:
-    wheel = wheels.parse_wheel("2.13.0")
+    wheel = compat.parse_wheel("2.13.0")
     assert compat.alternatives("7.5", 535, wheel) == (Pair(535, "2.13.0+cu126"), Pair(580, "2.13.0+cu130"))
     assert compat.alternatives("7.0", None, wheel) == (Pair(None, "2.13.0+cu126"),)
     assert compat.alternatives("7.0", 595, None) == (Pair(580, None),)
-    assert compat.alternatives("7.5", None, wheels.parse_wheel("2.12.0+cu130", "arm64"), machine="arm64") == ()
+    assert compat.alternatives("7.5", None, compat.parse_wheel("2.12.0+cu130", "arm64"), machine="arm64") == ()
 
 
 def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:

@@ -84,12 +84,6 @@ def preloaded(root: Path, env: dict[str, str]) -> Said:
     return Said(done.returncode, json.loads(done.stdout))
 
 
-def test_variables_that_tools_left_behind_are_a_warning(diagnose: Diagnose) -> None:
-    said = diagnose(env={"CUDA_LAUNCH_BLOCKING": "1", "PYTORCH_NO_CUDA_MEMORY_CACHING": "0"})
-    assert (said.code, said.one("env.tools")["status"]) == (0, "warn")
-    assert said.one("env.tools")["message"] == "CUDA_LAUNCH_BLOCKING: CUDA waits for every kernel, which is slow"
-
-
 def installed(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
     shutil.copytree(FAKES, tmp_path / "installed")
     (tmp_path / "installed/torch/version.py").write_text(f"__version__ = '{version}'\ncuda: str = '{cuda}'\n")
@@ -102,27 +96,12 @@ def test_a_wheel_for_the_cpu_is_reported_also_if_it_cannot_be_imported(diagnose:
     assert said.one("torch.import")["message"] == "importing torch failed: libgomp.so.1: cannot open shared object"
 
 
-def test_a_driver_too_old_for_the_wheel_is_found_in_files(diagnose: Diagnose, root: Path, tmp_path: Path) -> None:
-    version = root / "proc/driver/nvidia/version"
-    version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
-    maps = root / "proc/self/maps"
-    maps.write_text(maps.read_text().replace("580.159.03", "535.183.01"))
-    said = diagnose(env=installed(tmp_path, "2.15.0+cu132", "13.2"))
-    assert (said.code, said.wrong()) == (2, ["driver.wheel"])
-    assert said.one("driver.wheel")["next"].startswith("gpu-smoke check --gpu")
-
-
 def test_a_python_without_torch_is_a_warning_and_the_driver_is_probed_too(diagnose: Diagnose, tmp_path: Path) -> None:
     shutil.copytree(FAKES, tmp_path / "bare", ignore=shutil.ignore_patterns("torch"))
     said = diagnose(env={"PYTHONPATH": f"{ROOT / 'smoke'}:{tmp_path / 'bare'}"})
     assert (said.code, said.wrong()) == (0, [])
     assert said.one("torch.installed")["message"] == "this Python has no torch"
     assert (said.one("torch.import")["status"], said.one("libcuda.real")["status"]) == ("skip", "pass")
-
-
-def test_a_torch_without_kernels_for_the_gpu_is_reported(diagnose: Diagnose) -> None:
-    said = diagnose(gpus=[{"name": "Tesla V100-SXM2-16GB", "cc": "7.0"}])
-    assert (said.code, said.wrong()) == (2, ["torch.arch"])
 
 
 def test_cuda_that_lists_no_gpu_and_cuda_that_does_not_start_have_different_messages(diagnose: Diagnose) -> None:

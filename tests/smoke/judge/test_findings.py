@@ -8,7 +8,7 @@ import pytest
 from gpu_smoke import checks, faults
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import Speed
-from gpu_smoke.history.measurements import Row
+from gpu_smoke.history import OwnSpeed
 from gpu_smoke.judge import completeness
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.options import Options
@@ -36,18 +36,17 @@ def test_the_subject() -> None:
     assert (Subject(0, "X").sm, Subject(0, "X").mem_bytes) == (0, 0)
 
 
-def row(device: str = "NVIDIA New", check: str = "gemm.speed", median: float = 200.0, **more: Any) -> Row:
-    rest = {"sm": 100, "dtype": "bfloat16", "size": 8192, "unit": "", "lowest": 1.0, "highest": 1.0, "spread": 0.0}
-    rest |= {"samples": 3, "driver": "d", "torch": "t", "date": "2026-11-21", "throttle": "none", "receipts": ()}
-    return Row(**{**rest, "device": device, "check": check, "median": median, **more})
+def own(device: str = "NVIDIA New", check: str = "gemm.speed", median: float = 200.0, **more: Any) -> OwnSpeed:
+    kind = (device, more.get("sm", 100), check, more.get("dtype", "bfloat16"), more.get("size", 8192))
+    return OwnSpeed(kind, median, 3, "2026-11-21")
 
 
 def test_the_users_own_measurements_of_its_model_are_the_subjects() -> None:
     rows = [
-        row(),
-        row(median=190.0),
-        row("NVIDIA L4", median=80.0),
-        row(check="mem.speed", median=7.0, dtype="", size=1),
+        own(),
+        own(median=190.0),
+        own("NVIDIA L4", median=80.0),
+        own(check="mem.speed", median=7.0, dtype="", size=1),
     ]
     new = Subject.of("cuda", gpu(name="NVIDIA New", sm=10), rows)
     assert (new.own, new.share) == ((rows[0], rows[1], rows[3]), 1.0)
@@ -58,15 +57,15 @@ def test_the_users_own_measurements_of_its_model_are_the_subjects() -> None:
     assert (part.own, part.share) == (new.own, 0.25)
     known = Subject.of("cuda", gpu(), rows)
     assert (known.gemm, known.copy) == (Speed(80.0, (source,)), L4.copy)
-    for other in (row(dtype="float16"), row(size=4096), row(check="mem.speed")):
+    for other in (own(dtype="float16"), own(size=4096), own(check="mem.speed")):
         assert Subject.of("cuda", gpu(name="NVIDIA New"), [other]).gemm is None
     assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=25)).share == 1.0
-    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=1), [row(sm=1)]).share == 1.0
+    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=1), [own(sm=1)]).share == 1.0
 
 
 def test_a_run_of_several_gpus_needs_the_checks_between_gpus_and_a_run_of_one_does_not() -> None:
-    def missing(count: int, own: tuple[Row, ...] = ()) -> list[str]:
-        subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1, own) for i in range(count)]
+    def missing(count: int, speeds: tuple[OwnSpeed, ...] = ()) -> list[str]:
+        subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1, speeds) for i in range(count)]
         ids = {each for stage in (*STANDARD.gpu, *STANDARD.host) for each in stage.checks}
         found = [Check(i, "skip" if i.endswith(".speed") else "pass", "", s.index) for s in subjects for i in ids]
         found += [Check("shm.loader", "pass", ""), Check("nvml", "skip", "")]
@@ -81,8 +80,8 @@ def test_a_run_of_several_gpus_needs_the_checks_between_gpus_and_a_run_of_one_do
     assert missing(1) == []
     assert missing(2) == ["GPU 0 has no result for allreduce", "GPU 1 has no result for allreduce", "p2p has no result"]
     # One speed that is known is enough to be asked for, whichever it is.
-    assert missing(1, (row(dtype="float16"),)) == ["no speed of GPU 0 was judged"]
-    assert missing(1, (row(check="mem.speed"),)) == ["no speed of GPU 0 was judged"]
+    assert missing(1, (own(dtype="float16"),)) == ["no speed of GPU 0 was judged"]
+    assert missing(1, (own(check="mem.speed"),)) == ["no speed of GPU 0 was judged"]
 
 
 def test_the_worst_finding_decides() -> None:

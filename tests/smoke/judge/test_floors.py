@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from gpu_catalog.data_files import document
 from gpu_smoke.checks import Check
-from gpu_smoke.data.gpus import ALLREDUCE, FAIL, FLOP_PER_CLOCK, GPUS, SOURCES, Figure, Gpu
-from gpu_smoke.judge import between_gpus, completeness, gemm, speed, transfer, values
+from gpu_smoke.data.gpus import ALLREDUCE, FAIL, FLOP_PER_CLOCK, GPUS, Figure, Gpu
+from gpu_smoke.judge import between_gpus, completeness, gemm, speed, values
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.plan import HEALTH, PROFILES
 from hypothesis import given
@@ -30,7 +31,7 @@ def product(key: str, tflops: float) -> Check:
 
 
 def copy(key: str, gbs: float) -> Check:
-    [found] = transfer.memory(subject(key), {"gbs": gbs})
+    [found] = speed.memory(subject(key), {"gbs": gbs})
     return found
 
 
@@ -136,14 +137,14 @@ def test_host_links_warn_below_the_one_published_floor(key: str, way: str) -> No
     # A machine that encrypts its memory copies far slower.
     for factor, status in ((1.001, "pass"), (0.999, "warn"), (0.01, "warn")):
         measured = {"h2d": floor * 2, "d2h": floor * 2, "same": True, way: floor * factor}
-        found = {check.id: check for check in transfer.host(subject(key), measured)}
+        found = {check.id: check for check in speed.host(subject(key), measured)}
         assert found[way].status == status
         assert (found[way].warn_below, found[way].fail_below) == (floor, None)
 
 
 @pytest.mark.parametrize("key", [key for key, gpu in GPUS.items() if not gpu.host])
 def test_host_links_without_a_published_floor_are_reported(key: str) -> None:
-    found = transfer.host(subject(key), {"h2d": 3.0, "d2h": 2.0, "same": True})
+    found = speed.host(subject(key), {"h2d": 3.0, "d2h": 2.0, "same": True})
     assert [(check.status, check.value) for check in found] == [("skip", 3.0), ("skip", 2.0)]
 
 
@@ -157,7 +158,7 @@ def test_eight_gpus_with_nvlink_warn_below_the_sum_they_should_reach(key: str) -
 @EACH
 def test_every_row_is_whole(key: str) -> None:
     row: Gpu = GPUS[key]
-    assert {figure.source for figure in (*row.products, *row.copies)} <= set(SOURCES)
+    assert {figure.source for figure in (*row.products, *row.copies)} <= set(document("gpu_speeds")["measured_by"])
     assert row.gemm or row.copy
     assert {Subject(0, name).key for name in row.names} == {key}
     assert row.n % 64 == 0
@@ -195,7 +196,7 @@ def test_an_unknown_gpu_fails_below_a_fifth_of_what_it_could_compute_at_most(tfl
 
 @pytest.mark.parametrize(("gbs", "status"), [(89.9, "fail"), (90.1, "warn")])
 def test_an_unknown_gpu_fails_below_three_tenths_of_what_its_memory_could_copy(gbs: float, status: str) -> None:
-    [found] = transfer.memory(UNKNOWN, {"gbs": gbs})
+    [found] = speed.memory(UNKNOWN, {"gbs": gbs})
     assert (found.status, found.fail_below) == (status, 90.0)
 
 
@@ -205,7 +206,7 @@ def test_values_that_torch_or_the_table_lacks_are_only_reported() -> None:
         assert (found.status, found.fail_below) == ("warn", None)
         assert found.message == "0.01 TFLOPS; no measurement of NVIDIA New is published, so only reported"
     for two in ({"memory_clock_mhz": 0}, {"memory_bus_bits": 0}, {"name": "NVIDIA New MIG 1g.10gb"}):
-        [found] = transfer.memory(replace(UNKNOWN, **two), {"gbs": 0.01})
+        [found] = speed.memory(replace(UNKNOWN, **two), {"gbs": 0.01})
         assert (found.status, found.fail_below) == ("warn", None)
 
 

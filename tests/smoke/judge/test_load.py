@@ -9,7 +9,7 @@ import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.data.health import LANE_GBS, LINKS
-from gpu_smoke.history.receipts import Run
+from gpu_smoke.history import Run
 from gpu_smoke.judge import history, load, slowdown
 from gpu_smoke.judge.load import Link
 from gpu_smoke.judge.nvml_samples import Samples

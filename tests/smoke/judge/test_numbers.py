@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from gpu_smoke.checks import Check
-from gpu_smoke.judge import between_gpus, gemm, speed, transfer, values
+from gpu_smoke.judge import between_gpus, gemm, speed, values
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.measure import gemm as measured_gemm
 
@@ -172,16 +172,16 @@ def test_a_value_that_is_no_speed_is_an_error_also_for_an_unknown_gpu(value: flo
         found = speed.judge("gemm.speed", subject, value, "TFLOPS", subject.gemm)
         assert (found.status, found.severity) == ("fail", "env")
         assert found.message == f"{subject.place} was timed without a result"
-        copies = transfer.host(subject, {"h2d": value, "d2h": 20.0, "same": True})
+        copies = speed.host(subject, {"h2d": value, "d2h": 20.0, "same": True})
         assert verdict(copies) == {"h2d": "fail", "d2h": "skip"}
 
 
 def test_copies_with_the_host() -> None:
     right = {"h2d": 20.0, "d2h": 20.0, "same": True}
-    assert verdict(transfer.host(CPU, right)) == {"h2d": "skip", "d2h": "skip"}
-    assert [c.message for c in transfer.host(CPU, right)] == ["not judged on the CPU"] * 2
-    assert verdict(transfer.host(NEW, right)) == {"h2d": "skip", "d2h": "skip"}
-    assert verdict(transfer.host(L4, {**right, "same": False})) == {"h2d": "fail"}
+    assert verdict(speed.host(CPU, right)) == {"h2d": "skip", "d2h": "skip"}
+    assert [c.message for c in speed.host(CPU, right)] == ["not judged on the CPU"] * 2
+    assert verdict(speed.host(NEW, right)) == {"h2d": "skip", "d2h": "skip"}
+    assert verdict(speed.host(L4, {**right, "same": False})) == {"h2d": "fail"}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from gpu_smoke import plan
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
-from gpu_smoke.history.receipts import runs
-from gpu_smoke.judge import gemm, load, slowdown, transfer
+from gpu_smoke.history import runs
+from gpu_smoke.judge import gemm, load, slowdown, speed
 from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject
 
@@ -38,7 +38,7 @@ def test_a_healthy_gpu_is_above_every_warning_with_a_margin(model: str) -> None:
     record = receipt(model)
     subject = Subject.of("cuda", record["gpus"][0])
     measured = {each["stage"]: each for each in record["measured"]}
-    found = [*gemm.timed(subject, measured["gemm.speed"]), *transfer.memory(subject, measured["mem.speed"])]
+    found = [*gemm.timed(subject, measured["gemm.speed"]), *speed.memory(subject, measured["mem.speed"])]
     assert [check.status for check in found] == ["pass", "pass"]
     # A floor that its own GPU barely reaches would warn of every other one.
     assert all(check.value * WARN >= check.warn_below for check in found), found
@@ -50,8 +50,8 @@ def judged(record: dict[str, Any]) -> dict[str, Check]:
     measured = {each["stage"]: each for each in record["measured"]}
     speeds = [
         *gemm.timed(subject, measured["gemm.speed"]),
-        *transfer.memory(subject, measured["mem.speed"]),
-        *transfer.host(subject, measured["copies"]),
+        *speed.memory(subject, measured["mem.speed"]),
+        *speed.host(subject, measured["copies"]),
     ]
     stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
     timed = merged(part for stage, part in stages.items() if stage in plan.TIMED)

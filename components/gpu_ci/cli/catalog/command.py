@@ -1,4 +1,4 @@
-"""`gpu-ci catalog`: list machine types, show one, and compare the catalog with its sources."""
+"""`gpu-ci catalog`: list machine types, and show one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class Catalog(Lazy):
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "list": ("gpu_ci.cli.catalog.listing", "List the machines that match all options (the default)."),
         "show": ("gpu_ci.cli.catalog.show", "Show one machine: every fact, its source and its date."),
-        "refresh": ("gpu_ci.cli.catalog.refresh", "Compare the catalog with its sources as published today."),
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -47,7 +46,6 @@ def command() -> None:
     Examples:
       gpu-ci catalog                                     every machine type with a GPU
       gpu-ci catalog --gpu l4 --region us-central1       with prices there
-      gpu-ci catalog --min-memory-gib 40 --market spot
+      gpu-ci catalog --sort price --min-memory-gib 24 --market spot
       gpu-ci catalog show g2-standard-8
-      gpu-ci catalog refresh
     """

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import gpu_catalog
-from gpu_catalog import Gpu, Machine, Price
+from gpu_catalog import Machine, Price, offers
+from gpu_catalog.offers import Offer
 
-from gpu_ci.cli import options
-from gpu_ci.cli.output import InputError, note, print_json, print_table
+from gpu_ci import versions
+from gpu_ci.cli import clock, options
+from gpu_ci.cli.output import InputError, note, print_json, print_table, print_text
 
 
 @click.command("list")
@@ -20,31 +22,40 @@ from gpu_ci.cli.output import InputError, note, print_json, print_table
 @click.option("--zone", type=options.ZONE, help="Only machines in this Google zone. AWS publishes regions only.")
 @click.option("--market", type=options.MARKET, help="The market: standard, spot, flex-start, ...")
 @click.option("--architecture", type=options.ARCHITECTURE, help="The CPU architecture: x86_64 or arm64.")
+@click.option("--min-gpus", type=click.FloatRange(min=0), default=0, help="Minimum number of GPUs of one machine.")
 @click.option("--min-memory-gib", type=click.FloatRange(min=0), default=0, help="Minimum nominal memory of one GPU.")
 @click.option("--min-compute-capability", metavar="X.Y", default="", help="The minimum, such as 8.0.")
+@click.option("--dtype", type=options.DTYPE, help="A number type with hardware support: fp16, bf16, fp8, ...")
+@click.option("--torch", metavar="VERSION", default="", help="A wheel that must run on the GPU, such as 2.9.1+cu129.")
+@click.option("--min-vcpus", type=click.IntRange(min=0), default=0, help="Minimum vCPUs of the machine.")
+@click.option("--budget", type=click.FloatRange(min=0, min_open=True), help="With --sort price: maximum USD per hour.")
+@click.option("--sort", type=click.Choice(["name", "price"]), default="name", help="price: cheapest offers first.")
 @click.option("--n1", is_flag=True, help="Include the N1 machines with attached GPUs, about 200.")
 @click.option("--legacy", is_flag=True, help="Include machines known by name only, such as those with AMD GPUs.")
 @options.as_json
 def command(
-    gpu: Gpu | None,
-    cloud: Any,
     region: str | None,
     zone: str | None,
-    market: str | None,
-    architecture: Any,
-    min_memory_gib: float,
     min_compute_capability: str,
+    budget: float | None,
+    sort: str,
     n1: bool,
     legacy: bool,
     as_json: bool,
+    **filters: Any,
 ) -> None:
     """List the machines that match all options. The exit code is 1 if no machine matches.
+
+    With --sort price, the list has one row for each family of machines with the same GPUs: its cheapest size, market
+    and region. N1 machines are included. Rows of unknown price come last. * marks a price that is older than 90 days,
+    undated or estimated. Notes below the list are facts to consider before you choose.
 
     \b
     Examples:
       gpu-ci catalog list --cloud gcp --min-compute-capability 8.0
       gpu-ci catalog list --gpu t4 --zone us-central1-a --n1
-      gpu-ci catalog list --region us-east-1 --market capacity-block --json
+      gpu-ci catalog list --sort price --min-memory-gib 24 --dtype bf16 --market spot
+      gpu-ci catalog list --sort price --min-memory-gib 80 --min-gpus 8 --budget 60 --json
     """
     if min_compute_capability and not all(part.isdecimal() for part in min_compute_capability.split(".", 1)):
         raise click.BadParameter(
@@ -56,30 +67,100 @@ def command(
             f"gpu-ci catalog list: --zone {zone} is not in --region {region}",
             hint=f"use --region {gpu_catalog.region_of(zone)}, or only one of the two options",
         )
-    filters: dict[str, Any] = {
-        "gpu": gpu,
-        "cloud": cloud,
-        "region": region,
-        "zone": zone,
-        "market": market,
-        "architecture": architecture,
-        "min_gpu_memory_gib": min_memory_gib,
-        "min_compute_capability": min_compute_capability,
-    }
-    matches = gpu_catalog.machines(**filters, legacy=legacy)
-    listed = [each for each in matches if n1 or not each.attached]
+    if budget is not None and sort != "price":
+        raise InputError("gpu-ci catalog list: --budget requires --sort price", hint="add --sort price")
+    filters |= {"region": region, "zone": zone, "min_compute_capability": min_compute_capability}
+    try:
+        matches = matching(filters, legacy)
+    except ValueError as error:
+        raise InputError(f"gpu-ci catalog list: {error}", hint="gpu-ci catalog list --help") from None
     place = region or (gpu_catalog.region_of(zone) if zone else "")
-    if as_json:
-        print_json([row_json(each, place) for each in listed])
-    elif listed:
-        table(listed, place)
-    if len(listed) < len(matches):
-        note(f"and {len(matches) - len(listed)} N1 machines with attached GPUs: add --n1 to see them")
-    if not matches:
+    if sort == "price":
+        nvidia = (each for each in matches if each.gpu.is_nvidia or legacy)
+        found = offers.cheapest(nvidia, filters["market"], place or None, budget=budget)
+        print_offers(found, filters["dtype"], "" if filters["torch"] else versions.TORCH, as_json)
+        is_empty = not found
+    else:
+        listed = [each for each in matches if n1 or not each.attached]
+        if as_json:
+            print_json([row_json(each, place) for each in listed])
+        elif listed:
+            table(listed, place)
+        if len(listed) < len(matches):
+            note(f"and {len(matches) - len(listed)} N1 machines with attached GPUs: add --n1 to see them")
+        is_empty = not matches
+    if is_empty:
         note("no machine of the catalog matches all options")
-        if older := gpu_catalog.machines(**filters, legacy=True):
-            note(f"  hint: --legacy adds {len(older)} machines that are known by name only")
+        for hint in hints(filters, legacy) if not matches else ("machines match without --budget",):
+            note(f"  hint: {hint}")
         click.get_current_context().exit(1)
+
+
+def matching(filters: Mapping[str, Any], legacy: bool) -> list[Machine]:
+    """Return the machines that match all options of the command but the budget."""
+    gpus, dtype, torch, vcpus = (filters[name] for name in ("min_gpus", "dtype", "torch", "min_vcpus"))
+    names = ("gpu", "cloud", "region", "zone", "market", "architecture", "min_compute_capability")
+    found = gpu_catalog.machines(
+        **{name: filters[name] for name in names}, min_gpu_memory_gib=filters["min_memory_gib"], legacy=legacy
+    )
+    return [
+        each for each in found if each.gpu_count >= gpus and each.vcpus >= vcpus and offers.supports(each, dtype, torch)
+    ]
+
+
+def hints(filters: Mapping[str, Any], legacy: bool) -> Iterator[str]:
+    """Yield the options without which machines would match."""
+    for name, value in filters.items():
+        without = type(value)() if isinstance(value, int | float) else "" if name == "min_compute_capability" else None
+        if value and (found := matching({**filters, name: without}, legacy)):
+            yield f"{len(found)} match without --{name.replace('_', '-')}"
+    if not legacy and (older := matching(filters, True)):
+        yield f"--legacy adds {len(older)} machines that are known by name only"
+
+
+def print_offers(found: Sequence[Offer], dtype: str | None, default_torch: str, as_json: bool) -> None:
+    """Print offers and their caveats. A caveat of several machines is printed once."""
+    texts = {id(each): list(offers.caveats(each, dtype, default_torch)) for each in found}
+    if as_json:
+        print_json(
+            [
+                {
+                    **row_json(each.machine, ""),
+                    "market": each.market,
+                    "region": each.region,
+                    "price": each.price and price_json(each.price),
+                    "caveats": texts[id(each)],
+                }
+                for each in found
+            ]
+        )
+        return
+    if not found:
+        return
+    today = clock.today()
+    print_table(
+        ["machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"],
+        [
+            (*_cells(each.machine), each.market, each.region,
+             price_text(each.price) + ("*" if each.is_doubtful(today) else " "))
+            for each in found
+        ],
+        right="GiB|cc|USD/h",
+    )  # fmt: skip
+    print_dates([each.price for each in found if each.price])
+    machines: dict[str, list[str]] = {}
+    for each in found:
+        for text in texts[id(each)]:
+            machines.setdefault(text, []).append(each.machine.machine_type)
+    for text, names in machines.items():
+        print_text(f"note: {text}: {'all' if len(names) == len(found) else ', '.join(dict.fromkeys(names))}", 2)
+
+
+def _cells(machine: Machine) -> tuple[str, ...]:
+    return (
+        machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
+        f"{gpu_catalog.nominal_gpu_memory_gib(machine):g}", machine.gpu.compute_capability or "-",
+    )  # fmt: skip
 
 
 def table(machines: Sequence[Machine], region: str) -> None:
@@ -89,10 +170,7 @@ def table(machines: Sequence[Machine], region: str) -> None:
         + ([] if region else ["regions"]),
         [
             (
-                each.key,
-                f"{each.gpu_count:g} x {each.gpu.name}",
-                f"{gpu_catalog.nominal_gpu_memory_gib(each):g}",
-                each.gpu.compute_capability or "-",
+                *_cells(each),
                 str(each.vcpus),
                 f"{each.memory_gib:g}",
                 ", ".join(each.markets) or "-",

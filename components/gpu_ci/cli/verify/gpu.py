@@ -82,7 +82,7 @@ STEPS: tuple[Step[GpuMachine], ...] = (
     ),
     Step(
         "repeats", "gpu-smoke --profile standard --json receipts/1.json",
-        "five runs pass, with speeds within 10 %", "gpu-smoke record receipts/*.json, and use --specs",
+        "five runs pass, with speeds within 10 %", "use your own floors: gpu-smoke --specs receipts/",
     ),
     Step(
         "burn", "gpu-smoke --profile burn --burn-sec 300", "pass", "look for throttling in the receipt",

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine
-from gpu_catalog.needs import missing_needs, needs_of
+from gpu_catalog.offers import lacking
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
@@ -309,7 +309,7 @@ def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_
 
 def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_RungProblem]:
     """Yield a problem for each property in which the machine is less capable than the pool's machine."""
-    texts = [each.text for each in missing_needs(machine, needs_of(own)) if each.need != "gpu_count"]
+    texts = lacking(machine, own)
     if machine.gpu_count != own.gpu_count:
         texts.append(f"has {machine.gpu_count:g} GPUs, not {own.gpu_count:g}")
     field = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import gpu_catalog as catalog
 import pytest
-from gpu_catalog.upstream import folder, read_json
 from gpu_ci.aws.nodes.efa import cards
 
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, group, scaling_tags, template
@@ -78,22 +74,10 @@ def test_everything_of_it_is_tagged_and_named_after_the_group() -> None:
     )
 
 
-@cache
-def recorded() -> dict[str, Any]:
-    """EC2's answers of DescribeInstanceTypes that moto carries."""
-    found: dict[str, Any] = read_json(folder("moto", "moto") / "ec2/resources/instance_types.json.gz")
-    return found
-
-
-WITH_EFA = [each for each in catalog.machines(cloud="aws") if each.efa_interfaces]
-
-
-@pytest.mark.parametrize("machine", WITH_EFA, ids=lambda machine: machine.machine_type)
-def test_there_is_one_interface_on_each_card_that_has_efa(machine: catalog.Machine) -> None:
-    """Of p6e-gb200 there is no recording: AWS's own example names four of its cards."""
-    if machine.family == "p6e-gb200":
-        assert cards(machine) == (1, 5, 9, 13)
-        return
-    network = recorded()[machine.machine_type]["NetworkInfo"]
-    count, interfaces = network["MaximumNetworkCards"], network["EfaInfo"]["MaximumEfaInterfaces"]
-    assert cards(machine) == tuple(range(count - interfaces, count))
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("g6e.24xlarge", (0, 1)), ("p5.48xlarge", tuple(range(32))), ("p6-b300.48xlarge", tuple(range(1, 17))),
+     ("p6e-gb200.36xlarge", (1, 5, 9, 13))],
+)  # fmt: skip
+def test_there_is_one_interface_on_each_card_that_has_efa(name: str, expected: tuple[int, ...]) -> None:
+    assert cards(catalog.machine(name)) == expected

@@ -1,0 +1,81 @@
+"""Names, sizes and published speeds of GPU models. Generated from the catalog's gpu_speeds.json and gpus.json.
+
+`make docs` writes this file; a test fails if it is not current. gpus.py explains the fields.
+"""
+
+from __future__ import annotations
+
+Facts = tuple[tuple[str, ...], str, int, int, str, int, float | None]
+Figures = tuple[tuple[float, str, str, int], ...]
+
+# fmt: off
+# CUDA's names, capability, multiprocessors, memory in GB, timed format and size, host floor in GB/s;
+# then TFLOPS and GB/s, each with its source, format and size.
+ROWS: dict[str, tuple[Facts, Figures, Figures]] = {
+    "t4": ((("Tesla T4",), "7.5", 40, 16, "float16", 4096, None),
+        ((24, "nvforum-t4", "float16", 4096), (25, "chsasank", "float16", 0), (41.91, "zzc", "float16", 0),),
+        ((240, "chsasank", "", 0), (244, "dcgm", "", 0),)),
+    "v100-sxm2-16gb": ((("Tesla V100-SXM2-16GB",), "7.0", 80, 16, "float16", 8192, 9),
+        ((97.36, "zzc140", "float16", 8192), (94.84, "zzc", "float16", 0), (84, "chsasank", "float16", 0),),
+        ((766, "chsasank", "", 0), (810, "dcgm", "", 0),)),
+    "v100-sxm2-32gb": ((("Tesla V100-SXM2-32GB",), "7.0", 80, 32, "float16", 8192, 9),
+        ((84, "chsasank", "float16", 0),),
+        ((766, "chsasank", "", 0), (810, "dcgm", "", 0),)),
+    "v100-pcie-16gb": ((("Tesla V100-PCIE-16GB",), "7.0", 80, 16, "float16", 8192, None),
+        ((84, "chsasank", "float16", 0),),
+        ((766, "chsasank", "", 0), (810, "dcgm", "", 0),)),
+    "v100-pcie-32gb": ((("Tesla V100-PCIE-32GB",), "7.0", 80, 32, "float16", 8192, None),
+        ((84, "chsasank", "float16", 0),),
+        ((766, "chsasank", "", 0), (810, "dcgm", "", 0),)),
+    "p100-pcie-16gb": ((("Tesla P100-PCIE-16GB",), "6.0", 56, 16, "float32", 4096, None),
+        ((7.81, "zzc164", "float32", 4096), (8.16, "zzc174", "float32", 4096),),
+        ((530, "estimate", "", 0),)),
+    "l4": ((("NVIDIA L4",), "8.9", 58, 24, "bfloat16", 8192, None),
+        ((59.4, "zzc120", "bfloat16", 8192), (56.9, "zzc120", "bfloat16", 10240), (66, "chsasank", "bfloat16", 0),),
+        ((235, "chsasank", "", 0), (264.6, "dcgm", "", 0),)),
+    "a10g": ((("NVIDIA A10G",), "8.6", 80, 24, "bfloat16", 8192, None),
+        ((66.59, "zzc126", "bfloat16", 8192), (62.48, "zzc126", "bfloat16", 4096),),
+        ((469, "chsasank", "", 0), (483.6, "dcgm", "", 0),)),
+    "l40s": ((("NVIDIA L40S",), "8.9", 142, 48, "bfloat16", 8192, None),
+        ((269.15, "zzc", "bfloat16", 0),),
+        ((700, "dcgm", "", 0),)),
+    "a100-40gb": ((("NVIDIA A100-SXM4-40GB",), "8.0", 108, 40, "bfloat16", 8192, 21),
+        ((246.33, "zzc", "bfloat16", 0),),
+        ((1293, "dcgm", "", 0),)),
+    "a100-pcie-40gb": ((("NVIDIA A100-PCIE-40GB",), "8.0", 108, 40, "bfloat16", 8192, 21),
+        ((215.26, "zzc108", "bfloat16", 8192), (211.72, "zzc108", "bfloat16", 10240),),
+        ((1293, "dcgm", "", 0),)),
+    "a100-80gb": ((("NVIDIA A100-SXM4-80GB",), "8.0", 108, 80, "bfloat16", 8192, 21),
+        ((264.53, "zzc", "bfloat16", 0), (271.2, "stas00", "bfloat16", 0),),
+        ((1490, "chsasank", "", 0), (1564, "dcgm", "", 0),)),
+    "a100-pcie-80gb": ((("NVIDIA A100 80GB PCIe",), "8.0", 108, 80, "bfloat16", 8192, 21),
+        ((237, "chsasank", "bfloat16", 0), (252.9, "stas00", "bfloat16", 0),),
+        ((1490, "chsasank", "", 0), (1495, "dcgm", "", 0),)),
+    "h100-pcie": ((("NVIDIA H100 PCIe",), "9.0", 114, 80, "bfloat16", 8192, None),
+        ((492.84, "zzc95", "bfloat16", 8192), (449, "chsasank", "bfloat16", 0),),
+        ((1630, "chsasank", "", 0), (1639, "dcgm", "", 0),)),
+    "h100-nvl": ((("NVIDIA H100 NVL",), "9.0", 132, 94, "bfloat16", 8192, None),
+        (),
+        ((2725, "dcgm", "", 0),)),
+    "h100-sxm": ((("NVIDIA H100 80GB HBM3",), "9.0", 132, 80, "bfloat16", 8192, 48),
+        ((687.9, "h100", "bfloat16", 8192), (797.51, "zzc79", "bfloat16", 8192), (794.5, "stas00", "bfloat16", 0),),
+        ((2540, "dcgm", "", 0), (3004, "h100", "", 0),)),
+    "h20": ((("NVIDIA H20",), "9.0", 78, 96, "bfloat16", 8192, None),
+        ((138.6, "zzc77", "bfloat16", 8192), (141.86, "zzc", "bfloat16", 0),),
+        ((2010, "dcgm", "", 0),)),
+    "gh200-480gb": ((("NVIDIA GH200 480GB",), "9.0", 132, 96, "bfloat16", 8192, None),
+        ((828.6, "stas00", "bfloat16", 0),),
+        ()),
+    "h200-sxm": ((("NVIDIA H200",), "9.0", 132, 141, "bfloat16", 8192, 48),
+        ((668.7, "h200", "bfloat16", 8192), (790.29, "zzc", "bfloat16", 0),),
+        ((4251, "h200", "", 0),)),
+    "b200": ((("NVIDIA B200",), "10.0", 148, 180, "bfloat16", 8192, None),
+        ((1420, "ao2427", "bfloat16", 8192), (1696.03, "zzc", "bfloat16", 0), (1745, "stas00", "bfloat16", 0),),
+        ((5430, "dcgm", "", 0),)),
+    "b300": ((("NVIDIA B300 SXM6 AC",), "10.3", 148, 288, "bfloat16", 8192, None),
+        ((1769, "stas00", "bfloat16", 0),),
+        ((6164, "dcgm", "", 0),)),
+    "rtx-pro-6000-se": ((("NVIDIA RTX PRO 6000 Blackwell Server Edition",), "12.0", 188, 96, "bfloat16", 8192, None),
+        ((417.34, "zzc161", "bfloat16", 8192), (409.42, "zzc", "bfloat16", 0),),
+        ((1480, "dcgm", "", 0),)),
+}

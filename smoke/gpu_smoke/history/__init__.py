@@ -1,1 +1,0 @@
-"""Measurements of earlier runs: their receipts, and files of the user's own measurements."""
