@@ -49,7 +49,7 @@ def show(totals: Sequence[Total], title: str, console: Console) -> None:
 
 
 def markdown(totals: Sequence[Total]) -> str:
-    """Return the table of docs/how-it-works/runner-manager-simulation-data.md."""
+    """Return the totals as a table in Markdown."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(cells(each) for each in totals)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -95,7 +95,7 @@ def read(file: Path) -> list[Result]:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Return the table of docs/how-it-works/runner-manager-simulation.md."""
+    """Return the measured settings as a table in Markdown."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(_cells(each) for each in results)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

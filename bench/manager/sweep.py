@@ -176,7 +176,7 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
 
 
 def markdown(found: Sequence[Measured]) -> str:
-    """Return the table of docs/how-it-works/runner-manager-load.md."""
+    """Return the measured loads as a table in Markdown."""
     lines = [
         ("repositories", "active runs", "queued jobs", "pools", "first pass, CPU", "later passes, CPU",
          "requests a pass", "not answered 304", "seconds between passes", "counted by GitHub an hour"),

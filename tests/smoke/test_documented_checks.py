@@ -1,4 +1,4 @@
-"""The pages about checks: each has every check of the code and no other, and every tool has its row."""
+"""The page about checks has every check of the code and no other."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from gpu_smoke import plan
-from gpu_smoke.diagnose.finding import PROBES
 from gpu_smoke.judge import values
 
 from .conftest import ROOT
 
-COMPARED, CHECKS = ROOT / "docs/compared/checks.md", ROOT / "docs/how-it-works/gpu-checks.md"
+CHECKS = ROOT / "docs/how-it-works/gpu-checks.md"
 PACKAGE = ROOT / "smoke" / "gpu_smoke"
-# The tools of the survey that the page was written from.
-TOOLS = (
-    "gpu-operator validator", "DCGM", "NVSentinel", "gpud", "AzNHC", "AWS gpu-cluster-healthcheck",
-    "EKS node monitoring agent", "GCP cluster-health-scanner", "IBM autopilot", "gcm", "imbue cluster-health",
-    "gpu-burn", "SuperBench", "mamf-finder", "nvbandwidth", "nccl-tests", "torch's smoke_test.py", "collect_env",
-    "SkyPilot's labeler", "GKE's plugin", "Together's acceptance",
-)  # fmt: skip
 # Calls that make a check, or say which check an error belongs to, and where among the arguments its name is.
 MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_check_without_result": 1}
 
@@ -75,31 +66,6 @@ def test_the_code_is_read_for_what_it_checks() -> None:
 
 def test_every_check_has_a_row_of_the_page_of_checks_and_no_row_is_of_another() -> None:
     assert quoted([row[0] for row in table(CHECKS, "fails when")]) == checks()
-
-
-def test_every_check_and_every_finding_has_a_fault_in_the_table_of_the_comparison() -> None:
-    assert quoted([row[2] for row in table(COMPARED, "checks here")]) == checks() | set(PROBES)
-
-
-def test_checks_of_diagnose_alone_are_marked() -> None:
-    cells = [row[2].partition("*d*") for row in table(COMPARED, "checks here")]
-    assert quoted([marked for _, _, marked in cells]) == set(PROBES) - checks()
-
-
-@pytest.mark.parametrize("tool", [*TOOLS, "gpu-smoke"])
-def test_every_tool_of_the_survey_has_a_row(tool: str) -> None:
-    assert f"**{tool}**" in " ".join(row[0] for row in table(COMPARED, "pools"))
-
-
-def test_the_page_counts_the_tools_and_every_row_is_whole() -> None:
-    assert len(TOOLS) == 21
-    assert "with 21 tools" in COMPARED.read_text()
-    assert {len(row) for row in table(COMPARED, "pools")} == {6}
-
-
-def test_every_reference_of_the_page_is_used_and_every_use_has_one() -> None:
-    text = COMPARED.read_text()
-    assert set(re.findall(r"\]\[(\w+)\]", text)) == set(re.findall(r"^\[(\w+)\]: https://", text, re.MULTILINE))
 
 
 def test_the_page_of_checks_has_the_limits_of_the_code() -> None:

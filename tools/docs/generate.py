@@ -27,7 +27,6 @@ from tools.docs import (
     agreement,
     cloud_build_gpu,
     dangers,
-    emulation_page,
     ends,
     first_real_run,
     floors,
@@ -39,7 +38,6 @@ from tools.docs import (
     snippets,
     specs,
 )
-from tools.images import matrix, sizes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The name of the pool in the example of a kind, if it is not l4.
@@ -81,16 +79,12 @@ def pages() -> dict[str, str]:
         "reference/kubernetes-agreement.md": "\n".join(kubernetes_agreement.page()),
         "reference/gpu-smoke-receipt.md": "\n".join(receipt.page()),
         "start/first-real-run.md": "\n".join(first_real_run.page()),
-        "reference/emulation.md": "\n".join(emulation_page.page()),
         "guides/policies.md": "\n".join(policies.page()),
         "reference/runner-ends.md": "\n".join(ends.page()),
         "reference/gpu-build-step.md": "\n".join(gpu_build_step.page()),
         "reference/preview-dangers.md": "\n".join(dangers.page()),
         "reference/gpu-floors.md": "\n".join(floors.page()),
-        "reference/image-matrix.md": "\n".join(matrix.page()),
-        "../images/matrix.json": matrix.as_json(),
         "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
-        "reference/image-sizes.md": "\n".join(sizes.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }
