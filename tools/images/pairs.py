@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gpu_catalog import machines
 from gpu_catalog.models import Architecture
 from gpu_smoke.compat import data, rules
+from gpu_smoke.compat.wheels import parse_wheel
 from gpu_smoke.data.gpus import GPUS
 
 PYTHONS = ((3, 12), (3, 13))
@@ -47,7 +48,7 @@ def pairs() -> tuple[Pair, ...]:
 
 
 def _gpus(machine: Architecture, torch: str, cuda: str) -> tuple[str, ...]:
-    wheel = str(rules.parse_wheel(f"{torch}+{cuda}", machine))
+    wheel = str(parse_wheel(f"{torch}+{cuda}", machine))
     return tuple(
         name
         for name, capability in sorted(_capabilities(machine).items())
