@@ -1,45 +1,35 @@
-"""One example of each component as a program in Python."""
+"""One example of each component as a program in Python. The pages of pools show entries of a stack file instead."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_ci import versions
 from gpu_ci.kinds import ComponentInfo
 
 
-@dataclass(frozen=True)
-class Secret:
-    """A secret that a program reads from its configuration."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class SecretText:
-    """A text that the program passes to a component as a secret output."""
+class Code(NamedTuple):
+    """An expression of the program."""
 
     text: str
 
 
-# The two ids are not read from the configuration, because pulumi-yaml 1.25 reads a text of digits as a number there.
-APP = {"id": SecretText("1234567"), "installationId": SecretText("7654321"), "privateKey": Secret("appKey")}
-CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
-SUBNETS = {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"}
+APP = {
+    "id": Code('pulumi.Output.secret("1234567")'),
+    "installationId": Code('pulumi.Output.secret("7654321")'),
+    "privateKey": Code('pulumi.Config().require_secret("appKey")'),
+}
 TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1"
 # Arguments for the required fields that the example of a component does not have.
 REQUIRED_ARGUMENTS: dict[str, Any] = {
     "app": APP,
     "appKey": "projects/acme-ci/secrets/manager-key",
-    "autoscalingGroupName": "eks-gpu-1",
     "clusterName": "ci",
     "configuration": '{"name": "prod"}',
+    "controller": {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS},
     "controlPlaneVersion": "1.34.1-gke.3720000",
-    "controller": CONTROLLER,
-    "githubConfigUrl": "https://github.com/acme",
     "kubernetesVersion": "1.35",
     "location": "us-central1",
     "machineAccounts": {"l4": "gpu-l4@acme-ci.iam.gserviceaccount.com"},
@@ -49,63 +39,45 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "pool": "l4",
     "project": "acme-ci",
     "serviceAccountEmail": "gpu-l4@acme-ci.iam.gserviceaccount.com",
-    "subnetId": "subnet-0123456789abcdef0",
-    "subnets": SUBNETS,
+    "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
     "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
     "template": TEMPLATE,
     "templates": [TEMPLATE],
-    "vpcId": "vpc-0123456789abcdef0",
-}
-# Fields that only the component requires, and not its schema. Runners of an organization need a runner group.
-ALSO_REQUIRED = {
-    "gpu-ci:aws:EksRunnerPool": {"runnerGroup": "gpu"},
-    "gpu-ci:gcp:GkeRunnerPool": {"runnerGroup": "gpu"},
+    "zones": ["us-central1-a", "us-central1-b"],
 }
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
 
 
 def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
     """Return the component's own example, with the required fields that the example does not have."""
-    cloud = component.token.split(":")[1]
-    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(cloud), "zones": ["us-central1-a", "us-central1-b"]}
+    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(component.cloud)}
     example: dict[str, Any] = getattr(component.load(), "EXAMPLE", {})
-    needed = [name for name in resource.get("requiredInputs", []) if name not in example]
-    return {**{name: known[name] for name in needed}, **ALSO_REQUIRED.get(component.token, {}), **example}
-
-
-def name_of(component: ComponentInfo) -> str:
-    return (
-        {"cloud-build": "builds", "cloud-build-gpu": "gpu-tests"}.get(component.kind, "l4") if component.kind else "ci"
-    )
+    return {**{name: known[name] for name in resource.get("requiredInputs", []) if name not in example}, **example}
 
 
 def python(component: ComponentInfo, values: dict[str, Any]) -> str:
+    """Return the program."""
     names = {field.alias or name: name for name, field in component.load().ARGS.model_fields.items()}
+    arguments = [f"        {names[name]}={literal(value, '        ')}," for name, value in values.items()]
     lines = [
-        *(["import pulumi"] if secrets_in(values) else []),
         f"from {component.module} import {component.name}, {component.name}Args",
         "",
         f"{component.name}(",
-        f'    "{name_of(component)}",',
+        '    "ci",',
         f"    {component.name}Args(",
-        *(f"        {names[name]}={literal(value, '        ')}," for name, value in values.items()),
+        *arguments,
         "    ),",
         ")",
     ]
-    return "\n".join(lines)
-
-
-def secrets_in(value: Any) -> list[Secret]:
-    if isinstance(value, Secret):
-        return [value]
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [found for each in inside for found in secrets_in(each)]
+    return "\n".join([*(["import pulumi"] if any("pulumi." in line for line in arguments) else []), *lines])
 
 
 def literal(value: Any, indent: str) -> str:
     """Return a value as source code: on one line if it fits, else one entry a line."""
+    if isinstance(value, Code):
+        return value.text
     if not isinstance(value, (dict, list)):
-        return _atom(value)
+        return json.dumps(value) if isinstance(value, str) and '"' not in value else repr(value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
 
     def entries(inner: str) -> Iterator[str]:
@@ -119,11 +91,3 @@ def literal(value: Any, indent: str) -> str:
         return line
     step = f"{indent}    "
     return "\n".join([opening, *(f"{step}{entry}," for entry in entries(step)), indent + closing])
-
-
-def _atom(value: Any) -> str:
-    if isinstance(value, Secret):
-        return f'pulumi.Config().require_secret("{value.key}")'
-    if isinstance(value, SecretText):
-        return f'pulumi.Output.secret("{value.text}")'
-    return json.dumps(value) if isinstance(value, str) and '"' not in value else repr(value)

@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
         "start/first-real-run.md": "\n".join(first_real_run.page()),
         "guides/policies.md": policies.page(),
         "reference/runner-ends.md": "\n".join(ends.page()),
-        "reference/gpu-build-step.md": "\n".join(gpu_build_step.page()),
+        "reference/gpu-build-step.md": gpu_build_step.page(),
         "reference/preview-dangers.md": "\n".join(dangers.page()),
         "reference/gpu-floors.md": "\n".join(floors.page()),
         "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
