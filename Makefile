@@ -73,7 +73,7 @@ test-live: dev ## deploy a small pool to a real account, check it and destroy it
 test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
 	@.venv-torch/bin/python -m tools.live.gpu
 
-test-images: dev ## build and run the images runtime and runner with buildah, as root; 5 GB, minutes (ARGS="dev --compare --small")
+test-images: dev ## build and run the images runtime and runner with buildah, as root; needs 33 GiB of disk (ARGS=dev)
 	@.venv/bin/python -m tools.images.build $(ARGS)
 
 test-mutations: dev ## change the decision code, and list the changes that no test detects (ARGS=decision, judge or stack)

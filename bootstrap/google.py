@@ -17,7 +17,7 @@ from gpu_common import google_permissions
 
 from bootstrap.settings import Settings
 
-# docs/guides/google-project.md, "APIs", has the reasons. iamcredentials and sts exchange the tokens of GitHub's jobs
+# docs/start/bootstrap.md, "APIs", has the reasons. iamcredentials and sts exchange the tokens of GitHub's jobs
 # (Google Cloud documentation "Configure Workload Identity Federation with deployment pipelines").
 APIS = (
     "artifactregistry", "cloudbuild", "cloudkms", "cloudresourcemanager", "compute", "iam", "iamcredentials", "logging",

@@ -1,4 +1,4 @@
-"""The documentation site: `make site` builds it into .site, strictly (docs/adr/0032-documentation-site.md).
+"""The documentation site: `make site` builds it into .site, strictly (docs/adr/0005-installation-and-libraries.md).
 
 Set REPOSITORY_URL (https://github.com/OWNER/NAME) for a published site. Links to files outside docs/ lead there.
 Without it they lead to this checkout.

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs uv into /opt/uv, and torch, NumPy and gpu-smoke into /opt/torch. All three images run this script.
-#   TORCH and CUDA   a pair of images/matrix.json, such as 2.14.1 and cu130, or both empty
+#   TORCH and CUDA   a pair of docs/guides/container-images.md, such as 2.14.1 and cu130, or both empty
 #   OWNER            the user who may install more packages into /opt/torch; root if empty
 # Without TORCH and CUDA, the packages are those of locks/torch.lock, checked by their hashes.
 set -eu
 if [ "${TORCH:+given}" != "${CUDA:+given}" ]; then
   printf 'install-torch: one build argument is missing\n  got: TORCH=%s CUDA=%s\n' "${TORCH:-}" "${CUDA:-}" >&2
-  printf '  expected: both, or none\n  hint: images/matrix.json lists the pairs that work\n' >&2
+  printf '  expected: both, or none\n  hint: docs/guides/container-images.md lists the pairs that work\n' >&2
   exit 2
 fi
 source=$(dirname "$(dirname "$0")")

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 from gpu_ci import versions
@@ -181,25 +180,7 @@ def test_the_programs_of_the_kubernetes_pages_make_what_they_say() -> None:
     assert made.one(":Job").inputs["spec"]["parallelism"] == 4
 
 
-def test_the_yaml_program_of_the_github_page_is_accepted() -> None:
-    files = [yaml.safe_load(text) for language, text in fences(ROOT / "docs/guides/github.md") if language == "yaml"]
-    [resources] = [file["resources"] for file in files if "resources" in file]
-    assert [each["type"] for each in resources.values()] == [
-        f"gpu-ci:github:{name}" for name in ("RunnerGroup", "ActionsSecrets", "RepositoryRules")
-    ]
-
-    def build() -> None:
-        for name, each in resources.items():
-            given = each["properties"]
-            for secret in given.get("secrets", {}):
-                given["secrets"][secret] = pulumi.Output.secret("x")
-            component = COMPONENTS[each["type"]]
-            component(name, component.ARGS(**given))
-
-    assert len(deploy(build, computed=COMPUTED, calls=CALLS).rows) == 7
-
-
-def test_the_python_program_of_the_github_page_builds_the_same() -> None:
+def test_the_python_program_of_the_github_page_builds_what_it_says() -> None:
     program, lookup = [text for language, text in fences(ROOT / "docs/guides/github.md") if language == "python"]
     config = {"project:deployToken": "x"}
     made = deploy(

@@ -3,7 +3,7 @@
 
 The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
 packet filter rule, and runs no program as root. The runner and its job are processes of the sandbox's user, with that
-user's access (docs/reference/emulation.md lists it).
+user's access (docs/guides/sandbox-serve.md lists it).
 """
 
 from __future__ import annotations

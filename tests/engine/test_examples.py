@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_ci.kinds import catalog
 from gpu_ci.schema import schema
 
 from tests.conftest import ROOT
 from tests.sandbox_runner import SandboxRunner
-from tools.docs import snippets
 
 # npm and pip install for some of them, on a machine that may be busy.
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -173,12 +171,3 @@ def test_the_generated_typescript_compiles_under_strict_and_a_mistake_does_not(t
     reported = compiled(typescript)
     for number, (_, problem) in enumerate(changes.values()):
         assert any(line.startswith(f"wrong{number}.ts") and problem in line for line in reported.splitlines()), reported
-
-
-def test_the_typescript_of_every_component_page_compiles_under_strict(typescript: Path) -> None:
-    found = schema()["resources"]
-    for component in catalog():
-        text = snippets.typescript(component, snippets.arguments(component, found[component.token]))
-        (typescript / f"page{component.name}.ts").write_text(text)
-    with_files(typescript, [f"page{component.name}.ts" for component in catalog()])
-    assert compiled(typescript) == ""

@@ -1,4 +1,4 @@
-"""The page about checks: it has every check of the code and no other, with the limits of the code."""
+"""The page about checks has every check of the code and no other."""
 
 from __future__ import annotations
 

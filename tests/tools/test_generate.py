@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tools.docs.generate import described
+import re
+
+from tools.docs.components import described, pages
 
 
 def test_a_list_item_is_a_labelled_part_and_no_other_sentence_with_a_colon() -> None:
@@ -11,3 +13,15 @@ def test_a_list_item_is_a_labelled_part_and_no_other_sentence_with_a_colon() -> 
         "- Creates: a ruleset. Costs: nothing; a plan is needed.",
         "- Does not: change tags.",
     ]
+
+
+def test_a_type_is_described_once_and_shared_fields_are_in_the_table_that_a_component_refers_to() -> None:
+    text = pages()
+    pools = text["reference/pools.md"]
+    assert "| `ladder` | list of [LadderRung](#ladderrung) |" in pools
+    assert sum(page.count("\n## Scratch\n") for page in text.values()) == 1
+    [shared] = re.findall(
+        r"As for \[`gke-runners`\]\(pools.md#gke-runners\): (.*)\.", text["reference/gcp-components.md"]
+    )
+    for field in re.findall(r"`(\w+)`", shared):
+        assert f"| `{field}` |" in pools.partition("\n## gke-runners\n")[2].partition("\n## ")[0], field

@@ -41,7 +41,7 @@ checks one stack file and prints the commands that fix each failure. This list c
 - The exit code is 1 if a step failed or had no answer.
 
 [Project status](../status.md) says what has been verified on real services.
-[The emulation](../reference/emulation.md) says what the checklists were tested against.
+[The sandbox](../how-it-works/sandbox.md#what-is-checked) says what the checklists were tested against.
 """
 
 

@@ -1,6 +1,6 @@
 """Builds container images without a registry, runs them, and reads their layers (`make test-images`).
 
-    sudo .venv/bin/python -m tools.images.build [dev|runtime|runner|manager ...] [--runner FOLDER] [--compare [--small]]
+    sudo .venv/bin/python -m tools.images.build [dev|runtime|runner ...] [--runner FOLDER] [--platform PLATFORM]
 
 The base is made of Debian packages with mmdebstrap, because the default bases are in registries. So the real bases are
 not tested. The packages of torch come from PyPI: 3 GB. Needs root, buildah, mmdebstrap and 33 GiB of disk.
@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -23,11 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tools.images import compare, layers, matrix, sizes
+from tools.images import layers, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED_GIB = 33
-SMALL_GIB = 3
 RELEASE = "trixie"
 """The Debian release of the default base of dev and runtime, python:3.13-slim-trixie."""
 IMAGES = ("dev", "runtime", "runner")
@@ -39,8 +37,6 @@ EMULATORS = Path("/proc/sys/fs/binfmt_misc")
 EPOCH = 315532800
 """The time that images/install-torch.sh sets, too."""
 TOOLS = ("buildah", "mmdebstrap")
-LARGE = re.compile(r"(torch|triton|nvidia-|cuda-)")
-"""The packages of the lock that --small leaves out."""
 # What pip and uv need to reach PyPI from this machine. They are files of the base, which is removed after the test. The
 # check of the layers would find them in the image.
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -77,35 +73,21 @@ def main(arguments: list[str]) -> int:
         "images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; default: {' and '.join(DEFAULT)}"
     )
     parser.add_argument(
-        "--platform", choices=list(matrix.PLATFORMS), default=NATIVE, help=f"another one is emulated; default: {NATIVE}"
-    )
-    parser.add_argument("--compare", action="store_true", help="build each image twice, and print what differs")
-    parser.add_argument(
-        "--small",
-        action="store_true",
-        help="without torch and CUDA, and so without gpu-smoke: to compare builds in minutes",
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="with --compare: list every path that differs here")
-    parser.add_argument(
-        "--write-sizes", action="store_true", help=f"write the sizes into {sizes.FILE.relative_to(ROOT)}"
+        "--platform", choices=list(pairs.PLATFORMS), default=NATIVE, help=f"another one is emulated; default: {NATIVE}"
     )
     parser.add_argument(
         "--runner", type=Path, metavar="FOLDER", help="GitHub's unpacked runner, whose run.sh the runner image starts"
     )
     options = parser.parse_args(arguments)
     names = options.images or list(DEFAULT)
-    if options.report and not options.compare:
-        parser.error("--report needs --compare")
-    if options.small and options.write_sizes:
-        parser.error("--write-sizes needs the whole image, without --small")
     try:
-        require(names, options.runner, SMALL_GIB if options.small else NEEDED_GIB, options.platform)
+        require(names, options.runner, options.platform)
         with tempfile.TemporaryDirectory(prefix="gpu-ci-images-") as folder:
             builder = Builder(Path(folder), options.platform)
             try:
                 found = list(wheels())
                 builder.make_base()
-                found += [line for name in names for line in builder.test(name, options)]
+                found += [line for name in names for line in builder.test(name, options.runner)]
             finally:
                 builder.close()
     except BuildError as error:
@@ -116,7 +98,7 @@ def main(arguments: list[str]) -> int:
     return 1 if found else 0
 
 
-def require(names: list[str], runner: Path | None, needed_gib: int, built_for: str) -> None:
+def require(names: list[str], runner: Path | None, built_for: str) -> None:
     """Raise BuildError if this machine cannot build the images."""
     if unknown := [name for name in names if name not in IMAGES]:
         raise BuildError(f"unknown image\n  got: {', '.join(unknown)}\n  expected: {', '.join(IMAGES)}")
@@ -139,9 +121,9 @@ def require(names: list[str], runner: Path | None, needed_gib: int, built_for: s
             "  hint: on Debian and Ubuntu, apt-get install qemu-user-static; or build on such a machine"
         )
     free = shutil.disk_usage(tempfile.gettempdir()).free >> 30
-    if free < needed_gib:
+    if free < NEEDED_GIB:
         raise BuildError(
-            f"too little disk in {tempfile.gettempdir()}\n  got: {free} GiB free\n  expected: {needed_gib} GiB\n"
+            f"too little disk in {tempfile.gettempdir()}\n  got: {free} GiB free\n  expected: {NEEDED_GIB} GiB\n"
             "  hint: set TMPDIR to a folder of a larger disk"
         )
 
@@ -150,7 +132,7 @@ def wheels() -> Iterator[str]:
     """Yield the locks with a package that has no wheel for a platform and a Python of the images."""
     uv = str(ROOT / ".tools/bin/uv")
     for built_for, machine in MACHINES.items():
-        for python in sorted({f"{major}.{minor}" for major, minor in matrix.PYTHONS.values()}):
+        for python in (f"{major}.{minor}" for major, minor in pairs.PYTHONS):
             for lock in ("locks/torch.lock", "locks/uv.lock"):
                 command = [uv, "pip", "install", "--dry-run", "--quiet", "--require-hashes", "--only-binary", ":all:"]
                 # The glibc of Ubuntu 24.04, which is older than that of Debian trixie.
@@ -193,69 +175,35 @@ class Builder:
         command = [*self.buildah, "build", "--quiet", "--isolation", "chroot", "--format", "oci", "--layers"]
         run([*command, *arguments, "--platform", self.platform, "--file", str(file), "--tag", name, str(context)])
 
-    def test(self, name: str, options: argparse.Namespace) -> Iterator[str]:
-        """Build an image and run it. Print its sizes, and yield what is wrong with it."""
+    def test(self, name: str, runner: Path | None) -> Iterator[str]:
+        """Build an image and run it, and yield what is wrong with it."""
         base = "localhost/base"
         if name == "runner":
             (self.folder / "runner").mkdir()
-            if options.runner:
-                shutil.copytree(options.runner, self.folder / "runner", symlinks=True, dirs_exist_ok=True)
+            if runner:
+                shutil.copytree(runner, self.folder / "runner", symlinks=True, dirs_exist_ok=True)
             self.build_text("runner-base", RUNNER_BASE)
             base = "localhost/runner-base"
-        context = self.small_context() if options.small else ROOT
-        self.build_image(name, base, context)
-        yield from self.run_image(name, bool(options.runner), has_torch=not options.small)
-        first: compare.Build | None = None
+        self.build_image(name, base)
+        yield from self.run_image(name, bool(runner))
         with self.layers(name, base) as (own, config):
-            if not options.small:
-                size = sizes.measure(name, own, config)
-                print(f"{name}: {size}", flush=True)
-                if options.write_sizes:
-                    sizes.write(name, size)
             yield from (f"{name}: {line}" for line in layers.problems(own, config))
-            if options.compare:
-                first = compare.read(own, config)
-        if first is None:
-            return
-        self.build_image(name, base, context)
-        with self.layers(name, base, compress=False) as (own, config):
-            second = compare.read(own, config)
-        print(f"{name}: two builds have {compare.summary(first, second)}", flush=True)
-        if options.report:
-            with options.report.open("a") as report:
-                report.writelines(f"{name}: {each}\n" for each in compare.differences(first, second))
-        yield from (f"{name}: {line}" for line in compare.problems(first, second))
 
-    def build_image(self, name: str, base: str, context: Path) -> None:
+    def build_image(self, name: str, base: str) -> None:
         file = ROOT / f"images/{name}/Dockerfile"
         log(f"building {name}: packages are downloaded, unless buildah has them in its cache")
         began = time.monotonic()
         ignored = ("--ignorefile", f"{file}.dockerignore", "--build-arg", f"BASE={base}")
-        self.build(f"test-{name}", file, context, "--no-cache", *ignored)
+        self.build(f"test-{name}", file, ROOT, "--no-cache", *ignored)
         log(f"built {name} in {time.monotonic() - began:.0f} s")
 
-    def small_context(self) -> Path:
-        """Return a folder like the checkout, whose lock has the small packages that torch needs, but not torch."""
-        folder = self.folder / "context"
-        if not folder.is_dir():
-            for path in ("images/install-torch.sh", "locks/uv.lock"):
-                (folder / path).parent.mkdir(parents=True)
-                shutil.copy(ROOT / path, folder / path)
-            shutil.copytree(
-                ROOT / "smoke/gpu_smoke", folder / "smoke/gpu_smoke", ignore=shutil.ignore_patterns("__pycache__")
-            )
-            lock = re.split(r"^(?=[a-z])", (ROOT / "locks/torch.lock").read_text(), flags=re.MULTILINE)
-            (folder / "locks/torch.lock").write_text("".join(each for each in lock if not LARGE.match(each)))
-        return folder
-
-    def run_image(self, name: str, has_runner: bool, *, has_torch: bool) -> Iterator[str]:
+    def run_image(self, name: str, has_runner: bool) -> Iterator[str]:
         """Run the smoke check and the entry point of an image as its user, without root."""
         user = self.inside(name, "id -u").stdout.strip()
         if user != "1001":
             yield f"{name}: the user has uid {user}, not 1001"
-        check = self.inside(name, f"gpu-smoke {'--device cpu' if has_torch else '--help'}")
-        if has_torch:
-            log(f"{name}: {(check.stderr.strip() or 'gpu-smoke printed nothing').splitlines()[-1]}")
+        check = self.inside(name, "gpu-smoke --device cpu")
+        log(f"{name}: {(check.stderr.strip() or 'gpu-smoke printed nothing').splitlines()[-1]}")
         if check.returncode:
             yield f"{name}: gpu-smoke exits with {check.returncode}: {check.stdout}{check.stderr}"
         if name in ("dev", "runner"):
@@ -292,12 +240,11 @@ class Builder:
             run([*self.buildah, "rm", container])
 
     @contextmanager
-    def layers(self, name: str, base: str, *, compress: bool = True) -> Iterator[tuple[list[Path], dict[str, Any]]]:
+    def layers(self, name: str, base: str) -> Iterator[tuple[list[Path], dict[str, Any]]]:
         """Yield the layers of an image that are not its base's, and its configuration. Then remove the image."""
-        log(f"{'compressing' if compress else 'reading'} the layers of {name}")
+        log(f"reading the layers of {name}")
         layout = self.folder / "layout"
-        how = [] if compress else ["--disable-compression"]
-        run([*self.buildah, "push", "--quiet", *how, f"localhost/test-{name}", f"oci:{layout}"])
+        run([*self.buildah, "push", "--quiet", "--disable-compression", f"localhost/test-{name}", f"oci:{layout}"])
         # The next build needs the disk space.
         run([*self.buildah, "rmi", f"localhost/test-{name}"])
         run([*self.buildah, "rmi", "--prune"])

@@ -3,7 +3,7 @@
     python -m tools.images.check [FILE...]
 
 hadolint checks each file. BuildKit's own frontend (tools/dockerfile) converts each file for every target, for both
-platforms, and for every pair of images/matrix.json that works. Needs Go.
+platforms, and for every pair of torch and CUDA that works. Needs Go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.images.matrix import PLATFORMS, cells
+from tools.images.pairs import PLATFORMS, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
@@ -72,11 +72,11 @@ def hadolint(files: list[Path]) -> Iterator[Finding]:
 
 
 def builds(file: Path) -> list[dict[str, Any]]:
-    """Return the builds of a file to convert. A file with the argument TORCH is built for each pair of the matrix."""
-    pairs: list[tuple[str, dict[str, str]]] = [(platform, {}) for platform in PLATFORMS]
+    """Return the builds of a file to convert. A file with the argument TORCH is built for each pair that works."""
+    found: list[tuple[str, dict[str, str]]] = [(platform, {}) for platform in PLATFORMS]
     if re.search(r"^ARG TORCH\b", (ROOT / file).read_text(), re.MULTILINE):
-        pairs += [(cell.platform, cell.build_args) for cell in cells() if not cell.refused]
-    return [{"file": str(file), "platform": platform, "args": arguments} for platform, arguments in pairs]
+        found += [(each.platform, each.build_args) for each in pairs()]
+    return [{"file": str(file), "platform": platform, "args": arguments} for platform, arguments in found]
 
 
 def conversions(files: list[Path]) -> Iterator[Finding]:

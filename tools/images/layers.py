@@ -1,4 +1,4 @@
-"""Reads the layers of an image in an OCI layout: their sizes, and files that no layer may have.
+"""Reads the layers of an image in an OCI layout, and finds files that no layer may have.
 
 A file that a later command deletes is still in the layer of the command that wrote it, so each layer is read by itself.
 """
@@ -9,7 +9,6 @@ import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ CONTENTS = {
 
 
 def read(layout: Path) -> tuple[list[Path], dict[str, Any]]:
-    """Return the compressed layers and the configuration of the only image of an OCI layout, the lowest layer first."""
+    """Return the layers and the configuration of the only image of an OCI layout, the lowest layer first."""
     [entry] = _json(layout / "index.json")["manifests"]
     manifest = _json(_blob(layout, entry["digest"]))
     config: dict[str, Any] = _json(_blob(layout, manifest["config"]["digest"]))
@@ -75,28 +74,6 @@ def problems(layers: Iterable[Path], config: dict[str, Any]) -> Iterator[str]:
         name, _, value = entry.partition("=")
         if value and re.search(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|INDEX_URL|PROXY", name, re.IGNORECASE):
             yield f"configuration: the variable {name} has a value"
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The bytes that a pull transfers, those of the files on a disk, and the number of files."""
-
-    transfer: int
-    disk: int
-    files: int
-
-
-def size(layers: Iterable[Path]) -> Size:
-    found = list(layers)
-    members = [member for layer in found for member in _members(layer)]
-    return Size(sum(layer.stat().st_size for layer in found), sum(members), len(members))
-
-
-def _members(blob: Path) -> Iterator[int]:
-    with tarfile.open(blob, "r:*") as archive:
-        for member in archive:
-            if member.isfile():
-                yield member.size
 
 
 def _files(blob: Path) -> Iterator[tuple[str, bytes]]:

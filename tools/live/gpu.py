@@ -34,7 +34,7 @@ class Run:
     name: str
     arguments: tuple[str, ...]
     budget_sec: float
-    """Seconds that one GPU may take once torch is loaded (docs/how-it-works/gpu-speed.md)."""
+    """Seconds that one GPU may take once torch is loaded (docs/how-it-works/gpu-checks.md)."""
     exit_code: int = 0
 
 

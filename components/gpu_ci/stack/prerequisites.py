@@ -40,7 +40,7 @@ def other_projects(
     return [
         f"{join(POOLS, name)}.{field}: is of another project, {other}: the check of a template uses the deployer's "
         f"rights there, and {_later(args)}; hint: "
-        f"{_GRANTS[field]} (docs/guides/google-project.md)"
+        f"{_GRANTS[field]} (docs/start/bootstrap.md)"
         for name, args in pools
         for field in fields
         if (other := _project_of(getattr(args, field, None))) and other not in (project, *_PUBLIC_IMAGES)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 _SECONDARY_SEC = 60.0
 # The primary limit is renewed each hour. A proxy may write other units into the headers.
 _LONGEST_PAUSE_SEC = 3600.0
-# Seconds between two sweeps (docs/adr/0024-the-managers-github-client.md).
+# Seconds between two sweeps (docs/adr/0025-the-runner-manager.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
 # Seconds from a hint to the sweep that follows it.
 _HINTED_SEC = 2.0

@@ -1,4 +1,4 @@
-"""The APIs and roles that docs/guides/google-project.md lists are those of what the components make."""
+"""The APIs and roles that docs/start/bootstrap.md lists are those of what the components make."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGE = (DOCS / "guides/google-project.md").read_text(encoding="utf-8")
-FIRST_DEPLOYMENT = (DOCS / "start/deploy.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "start/bootstrap.md").read_text(encoding="utf-8")
 GATE = "gpu-ci:gcp:SmokeGate"
 INSTANCES, NETWORKS, ACCOUNTS = "compute.instanceAdmin.v1", "compute.networkAdmin", "iam.serviceAccountAdmin"
 ACT_AS, REGISTRIES = "iam.serviceAccountUser", "artifactregistry.admin"
@@ -141,21 +140,3 @@ def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:
     listed = re.findall(r"^\| `roles/(\S+)`", section, re.MULTILINE)
     # The pools on GKE also create Kubernetes objects, for which no type of Google's provider has a role.
     assert sorted(listed) == sorted({"container.admin"}.union(*ROLES.values()))
-
-
-def test_the_first_deployment_grants_the_roles_and_enables_the_apis_of_its_stack() -> None:
-    def stack() -> None:
-        build(RunnerNetwork)
-        github = {"owner": "acme", "runner_group": "gpu"}  # the runner manager registers the runners
-        RunnerPool("l4", RunnerPoolArgs(**{**RunnerPool.EXAMPLE, **WIRING, "github": github}))
-
-    types = {row.type for row in deploy(stack, computed=COMPUTED).rows} & set(ROLES)
-    [granted] = re.findall(r"for role in ([^;]+); do", FIRST_DEPLOYMENT)
-    reads_the_key_of_the_app = {"secretmanager.admin"}
-    assert (
-        set(granted.replace("\\", "").split())
-        == set().union(*(ROLES[each] for each in types)) | reads_the_key_of_the_app
-    )
-    [enabled] = re.findall(r"gcloud services enable --project acme-ci ((?:[^\n]*\\\n)+[^\n]*)\n", FIRST_DEPLOYMENT)
-    of_the_state = {"cloudkms.googleapis.com", "storage.googleapis.com"}
-    assert set(re.findall(r"\S+\.googleapis\.com", enabled)) == set(google.APIS) | of_the_state

@@ -86,7 +86,7 @@ def test_a_resource_of_another_project_is_reported_with_the_needed_grant() -> No
     }
     assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
         f"gpu-ci:pools.l4.{field}: is of another project, {project}: the check of a template uses the deployer's "
-        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/guides/google-project.md)"
+        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/start/bootstrap.md)"
         for field, project in told_of.items()
     ]
 
@@ -99,7 +99,7 @@ def test_the_machines_of_a_build_step_need_the_grant_for_the_account_of_builds()
         (
             "gpu-ci:pools.gpu-tests.subnetwork: is of another project, host-ci: the check of a template uses the "
             "deployer's rights there, and a build the rights of the pool's output serviceAccountEmail; hint: grant "
-            "both roles/compute.networkUser on the subnetwork (docs/guides/google-project.md)"
+            "both roles/compute.networkUser on the subnetwork (docs/start/bootstrap.md)"
         )
     ]
 

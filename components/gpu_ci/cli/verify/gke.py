@@ -174,7 +174,7 @@ def _of_project(ask: Callable[[google.Project], Finding]) -> Callable[[Cluster],
 STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "apis", "gcloud services list --enabled --project PROJECT", "the APIs of the cluster's project are enabled",
-        "enable the missing APIs (docs/guides/google-project.md), and wait some minutes",
+        "enable the missing APIs (docs/start/bootstrap.md), and wait some minutes",
         _of_project(google.apis_enabled),
     ),
     Step(

@@ -548,15 +548,15 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
-        "enable the missing APIs (docs/guides/google-project.md), and wait some minutes", apis_enabled,
+        "enable the missing APIs (docs/start/bootstrap.md), and wait some minutes", apis_enabled,
     ),
     Step(
         "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
-        "grant the roles that docs/guides/google-project.md lists", permissions_granted,
+        "grant the roles that docs/start/bootstrap.md lists", permissions_granted,
     ),
     Step(
         "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may create VMs",
-        "grant the agent the roles that docs/guides/google-project.md lists", service_agent_has_roles,
+        "grant the agent the roles that docs/start/bootstrap.md lists", service_agent_has_roles,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",

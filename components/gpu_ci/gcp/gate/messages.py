@@ -91,7 +91,7 @@ def _next_step(error: ApiError, spec: CheckSpec) -> str:
         return (
             f"the organization policy {error.constraint} forbids this machine: ask the administrator of the policy for "
             f"an exception for the project {spec.project}, or change the pool so that the policy allows it "
-            "(docs/guides/google-project.md)"
+            "(docs/start/bootstrap.md)"
         )
     if error.permission:
         role = google_permissions.DEPLOYER_ROLE_ID

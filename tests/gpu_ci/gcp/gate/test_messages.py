@@ -123,7 +123,7 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
                 "the organization policy compute.trustedImageProjects forbids this machine: ask the administrator of "
                 "the policy for an "
                 "exception for the project p, or change the pool so that the policy allows it "
-                "(docs/guides/google-project.md)"
+                "(docs/start/bootstrap.md)"
             ),
         ),
         (

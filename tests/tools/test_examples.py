@@ -1,0 +1,44 @@
+"""The programs on the component pages build the component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_ci.kinds import ComponentInfo, catalog
+from gpu_ci.schema import schema
+
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import CALLS, COMPUTED
+from tools.docs import examples
+
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
+# The pages of pools and images show entries of a stack file, which tests/test_docs.py reads.
+COMPONENTS = [each for each in catalog() if not each.kind and not each.image_kind]
+SCHEMA = schema()
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nhush-hush\n-----END RSA PRIVATE KEY-----\n"
+
+
+def given(component: ComponentInfo) -> dict[str, Any]:
+    return examples.arguments(component, SCHEMA["resources"][component.token])
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=[each.token for each in COMPONENTS])
+def test_the_python_of_a_component_builds_it(component: ComponentInfo) -> None:
+    text = examples.python(component, given(component))
+    deployment = deploy(
+        lambda: exec(compile(text, "snippet", "exec"), {}),  # noqa: S102 - our own generated text
+        computed=COMPUTED,
+        calls=CALLS,
+        config={"project:appKey": KEY},
+    )
+    assert [row.name for row in deployment.rows if row.type == component.token] == ["ci"]
+
+
+def test_values_are_written_as_python() -> None:
+    value = {"a": True, "b-c": [1, None], "d": 'say "x"', "e": examples.Code("f(x)"), "f": "x" * 50}
+    assert examples.literal(value, "") == (
+        f'{{\n    "a": True,\n    "b-c": [1, None],\n    "d": \'say "x"\',\n    "e": f(x),\n    "f": "{"x" * 50}",\n}}'
+    )
+    assert examples.literal({"a": True, "b": None}, "") == '{"a": True, "b": None}'

@@ -1,0 +1,93 @@
+"""One example of each component as a program in Python. The pages of pools show entries of a stack file instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from gpu_ci import versions
+from gpu_ci.kinds import ComponentInfo
+
+
+class Code(NamedTuple):
+    """An expression of the program."""
+
+    text: str
+
+
+APP = {
+    "id": Code('pulumi.Output.secret("1234567")'),
+    "installationId": Code('pulumi.Output.secret("7654321")'),
+    "privateKey": Code('pulumi.Config().require_secret("appKey")'),
+}
+TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1"
+# Arguments for the required fields that the example of a component does not have.
+REQUIRED_ARGUMENTS: dict[str, Any] = {
+    "app": APP,
+    "appKey": "projects/acme-ci/secrets/manager-key",
+    "clusterName": "ci",
+    "configuration": '{"name": "prod"}',
+    "controller": {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS},
+    "controlPlaneVersion": "1.34.1-gke.3720000",
+    "kubernetesVersion": "1.35",
+    "location": "us-central1",
+    "machineAccounts": {"l4": "gpu-l4@acme-ci.iam.gserviceaccount.com"},
+    "maxSize": 4,
+    "namespace": "gpu-ci",
+    "nodeGroupName": "gpu",
+    "pool": "l4",
+    "project": "acme-ci",
+    "serviceAccountEmail": "gpu-l4@acme-ci.iam.gserviceaccount.com",
+    "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
+    "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
+    "template": TEMPLATE,
+    "templates": [TEMPLATE],
+    "zones": ["us-central1-a", "us-central1-b"],
+}
+REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
+
+
+def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
+    """Return the component's own example, with the required fields that the example does not have."""
+    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(component.cloud)}
+    example: dict[str, Any] = getattr(component.load(), "EXAMPLE", {})
+    return {**{name: known[name] for name in resource.get("requiredInputs", []) if name not in example}, **example}
+
+
+def python(component: ComponentInfo, values: dict[str, Any]) -> str:
+    """Return the program."""
+    names = {field.alias or name: name for name, field in component.load().ARGS.model_fields.items()}
+    arguments = [f"        {names[name]}={literal(value, '        ')}," for name, value in values.items()]
+    lines = [
+        f"from {component.module} import {component.name}, {component.name}Args",
+        "",
+        f"{component.name}(",
+        '    "ci",',
+        f"    {component.name}Args(",
+        *arguments,
+        "    ),",
+        ")",
+    ]
+    return "\n".join([*(["import pulumi"] if any("pulumi." in line for line in arguments) else []), *lines])
+
+
+def literal(value: Any, indent: str) -> str:
+    """Return a value as source code: on one line if it fits, else one entry a line."""
+    if isinstance(value, Code):
+        return value.text
+    if not isinstance(value, (dict, list)):
+        return json.dumps(value) if isinstance(value, str) and '"' not in value else repr(value)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+
+    def entries(inner: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from (f"{json.dumps(name)}: {literal(each, inner)}" for name, each in value.items())
+        else:
+            yield from (literal(each, inner) for each in value)
+
+    line = f"{opening}{', '.join(entries(indent))}{closing}"
+    if "\n" not in line and len(line) + len(indent) <= 80:
+        return line
+    step = f"{indent}    "
+    return "\n".join([opening, *(f"{step}{entry}," for entry in entries(step)), indent + closing])
