@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from gpu_preview import phrases
 from gpu_preview.model import Amount, Counts, Finding, Resource, Severity, Status
-from gpu_preview.report import html, markdown
+from gpu_preview.report import markdown
 
 from tests.preview import reports
 from tests.preview.reports import stack
@@ -65,7 +65,6 @@ def test_the_result_of_a_stack_with_and_without_drift(status: Status, counts: Co
         f"| stack | what differs | concerns | worst month, USD |\n|---|---|---|--:|\n| staging | {words} |" in shown
         or (f"**staging**: {words}" in shown)
     )
-    assert words in html.render(drifted)
     assert "merge" not in shown
 
 
@@ -98,7 +97,6 @@ def test_a_base_without_an_existing_resource_gets_a_hint_about_sandbox_yaml() ->
     hint = "List resources that already exist in sandbox.yaml, and commit that to the base first."
     assert phrases.base_hint(failed) == hint
     assert "\n\nList resources that already exist in `sandbox.yaml`" in markdown.render(reports.report(failed))
-    assert hint in html.render(reports.report(failed))
     other_error = error.replace("list it", "its words are in")
     for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=other_error)):
         assert phrases.base_hint(other) == ""

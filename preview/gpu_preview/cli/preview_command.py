@@ -26,7 +26,7 @@ from .options import FiniteRange
     help="Make the report from the output of `pulumi preview --json`, without --base; repeatable.",
 )
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Also write report.md, report.json and report.html there.")  # fmt: skip
+              help="Also write report.md and report.json there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
 @click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
               help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip

@@ -138,7 +138,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     folder = tmp_path / "report"
     shell.write(folder, reports.NOTHING, "the first")
     before = {file.name: file.read_text() for file in folder.iterdir()}
-    assert set(before) == {"report.md", "report.json", "report.html"}
+    assert set(before) == {"report.md", "report.json"}
 
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")

@@ -258,7 +258,7 @@ def test_the_three_files_of_a_report_are_written(project: Path, capsys: pytest.C
     assert run(["drift", "--output", "out/report"]) == 2
     shown = capsys.readouterr().out
     folder = Path("out/report")
-    assert sorted(each.name for each in folder.iterdir()) == ["report.html", "report.json", "report.md"]
+    assert sorted(each.name for each in folder.iterdir()) == ["report.json", "report.md"]
     assert (folder / "report.md").read_text() == shown.removesuffix("\n")
     assert json.loads((folder / "report.json").read_text())["how"] == "drift"
     assert run(["drift", "--output", "Pulumi.yaml/report"]) == 1

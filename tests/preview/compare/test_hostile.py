@@ -13,7 +13,7 @@ from gpu_preview.environment.packages import Packages
 from gpu_preview.git.repository import Repository
 from gpu_preview.isolation.limits import Limits
 from gpu_preview.model import Report, Status
-from gpu_preview.report import html, markdown
+from gpu_preview.report import markdown
 
 from tests.conftest import ROOT
 from tests.preview import small
@@ -72,7 +72,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def faces(report: Report) -> str:
     """Return a report in all its forms."""
-    return report.model_dump_json() + markdown.render(report) + html.render(report)
+    return report.model_dump_json() + markdown.render(report)
 
 
 def test_one_that_tries_everything_finds_no_secret_writes_nothing_and_leaves_no_process(place: Path) -> None:

@@ -15,7 +15,7 @@ from gpu_preview.compare.compare import CompareError
 from gpu_preview.compare.read_digests import read
 from gpu_preview.engine import digest_form, events
 from gpu_preview.engine.digest import DigestError, of_state, parse
-from gpu_preview.report import annotations, html, markdown, policies
+from gpu_preview.report import annotations, markdown, policies
 from gpu_preview.report.untrusted_report import ReceivedError, load_untrusted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -94,7 +94,7 @@ def error_of(folder: Path, text: str) -> str:
         report = read([f"staging={file}"], folder, None)
     except CompareError as error:
         return str(error)
-    forms = [markdown.render(report), html.render(report), output.to_json(report), *annotations.render(report)]
+    forms = [markdown.render(report), output.to_json(report), *annotations.render(report)]
     return "".join(form.encode().decode() for form in forms)
 
 

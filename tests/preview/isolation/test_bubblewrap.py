@@ -16,10 +16,15 @@ from gpu_preview.isolation.limits import Limits
 
 
 @pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Isolation:
-    """Return the isolation around a checkout that contains a secret."""
+def bwrap() -> None:
+    """Skip a test that runs bubblewrap on a machine without it. The machines of CI have it."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
+
+
+@pytest.fixture
+def built(bwrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Isolation:
+    """Return the isolation around a checkout that contains a secret."""
     checkout, home = tmp_path / "checkout", tmp_path / "home"
     for folder in (checkout / ".git", checkout / "tools", home / ".aws", tmp_path / "scratch"):
         folder.mkdir(parents=True)
@@ -140,13 +145,12 @@ def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubbl
     assert python(built, program).stdout == f"-1 {errno.ENOSPC}\n"  # user_namespaces(7): the limit is reached
 
 
+@pytest.mark.usefixtures("bwrap")
 @pytest.mark.parametrize("steps", [1, 2])
 def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """On Ubuntu, /etc/resolv.conf is a link into /run."""
-    if shutil.which("bwrap") is None and "CI" not in os.environ:
-        pytest.skip("bubblewrap is not installed")
     etc, run = tmp_path / "etc", tmp_path / "run"
     for folder in (etc, run / "resolve", tmp_path / "scratch"):
         folder.mkdir(parents=True)
@@ -163,6 +167,7 @@ def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_fol
     assert "Read-only file system" in python(found, f"open({str(link)!r}, 'a')").stderr
 
 
+@pytest.mark.usefixtures("bwrap")
 def test_a_resolver_without_settings_hinders_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
