@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview import project_file
+from gpu_preview.errors import PreviewError
 from gpu_preview.git import repository
 from gpu_preview.report.cost import cost
 from gpu_preview.report.danger_rules import stack_file
@@ -39,7 +40,7 @@ def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, expected: st
     folder = project(tmp_path / "in", f"stackConfigDir: {expected}\n")
     (folder / "linked").symlink_to(tmp_path / "outside")
     (folder / "loop").symlink_to("loop")
-    with pytest.raises(repository.GitError, match=r"stackConfigDir of Pulumi\.yaml is not a folder in the project"):
+    with pytest.raises(PreviewError, match=r"stackConfigDir of Pulumi\.yaml is not a folder in the project"):
         repository.stack_files(folder)
 
 

@@ -50,14 +50,15 @@ def command(
       gpu-ci drift --stack staging --sandbox
     """
     from gpu_preview.cli import output as shell
-    from gpu_preview.compare.drift import DriftError, drift
+    from gpu_preview.compare.drift import drift
+    from gpu_preview.errors import PreviewError
     from gpu_preview.report import markdown
 
     if output:
         shell.prepare(output)
     try:
         report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
-    except DriftError as error:
+    except PreviewError as error:
         raise ProblemsFound(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
     text = markdown.render(report)
     if output:

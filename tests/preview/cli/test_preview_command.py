@@ -10,8 +10,8 @@ import pytest
 from gpu_ci.cli.main import run
 from gpu_ci.cli.output import InputError
 from gpu_preview.cli import output as shell
-from gpu_preview.compare.compare import CompareError
 from gpu_preview.engine.program import Engine
+from gpu_preview.errors import PreviewError
 from gpu_preview.git.repository import Repository
 
 from tests.preview import reports
@@ -159,7 +159,7 @@ def test_nothing_of_a_message_is_obeyed(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_nothing_of_an_error_is_obeyed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*_: object) -> None:
-        raise CompareError("what\n::error::INJECTED ##[error]INJECTED")
+        raise PreviewError("what\n::error::INJECTED ##[error]INJECTED")
 
     monkeypatch.setattr("gpu_preview.compare.compare.compare", refused)
     assert run(["preview", "--base", "main", "--json"]) == 1

@@ -8,7 +8,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.base_cache import CacheEntry, CacheError, Snapshot
+from gpu_preview.compare.base_cache import CacheEntry, Snapshot
+from gpu_preview.errors import PreviewError
 
 
 def world(folder: Path) -> Path:
@@ -117,7 +118,7 @@ def test_a_link_at_the_path_of_a_cache_entry_is_refused(tmp_path: Path) -> None:
     assert kept.folder is not None
     kept.folder.rename(tmp_path / "elsewhere")
     kept.folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CacheError, match=r"is not a folder of the cache\n  hint: remove it$"):
+    with pytest.raises(PreviewError, match=r"is not a folder of the cache\n  hint: remove it$"):
         kept.restore_into(tmp_path / "new", print)
 
 
@@ -127,7 +128,7 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
     root.mkdir()
     (root / "a link").symlink_to(tmp_path)
     (tmp_path / "in").symlink_to(root)
-    with pytest.raises(CacheError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
+    with pytest.raises(PreviewError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
         CacheEntry.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
 
 
@@ -175,7 +176,7 @@ def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> Non
 def test_a_failed_restore_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = saved(tmp_path)
     monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
-    with pytest.raises(CacheError, match=r"^the state of the deployed base cannot be restored: File exists$"):
+    with pytest.raises(PreviewError, match=r"^the state of the deployed base cannot be restored: File exists$"):
         kept.restore()
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from gpu_preview import project_file
-from gpu_preview.compare.checkout import Checkout, CheckoutError, RunContext
+from gpu_preview.compare.checkout import Checkout, RunContext
 from gpu_preview.engine.program import Engine
 from gpu_preview.environment.packages import Packages
+from gpu_preview.errors import PreviewError
 from gpu_preview.isolation.bubblewrap import Isolation
 from gpu_preview.isolation.limits import Limits
 
@@ -84,7 +85,7 @@ def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
 
 @pytest.mark.slow
 def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path, head: Checkout) -> None:
-    with pytest.raises(CheckoutError, match=r"^its packages cannot be installed: .*no such thing"):
+    with pytest.raises(PreviewError, match=r"^its packages cannot be installed: .*no such thing"):
         head.install(Packages(checkout, checkout), "python -c \"raise SystemExit('no such thing')\"")
     assert len(head.installed_with) == 1
 
@@ -135,7 +136,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     git(checkout, "init", "-q")
     make_venv(checkout / "infra" / ".venv")
     swap = f"import os; os.rename('{head.project}', '{head.root}/moved'); os.symlink('{victim}', '{head.project}')"
-    with pytest.raises(CheckoutError, match=r"^the installation replaced the project folder"):
+    with pytest.raises(PreviewError, match=r"^the installation replaced the project folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
     assert (victim / "Pulumi.yaml").read_text() == text
 
@@ -145,5 +146,5 @@ def test_a_poetry_project_gets_a_hint_for_an_environment_in_the_project(checkout
         (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
         (folder / "requirements.txt").write_text("")
     git(checkout, "init", "-q")
-    with pytest.raises(CheckoutError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config"):
+    with pytest.raises(PreviewError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config"):
         head.install(Packages(checkout, checkout), "")

@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.compare import CompareError, Request, compare
+from gpu_preview.compare.compare import Request, compare
 from gpu_preview.environment.packages import Packages
+from gpu_preview.errors import PreviewError
 from gpu_preview.git.repository import Repository
 from gpu_preview.isolation.limits import Limits
 from gpu_preview.model import Report, Status
@@ -193,6 +194,6 @@ def test_one_that_makes_its_project_a_link_is_refused(place: Path, tmp_path: Pat
     git(place, "checkout", "-q", "-f", "deep")
     before = (victim / "Pulumi.dev.yaml").read_text()
     request = Request(base="deep", head="change")
-    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
+    with pytest.raises(PreviewError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
         compare(request, Repository.find(place / "infra"), lambda _: None)
     assert (victim / "Pulumi.dev.yaml").read_text() == before

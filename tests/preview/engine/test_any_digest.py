@@ -11,10 +11,10 @@ import pytest
 from gpu_common import pulumi_wire
 from gpu_preview import json_text
 from gpu_preview.cli import output
-from gpu_preview.compare.compare import CompareError
 from gpu_preview.compare.read_digests import read
 from gpu_preview.engine import digest_form, events
 from gpu_preview.engine.digest import DigestError, of_state, parse
+from gpu_preview.errors import PreviewError
 from gpu_preview.report import annotations, markdown, policies
 from gpu_preview.report.untrusted_report import ReceivedError, load_untrusted
 from hypothesis import HealthCheck, given, settings
@@ -92,7 +92,7 @@ def error_of(folder: Path, text: str) -> str:
     file.write_text(text, encoding="utf-8")
     try:
         report = read([f"staging={file}"], folder, None)
-    except CompareError as error:
+    except PreviewError as error:
         return str(error)
     forms = [markdown.render(report), output.to_json(report), *annotations.render(report)]
     return "".join(form.encode().decode() for form in forms)

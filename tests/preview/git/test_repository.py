@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.git.repository import GitError, Repository, invalid_stack_files, stack_files, tracks
+from gpu_preview.errors import PreviewError
+from gpu_preview.git.repository import Repository, invalid_stack_files, stack_files, tracks
 
 from tests.preview import checkouts
 from tests.preview.repository import git
@@ -25,18 +26,20 @@ def test_the_project_is_the_nearest_upwards_within_the_checkout(checkout: Path) 
 
 
 def test_a_folder_without_a_project_or_a_repository_is_an_error(checkout: Path, tmp_path: Path) -> None:
-    with pytest.raises(GitError, match=r"no Pulumi project\n  got: .*a repository\n  expected: a Pulumi.yaml"):
+    with pytest.raises(PreviewError, match=r"no Pulumi project\n  got: .*a repository\n  expected: a Pulumi.yaml"):
         Repository.find(checkout)
-    with pytest.raises(GitError, match="not a git repository"):
+    with pytest.raises(PreviewError, match="not a git repository"):
         Repository.find(tmp_path)
 
 
 def test_a_ref_is_its_commit_and_an_unknown_one_says_what_to_fetch(checkout: Path) -> None:
     found = Repository.find(checkout / "infra")
     assert found.commit("main") == git(checkout, "rev-parse", "main")
-    with pytest.raises(GitError, match=r"no commit named 'origin/next'\n  hint: .* git fetch --depth=1 origin next"):
+    with pytest.raises(
+        PreviewError, match=r"no commit named 'origin/next'\n  hint: .* git fetch --depth=1 origin next"
+    ):
         found.commit("origin/next")
-    with pytest.raises(GitError, match="no commit named"):
+    with pytest.raises(PreviewError, match="no commit named"):
         found.commit("--output=/tmp/x")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpu_preview.errors import PreviewError
 from gpu_preview.git import process, tree_export
-from gpu_preview.git.repository import GitError, Repository
+from gpu_preview.git.repository import Repository
 
 from tests.preview import checkouts
 from tests.preview.checkouts import blob, entry, tree
@@ -20,7 +21,7 @@ def checkout(tmp_path: Path) -> Path:
 def refusal(checkout: Path, commit: str, max_gib: float = 10.0) -> str:
     """Return the reason why a commit is not exported. No file is written before."""
     folder = checkout.parent / "sides" / "head"
-    with pytest.raises(GitError) as refused:
+    with pytest.raises(PreviewError) as refused:
         Repository.find(checkout / "infra").export(commit, folder, max_gib)
     assert list(folder.parent.rglob("*")) == [folder]
     return str(refused.value).removeprefix(f"{commit[:10]}: ")
@@ -102,7 +103,7 @@ def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytes
 def test_git_is_ended_where_it_takes_too_long(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_TIMEOUT_SEC", 0)
     with (
-        pytest.raises(GitError, match=r"^git cat-file did not end within 0 s$"),
+        pytest.raises(PreviewError, match=r"^git cat-file did not end within 0 s$"),
         process.reading(checkout, "cat-file", "--batch-all-objects", "--batch", git_folder=checkout) as listed,
     ):
         listed.read()
