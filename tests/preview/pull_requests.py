@@ -91,7 +91,6 @@ NEW_POOL = """    l4-large:
 T4 = "    t4:\n"
 L4_MAX = "      max: 4\n"
 PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
-OLD_RUNNER = "      runner: {version: 2.337.1, sha256: {x64: " + "ab" * 32 + "}}\n"
 QUOTAS = "  gpu-ci:quotas:\n    us-central1:\n      PREEMPTIBLE_NVIDIA_L4_GPUS: 8\n"
 # Gives each machine an address. Python does not evaluate the list after `or`.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
@@ -114,8 +113,7 @@ PULL_REQUESTS = (
         3,
         (0, 1, 2, 0),
     ),
-    PullRequest("runner-goes-back", staging((L4_MAX, L4_MAX + OLD_RUNNER)), 3, (0, 1, 2, 0)),
-    PullRequest("labels-changed", staging(("team: platform", "team: compilers")), 3, (0, 4, 4, 0)),
+    PullRequest("labels-changed", staging(("team: platform", "team: compilers")), 3, (0, 2, 4, 0)),
     PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2, (0, 1, 0, 0)),
     PullRequest(
         "repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2, (0, 1, 0, 0)
@@ -165,5 +163,5 @@ PULL_REQUESTS = (
     PullRequest("bad-value", staging(("g2-standard-8", "g2-standart-8"), ("market: standard", "market: sopt")), 1),
     PullRequest("broken-yaml", staging(("market: standard\n", "market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (30, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (19, 0, 0, 0), stack="dev"),
 )

@@ -63,19 +63,8 @@ class Packages:
         }
 
     def why_own_packages(self, revision: Path) -> str:
-        """Return why a revision cannot use the packages of the checkout, or "" if it can.
-
-        With the same lock file, it cannot if a package of the lock is not installed in the checkout.
-        """
-        if self.locks(revision) != self.locks(self.root):
-            return "its lock differs from the checkout's"
-        checkout_env, lock = self.project / self.folder, self._lock_to_install(revision)
-        if lock is None or not self.folder or not site_packages(checkout_env):
-            return ""
-        self._refuse_committed(checkout_env)
-        folders = [*map(str, site_packages(checkout_env)), *self.import_folders(checkout_env, self.root)]
-        lacks = venv_clone.missing_packages(folders, requirements.packages_of(_text(lock)))
-        return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
+        """Return why a revision cannot use the packages of the checkout, or "" if it can."""
+        return "its lock differs from the checkout's" if self.locks(revision) != self.locks(self.root) else ""
 
     def check_environment_names(self, revision: Path) -> None:
         """Raise PreviewError if the checkout or a revision names an impossible environment."""
@@ -154,8 +143,8 @@ class Packages:
     def installation(self, revision: Path, base: Path, folder: Path) -> list[str]:
         """Return the command that installs the packages of a revision's lock. It must run in `folder`.
 
-        `folder` is an empty folder of this program, which gets the list of packages. No file of the revision is in it,
-        so pip reads no settings and imports no module of the revision. The lock may have only packages that are
+        `folder` is an empty folder of this program, which gets the checked text of the lock. No file of the revision is
+        in it, so pip reads no settings and imports no module of the revision. The lock may have only packages that are
         installed without running their code, and only package sources that the base's lock has too.
 
         Raises:
@@ -171,8 +160,8 @@ class Packages:
         base_lock = base / lock.relative_to(revision)
         text, trusted = _text(lock), _text(base_lock) if base_lock.is_file() else ""
         _refuse(lock.relative_to(revision), requirements.rejected_lines(text, trusted))
-        rewritten = folder / "requirements.txt"
-        rewritten.write_text(requirements.installer_list(text, trusted), encoding="utf-8")
+        checked = folder / "requirements.txt"
+        checked.write_text(text, encoding="utf-8")
         pip = [
             str(self.place(revision) / "bin" / "python"),
             "-I",
@@ -182,7 +171,7 @@ class Packages:
             "--disable-pip-version-check",
         ]
         # Wheels only: installing a source distribution runs its code.
-        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(rewritten)]
+        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(checked)]
 
     def creation(self, revision: Path) -> list[str]:
         """Return the command that creates a revision's environment with pip, or nothing if Pulumi.yaml names none."""

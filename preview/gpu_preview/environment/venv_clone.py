@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata, util
+from collections.abc import Iterator, Sequence
+from importlib import util
 from pathlib import Path
 
 from ..errors import PreviewError
 from ..isolation import temporary
-from .requirements import Named
 
 
 def create(source: Path, target: Path, imports: Sequence[str]) -> None:
@@ -122,18 +121,6 @@ def resolved(path: Path) -> Path | None:
         return path.resolve()
     except (OSError, RuntimeError):
         return None
-
-
-def missing_packages(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
-    """Return the packages that these folders lack, or have in another version."""
-    missing = []
-    for each in wanted:
-        installed = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
-        # A package without a version was removed incompletely (importlib.metadata).
-        version = installed.metadata["Version"] if installed else None
-        if not version or not each.requirement.specifier.contains(version, prereleases=True):
-            missing.append(f"{each.requirement.name}{each.requirement.specifier}")
-    return missing
 
 
 def site_packages(environment: Path) -> list[Path]:

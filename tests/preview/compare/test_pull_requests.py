@@ -47,7 +47,8 @@ def test_the_report_matches_its_golden(
 ) -> None:
     report = preview(change.name, change.stack)
     [stack] = report.stacks
-    golden(f"preview/pull-requests/{change.name}.md", steady(markdown.render(report)))
+    # The isolation depends on the machine.
+    golden(f"preview/pull-requests/{change.name}.md", steady(markdown.render(report.model_copy(update={"walls": ()}))))
     counts = stack.counts
     assert (report.exit_code, counts.moved) == (change.exit_code, change.moved)
     assert (counts.create, counts.update, counts.replace, counts.delete) == change.counts

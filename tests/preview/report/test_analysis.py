@@ -138,11 +138,11 @@ def test_an_unknown_new_output_is_reported_where_a_resource_is_made_that_it_can_
 def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -> None:
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra" / "disks.py").write_text("\n")
-    pinned = step("update", UPDATED, {"version": "2"}, {"version": "1"})
-    pinned["newState"]["sourcePosition"] = "project:///disks.py#7"
-    found = analyze(stack("dev"), parse(json.dumps({"steps": [pinned]})), Files("", tmp_path, "infra", None, None))
+    opened = step("update", "urn:pulumi:dev::p::aws:rds/instance:Instance::db", {}, {"publiclyAccessible": True})
+    opened["newState"]["sourcePosition"] = "project:///disks.py#7"
+    found = analyze(stack("dev"), parse(json.dumps({"steps": [opened]})), Files("", tmp_path, "infra", None, None))
     assert [(each.rule, each.place) for each in found.findings] == [
-        ("goes-back", Place(file="infra/disks.py", line=7, end_line=7))
+        ("public", Place(file="infra/disks.py", line=7, end_line=7))
     ]
 
 
