@@ -78,11 +78,6 @@ def test_a_folder_that_takes_no_report_is_known_before_anything_runs(
     assert "/proc/report: cannot be written" in capsys.readouterr().err
 
 
-def test_a_folder_is_tried_and_left_empty(tmp_path: Path) -> None:
-    shell.prepare(tmp_path / "a" / "report")
-    assert list((tmp_path / "a" / "report").iterdir()) == []
-
-
 def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,10 +88,6 @@ def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
     with pytest.raises(InputError, match="is below a symbolic link in the checkout"):
         shell.prepare(Path("report/x"))
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
-    assert run(["cost", "--nothing"]) == 2
 
 
 def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,9 +198,3 @@ def test_a_folder_behind_a_link_of_the_checkout_is_refused(
     shell.write(tmp_path / "to the checkout" / "new", reports.NOTHING, "text")
     assert [each.name for each in (tmp_path / "outside").iterdir()] == []
     assert (checkout / "new" / "report.md").read_text() == "text"
-
-
-def test_a_text_that_no_file_takes_is_written_all_the_same(tmp_path: Path) -> None:
-    shell.write(tmp_path, reports.NOTHING, "half a character: \ud800")
-    assert (tmp_path / "report.md").read_text() == "half a character: ?"
-    assert json.loads((tmp_path / "report.json").read_text())["version"] == 1

@@ -140,16 +140,3 @@ def test_states_that_cannot_be_taken_are_all_named(repository: Path, tmp_path: P
         f"{tmp_path / 'missing'}: No such file or directory\n  hint: pulumi stack export --stack dev > state.json\n"
         f"{file}: is the state of another stack\n  got: dev\n  expected: prod"
     )
-
-
-@pytest.mark.usefixtures("no_engine")
-def test_a_state_of_a_stack_that_neither_side_has_is_refused(repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(PreviewError, match=r"^neither base nor head has the stack prod\n  expected: dev$"):
-        against(repository, written(tmp_path, state_of("logs", stack="prod")), head="main", stack="prod")
-
-
-@pytest.mark.usefixtures("no_engine")
-def test_the_state_of_another_project_is_refused(repository: Path, tmp_path: Path) -> None:
-    expected = r"^the state of dev is of another project\n  got: large\n  expected: small$"
-    with pytest.raises(PreviewError, match=expected):
-        against(repository, written(tmp_path, state_of("logs", project="large")), head="main")

@@ -28,14 +28,6 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_cache_entry_has_no_files_of_a_single_call(tmp_path: Path) -> None:
-    kept = cached(tmp_path)
-    assert not kept.restore_into(tmp_path / "new", print)
-    kept.save(world(tmp_path / "world"), print)
-    assert kept.restore_into(tmp_path / "new", print)
-    assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
-
-
 def test_a_link_is_neither_cached_nor_restored(tmp_path: Path) -> None:
     """A copied link would put its target into a folder that the next pull request reads."""
     (tmp_path / "secrets").mkdir()
@@ -79,13 +71,6 @@ def test_each_base_stacks_and_versions_have_a_world_of_their_own(
     found.add(place(engine="3.260.0"))
     assert len(found) == 7
     assert place("tree", "dev") == place()
-
-
-def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
-    kept = CacheEntry.of(None, "tree", ["dev"], tmp_path, "3.259.0")
-    kept.save(world(tmp_path / "world"), print)
-    assert not kept.restore_into(tmp_path / "new", print)
-    assert everything(tmp_path) == ["world", *(f"world/{one}" for one in everything(tmp_path / "world"))]
 
 
 @pytest.mark.parametrize(
@@ -132,15 +117,6 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
         CacheEntry.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
 
 
-def test_a_cache_that_cannot_be_written_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    messages: list[str] = []
-    CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").save(
-        world(tmp_path / "world"), messages.append
-    )
-    assert messages == ["the base cannot be saved in the cache: Not a directory"]
-
-
 def saved(tmp_path: Path) -> Snapshot:
     scratch = tmp_path / "work"
     world(scratch / "world")
@@ -171,13 +147,6 @@ def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> Non
         assert (kept.scratch / "world" / "backend" / "state.json").read_text() == "{}"
         assert (kept.scratch / "home" / "settings").read_text() == "the base's"
     assert (outside / "precious").read_text() == "kept"
-
-
-def test_a_failed_restore_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = saved(tmp_path)
-    monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
-    with pytest.raises(PreviewError, match=r"^the state of the deployed base cannot be restored: File exists$"):
-        kept.restore()
 
 
 def test_a_pipe_of_the_base_is_not_waited_for(tmp_path: Path) -> None:

@@ -110,17 +110,6 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     assert project_file.settings(head.project)["runtime"]["options"] == expected
 
 
-def test_a_rewritten_project_file_keeps_its_values(checkout: Path, head: Checkout) -> None:
-    """The engine reads 12:30:00, yes and NO as texts. PyYAML would change them to 45000, true and false."""
-    values = "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &a {x: 0o17}\n  more: *a\n"
-    (head.root / "Pulumi.yaml").write_text(f"name: small\nruntime: python\n{values}")
-    project_file.set_runtime_options(head.project, toolchain="pip")
-    assert (head.root / "Pulumi.yaml").read_text() == (
-        "name: small\nruntime:\n  name: python\n  options:\n    toolchain: pip\n"
-        "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &id001 {x: 0o17}\n  more: *id001\n"
-    )
-
-
 @pytest.mark.slow
 def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     checkout: Path, head: Checkout, tmp_path: Path, make_venv: MakeVenv
@@ -139,12 +128,3 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     with pytest.raises(PreviewError, match=r"^the installation replaced the project folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
     assert (victim / "Pulumi.yaml").read_text() == text
-
-
-def test_a_poetry_project_gets_a_hint_for_an_environment_in_the_project(checkout: Path, head: Checkout) -> None:
-    for folder in (checkout, head.root):
-        (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
-        (folder / "requirements.txt").write_text("")
-    git(checkout, "init", "-q")
-    with pytest.raises(PreviewError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config"):
-        head.install(Packages(checkout, checkout), "")

@@ -9,19 +9,11 @@ from typing import Any
 import pytest
 from gpu_preview.compare.read_digests import read
 from gpu_preview.errors import PreviewError
-from gpu_preview.model import Status
 
 
 def written(folder: Path, name: str, **document: Any) -> str:
     (folder / name).write_text(json.dumps(document))
     return str(folder / name)
-
-
-def test_a_preview_that_failed_is_reported_as_one_in_the_engines_words(tmp_path: Path) -> None:
-    errors = [{"severity": "error", "message": text} for text in ("no such machine", "no quota")]
-    file = written(tmp_path, "prod.json", steps=[], diagnostics=errors)
-    stack = read([f"prod={file}"], tmp_path, None).stacks[0]
-    assert (stack.status, stack.error) == (Status.FAILED, "no such machine\n\nno quota")
 
 
 def test_a_stack_that_is_given_twice_is_refused(tmp_path: Path) -> None:

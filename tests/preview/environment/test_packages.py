@@ -79,12 +79,6 @@ def test_an_environment_can_be_created_twice(checkout: Path) -> None:
     assert ask(third, "import mine, installed, other; print(mine.SIDE)") == "third"
 
 
-def test_another_lock_wants_other_packages(checkout: Path) -> None:
-    packages = Packages(checkout, checkout)
-    wanted = packages.why_own_packages(side(checkout, requirements_txt="pulumi==3.273.0\n"))
-    assert wanted == "its lock differs from the checkout's"
-
-
 def test_a_lock_that_is_a_link_does_not_count(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
@@ -160,28 +154,6 @@ def test_committed_files_at_the_path_of_the_environment_are_removed(checkout: Pa
     assert (folder / "Pulumi.yaml").is_file()
 
 
-def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None:
-    folder = side(checkout)
-    (folder / "requirements.txt").unlink()
-    with pytest.raises(PreviewError, match=r"nothing says how to install it\n  expected: one of requirements.lock"):
-        Packages(checkout, checkout).installation(folder, checkout, folder)
-
-
-def test_a_missing_environment_is_an_error(checkout: Path) -> None:
-    (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
-    with pytest.raises(PreviewError, match=r"env: no virtual environment\n  expected: .*\n  hint: install them first"):
-        Packages(checkout, checkout).provide_environment(side(checkout))
-
-
-def test_the_policies_environment_is_installed_in_another_way(checkout: Path) -> None:
-    folder = side(checkout)
-    for each in (checkout, folder):
-        (each / "policies").mkdir()
-        (each / "policies" / "PulumiPolicy.yaml").write_text("runtime: {options: {virtualenv: .venv}}\n")
-    with pytest.raises(PreviewError, match=r"  hint: make policy for the policies of gpu-ci; else pulumi install"):
-        Packages(checkout, checkout / "policies").provide_environment(folder)
-
-
 def theirs(checkout: Path, folder: Path) -> str:
     """Return the reason why the checkout's environment is refused. It is not readable either."""
     packages = Packages(checkout, checkout)
@@ -251,14 +223,6 @@ def test_an_environment_with_a_python_of_the_repository_is_not_used(checkout: Pa
         (checkout / ".venv" / "bin" / "python").unlink()
         (checkout / ".venv" / "bin" / "python").symlink_to("../../bin/python")
     assert theirs(checkout, folder) == NOT_OURS
-
-
-def test_a_requirements_file_that_is_a_link_does_not_count(checkout: Path) -> None:
-    folder = side(checkout)
-    (folder / "requirements.txt").unlink()
-    (folder / "requirements.txt").symlink_to(checkout / "requirements.txt")
-    with pytest.raises(PreviewError, match="nothing says how to install it"):
-        Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
 @pytest.mark.parametrize("changed", ["side", "checkout"])

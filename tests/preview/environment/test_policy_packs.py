@@ -79,11 +79,6 @@ def test_neither_uv_nor_poetry_is_started_for_a_pack_of_the_repository(root: Pat
     assert (environment / "pyvenv.cfg").is_file()
 
 
-def test_settings_that_only_the_base_has_are_taken(root: Path, base: Path) -> None:
-    (root / "pol.json").unlink()
-    assert ask(root, base, "policies", root / "pol.json").options[-1] == str(base / "pol.json")
-
-
 def test_settings_that_the_base_lacks_are_left_out_and_reported(root: Path, base: Path) -> None:
     (base / "pol.json").unlink()
     held = ask(root, base, "policies", root / "pol.json")
@@ -166,12 +161,6 @@ def test_a_submodule_at_the_path_of_a_pack_its_settings_or_packages_is_refused(
         check_policy_files(packs, lambda path: "commit" if path == Path(place) else "", "head")
 
 
-def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
-    packs = selected_packs([root / "a" / "policies"], [], root, base)
-    with pytest.raises(PreviewError, match=r"^a/policies: .*\n  got: a submodule at a in the head\n"):
-        check_policy_files(packs, lambda path: "commit" if path == Path("a") else "", "head")
-
-
 def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
     """A file of the head in the environment would be imported before a rule runs."""
     packs = selected_packs([root / "policies"], [], root, base)
@@ -211,12 +200,6 @@ def test_a_pack_that_is_nowhere_is_an_error(root: Path, base: Path, folder: str)
         ask(root, base, folder)
 
 
-@pytest.mark.parametrize("file", ["nowhere.json", "../nowhere.json"])
-def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: str) -> None:
-    with pytest.raises(PreviewError, match=r"nowhere.json: no such file\n  expected: the settings"):
-        ask(root, base, "policies", root / file)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -241,8 +224,3 @@ def test_settings_that_are_no_json_object_are_refused_before_the_head_is_blamed(
     elsewhere.write_text(text)
     with pytest.raises(PreviewError, match=r"elsewhere\.json"):
         ask(root, base, "policies", elsewhere)
-
-
-def test_more_settings_than_packs_are_an_error(root: Path) -> None:
-    with pytest.raises(PreviewError, match=r"settings without a policy pack\n  got: 2 .*\n  expected: at most 1"):
-        selected_packs([root / "policies"], [root / "pol.json", root / "b.json"], root, root)

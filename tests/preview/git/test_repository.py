@@ -54,21 +54,12 @@ def test_the_base_is_where_the_head_left_it(checkout: Path) -> None:
     assert found.fork_point("main", "change") == left
 
 
-def test_a_ref_that_looks_like_an_option_is_a_ref(checkout: Path) -> None:
-    git(checkout, "update-ref", "refs/heads/-x", "main")
-    assert Repository.find(checkout / "infra").commit("-x") == git(checkout, "rev-parse", "main")
-
-
 def test_a_stack_has_a_name_that_the_engine_takes(tmp_path: Path) -> None:
     names = ["dev", "a.b_c-9", "x" * 100, "x" * 101, "a b", "\u00e9", "a\nb", os.fsdecode(b"\xff"), "x" * 236]
     for name in names:
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     assert set(stack_files(tmp_path)) == {"dev", "a.b_c-9", "x" * 100}
     assert set(invalid_stack_files(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
-
-
-def test_a_link_is_no_stack_file(checkout: Path) -> None:
-    assert list(stack_files(checkout / "infra")) == ["dev"]
 
 
 def test_uncommitted_changes_are_detected(checkout: Path) -> None:

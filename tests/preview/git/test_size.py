@@ -82,17 +82,6 @@ def test_a_path_has_an_end(checkout: Path) -> None:
     assert error == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
 
 
-def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
-    commit = tree(checkout, entry("100644", "x" * 300, blob(checkout, b"")))
-    assert refusal(checkout, commit) == f"'{'x' * 100}'...: cannot be written: File name too long"
-
-
-def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_export, "_MAX_LIST_MIB", 1)
-    commit = tree(checkout, entry("100644", "x" * 1_100_000, blob(checkout, b"")))
-    assert refusal(checkout, commit) == "the list of its files has more than 1 MiB"
-
-
 def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git needs memory for a whole folder, and for a file that is stored as a delta."""
     large = tree(checkout, entry("100644", "x" * 50 * 1024**2, blob(checkout, b"")))

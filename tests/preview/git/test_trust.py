@@ -159,16 +159,6 @@ def test_no_object_stands_in_for_another(checkout: Path, tmp_path: Path) -> None
     assert git(checkout, "--no-replace-objects", "rev-parse", "change^{tree}") == found.tree("change")
 
 
-def test_a_git_dir_that_is_this_repository_is_no_other(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """git sets GIT_DIR like this for a hook, whose working directory is the root."""
-    monkeypatch.chdir(checkout)
-    monkeypatch.setenv("GIT_DIR", ".git")
-    monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
-    found = Repository.find(checkout / "infra")
-    monkeypatch.delenv("GIT_DIR")
-    assert found.commit("main") == git(checkout, "rev-parse", "main")
-
-
 def test_a_git_dir_of_another_repository_is_refused(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,17 +83,6 @@ def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
     assert str(tmp_path / "step") in hidden()
 
 
-def test_a_step_without_its_own_folders_hides_no_folder(
-    built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
-        monkeypatch.setenv(name, "/")
-    assert (
-        bubblewrap.build(tmp_path / "scratch", tmp_path / "checkout", [*bubblewrap.own_paths(), tmp_path / "checkout"])
-        == built
-    )
-
-
 def test_it_writes_nowhere_else(built: bubblewrap.Isolation, tmp_path: Path) -> None:
     done = python(built, f"open({str(tmp_path / 'checkout/tools/program')!r}, 'w')")
     assert "Read-only file system" in done.stderr
