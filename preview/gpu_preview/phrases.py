@@ -1,4 +1,4 @@
-"""Phrases that the Markdown, HTML and comment forms of a report share."""
+"""Phrases that the forms of a report share."""
 
 from __future__ import annotations
 

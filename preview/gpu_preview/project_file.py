@@ -16,14 +16,11 @@ from gpu_common.visible import visible
 from yaml.representer import SafeRepresenter
 
 from . import stack_yaml
+from .errors import PreviewError
 from .json_text import as_map, as_text
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
 _SKIPPED_FOLDERS = ("node_modules", "site-packages")
-
-
-class OutsideError(ValueError):
-    """Raised if `stackConfigDir` names a folder outside of the project."""
 
 
 def path(project: Path) -> Path | None:
@@ -76,7 +73,7 @@ def stack_folder(project: Path) -> Path:
     """Return the folder of the stack files: that of the project, or the one in `stackConfigDir` (formerly `config`).
 
     Raises:
-        OutsideError: the folder is outside of the project or below a symbolic link.
+        PreviewError: the folder is outside of the project or below a symbolic link.
     """
     content = settings(project)
     inside = as_text(content.get("stackConfigDir")) or as_text(content.get("config"))
@@ -89,7 +86,7 @@ def stack_folder(project: Path) -> Path:
     except (OSError, RuntimeError, ValueError):  # an invalid path, or a loop of symbolic links
         fits = False
     if not fits:
-        raise OutsideError(
+        raise PreviewError(
             "stackConfigDir of Pulumi.yaml is not a folder in the project, or is below a symbolic link\n"
             "  expected: a relative path to a folder of the project"
         )

@@ -86,13 +86,6 @@ def test_a_merge_queue_is_compared_with_the_branch_that_it_merges_into(action: A
     assert action.called[2:4] == ["--base=origin/release/v1", "--head=1f1f1f"]
 
 
-def test_the_cli_is_the_one_that_the_action_names(action: Action) -> None:
-    assert action.run()[0] == 0
-    assert (action.bin / "engine").read_text() == "official"
-    assert action.run(engine="path")[0] == 0
-    assert (action.bin / "engine").read_text() == "path"
-
-
 def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Action) -> None:
     (action.job.workspace / "infra").mkdir()
     action.run(
@@ -179,13 +172,6 @@ def test_outputs_and_stacks_that_go_are_changes_and_dangers_are_counted(
     action.reports({"counts": nothing, "outputs": [], "findings": [], "status": "previewed", **told})
     _, _, outputs = action.run()
     assert (outputs["changed"], outputs["dangers"]) == (changed, dangers)
-
-
-def test_what_fails_the_job_can_be_said(action: Action) -> None:
-    action.answers(3, replace=1)
-    assert action.run(fail_on="1 3 4")[0] == 3
-    action.answers(1)
-    assert action.run(fail_on="")[0] == 0
 
 
 def test_a_question_that_cannot_be_asked_fails_though_its_code_is_that_of_changes(action: Action) -> None:

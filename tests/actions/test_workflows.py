@@ -36,10 +36,6 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_page_has_the_pair_and_one_for_drift() -> None:
-    assert [yaml.safe_load(text)["name"] for text in SHOWN] == ["preview", "preview-comment", "drift"]
-
-
 def test_githubs_schema_takes_the_workflows_of_the_page(repository: Path) -> None:
     files = sorted(map(str, repository.rglob("*.yaml")))
     command = [str(BIN / "check-jsonschema"), "--quiet", "--builtin-schema", "vendor.github-workflows", *files]
@@ -136,12 +132,3 @@ def test_our_pull_requests_are_held_to_our_policies_in_the_environment_that_they
     assert asked == ["policies"]
     assert (ROOT / asked[0] / "PulumiPolicy.yaml").is_file()
     assert "make policy" in [step.get("run") for step in steps[:at]]
-
-
-def test_the_page_shows_how_to_name_policies() -> None:
-    inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
-    shown = SHOWN[0].replace("        #   policy-packs", "          policy-packs")
-    [step] = [one for one in yaml.safe_load(shown)["jobs"]["preview"]["steps"] if one.get("id") == "preview"]
-    assert step["with"].pop("head") == HEAD
-    assert step["with"] == {"policy-packs": "policies", "require-walls": "true"}
-    assert step["with"].keys() <= inputs.keys()

@@ -12,7 +12,13 @@ _MARKDOWN = MarkdownIt("gfm-like")
 # The parts of a comment that the renderer makes; every other, and every other attribute, is the program's doing.
 TAGS = {"p", "strong", "em", "code", "pre", "ul", "li", "blockquote", "hr", "br", "details", "summary"}
 TAGS |= {"table", "thead", "tbody", "tr", "th", "td"}
-ATTRIBUTES = {("code", "class", "language-diff"), ("code", "class", "language-text"), ("td", "style"), ("th", "style")}
+ATTRIBUTES = {
+    ("code", "class", "language-diff"),
+    ("code", "class", "language-text"),
+    ("code", "class", "language-mermaid"),
+    ("td", "style"),
+    ("th", "style"),
+}
 # What GitHub looks for in the text that came out, outside code: mentions, issues, commits, addresses, emoji, formulas.
 LOOKED_FOR = re.compile(r"@|#\d|\bGH-\d|://|\bwww\.|\b[0-9a-f]{7,40}\b|:[a-z0-9_+-]+:|\$|\[\^", re.IGNORECASE)
 

@@ -54,7 +54,7 @@ def pull_requests(shared: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             draft = folder.with_name("draft")
-            repository.start(draft)
+            repository.start(draft, Path(__file__).with_name("stack"))
             draft.rename(folder)
             # An environment knows where it was made.
             repository.provide_environment(folder)

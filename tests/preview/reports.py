@@ -116,17 +116,6 @@ PUBLIC = Violation(
     place=Place(file="Pulumi.staging.yaml", line=47, end_line=47),
 )
 UNLABELLED = Violation(policy="labels", pack="gpu-ci", level="advisory", text="The label cost-center is missing.")
-TWICE = tuple(
-    Violation(
-        policy="gate",
-        pack="gpu-ci",
-        level="mandatory",
-        text=f"A pool has a gate.\n{pool} has none.\nTo fix it: give it one.",
-        urn=urn(GROUP, f"{pool}-group"),
-    )
-    for pool in ("l4", "t4")
-)
-"""One rule that two pools violate, with the text of the policy pack: the purpose, the problem and the fix."""
 DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))
 
 NOTHING = report(stack("staging", POOL_T4, ACCOUNT))

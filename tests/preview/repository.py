@@ -27,8 +27,11 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def start(folder: Path) -> Path:
-    """Create the base, committed as `main`. Its environment imports this project's packages from the base."""
+def start(folder: Path, stack: Path | None = None) -> Path:
+    """Create the base, committed as `main`. Its environment imports this project's packages from the base.
+
+    The files in the folder `stack` replace those of this project.
+    """
     folder.mkdir(parents=True)
     for part in _PARTS:
         source = ROOT / part
@@ -36,6 +39,8 @@ def start(folder: Path) -> Path:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(source, folder / part)
+    if stack is not None:
+        shutil.copytree(stack, folder, dirs_exist_ok=True)
     (folder / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
     provide_environment(folder)
     git(folder, "init", "-q", "-b", "main")

@@ -17,7 +17,7 @@ from .options import FiniteRange
 @click.option("--timeout-sec", default=900.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",
               help="Time limit for each stack.")  # fmt: skip
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Also write report.md, report.json and report.html there.")  # fmt: skip
+              help="Also write report.md and report.json there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="In GitHub Actions, add the report to the job summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
 @click.pass_context
@@ -50,14 +50,15 @@ def command(
       gpu-ci drift --stack staging --sandbox
     """
     from gpu_preview.cli import output as shell
-    from gpu_preview.compare.drift import DriftError, drift
+    from gpu_preview.compare.drift import drift
+    from gpu_preview.errors import PreviewError
     from gpu_preview.report import markdown
 
     if output:
         shell.prepare(output)
     try:
         report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
-    except DriftError as error:
+    except PreviewError as error:
         raise ProblemsFound(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
     text = markdown.render(report)
     if output:

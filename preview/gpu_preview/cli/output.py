@@ -19,7 +19,6 @@ from gpu_common.visible import visible_lines
 
 from ..model import Report
 from ..phrases import number
-from ..report import html
 
 # The limit of a job summary (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024
@@ -71,12 +70,12 @@ def prepare(folder: Path) -> None:
 
 
 def write(folder: Path, report: Report, text: str) -> None:
-    """Write the report as Markdown, JSON and HTML into a folder, which is created if it does not exist.
+    """Write the report as Markdown and JSON into a folder, which is created if it does not exist.
 
     Raises:
         InputError: the files cannot be written.
     """
-    files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
+    files = {"report.md": text, "report.json": to_json(report)}
     # The files are renamed when all are written, so no incomplete report exists. The draft names are random, so that
     # an attacker cannot put a symbolic link there.
     drafts = {name: folder / f".{name}.{secrets.token_hex(16)}" for name in files}

@@ -26,7 +26,7 @@ from .options import FiniteRange
     help="Make the report from the output of `pulumi preview --json`, without --base; repeatable.",
 )
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Also write report.md, report.json and report.html there.")  # fmt: skip
+              help="Also write report.md and report.json there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
 @click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
               help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip
@@ -88,11 +88,10 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
 
 def _report(options: dict[str, Any]) -> Any:
     from gpu_preview.cli import output as shell
-    from gpu_preview.compare.compare import CompareError, Request, compare
+    from gpu_preview.compare.compare import Request, compare
     from gpu_preview.compare.read_digests import read
-    from gpu_preview.engine.exported_state import StateError
-    from gpu_preview.git.repository import GitError, Repository
-    from gpu_preview.isolation.bubblewrap import IsolationError
+    from gpu_preview.errors import PreviewError
+    from gpu_preview.git.repository import Repository
     from gpu_preview.isolation.limits import Limits
 
     if options["base"] and options["digests"]:
@@ -125,7 +124,7 @@ def _report(options: dict[str, Any]) -> Any:
         if options["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: the preview ignores changes that are not committed")
         return compare(request, repository, shell.progress("gpu-ci preview"))
-    except (GitError, CompareError, StateError, IsolationError) as error:
+    except PreviewError as error:
         raise ProblemsFound(
             shell.without_commands(f"gpu-ci preview: {error}"), [{"text": shell.without_commands(str(error))}]
         ) from None

@@ -25,12 +25,13 @@ def command(file: TextIO) -> None:
     Examples:
       pulumi stack export --stack prod | gpu-ci strip-state > prod.json
     """
-    from gpu_preview.engine.exported_state import StateError, strip
+    from gpu_preview.engine.exported_state import strip
+    from gpu_preview.errors import PreviewError
     from gpu_preview.phrases import number
 
     try:
         state = strip(file.read())
-    except StateError as error:
+    except PreviewError as error:
         raise ProblemsFound(f"gpu-ci strip-state: {file.name}: {error}", [{"text": str(error)}]) from None
     click.echo(state.text)
     note(f"gpu-ci strip-state: {number(state.secrets, 'secret')} removed")

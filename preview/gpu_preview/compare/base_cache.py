@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ..errors import PreviewError
 from ..isolation import temporary
 
 # Files of a single call: the ports of its services, their pending operations, and logs.
@@ -24,10 +25,6 @@ _WORLD, _DIGESTS = "world", "digests.json"
 # Folders in which one stack can leave files that the engine and its providers read for the next stack:
 # PULUMI_SANDBOX_DIR, HOME and TMPDIR of every command.
 _SHARED = (_WORLD, "home", "tmp")
-
-
-class CacheError(Exception):
-    """Raised if a state cannot be saved or restored; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +39,13 @@ class CacheEntry:
         """Return the entry for a git tree, its stacks, and the versions of gpu-ci, Pulumi and `engine`.
 
         Raises:
-            CacheError: the cache is in the checkout at `root`, where a commit can put any file.
+            PreviewError: the cache is in the checkout at `root`, where a commit can put any file.
         """
         if cache is None:
             return cls(None)
         absolute = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows symbolic links; checked below
         if root in (absolute, *absolute.parents) or Path(os.path.realpath(absolute)).is_relative_to(root):
-            raise CacheError(
+            raise PreviewError(
                 f"--cache {cache}: is in the checkout, where a commit can put any file\n"
                 f"  expected: a folder outside of {root}"
             )
@@ -60,14 +57,14 @@ class CacheEntry:
 
         Raises:
             FileExistsError: `world` exists.
-            CacheError: the entry is not a folder.
+            PreviewError: the entry is not a folder.
         """
         if os.path.lexists(world):
             raise FileExistsError(world)
         if self.folder is None or not os.path.lexists(self.folder):
             return False
         if self.folder.is_symlink() or not self.folder.is_dir():
-            raise CacheError(f"{self.folder}: is not a folder of the cache\n  hint: remove it")
+            raise PreviewError(f"{self.folder}: is not a folder of the cache\n  hint: remove it")
         try:
             copy(self.folder / _WORLD, world)
             if _digests(world) == json.loads((self.folder / _DIGESTS).read_text(encoding="utf-8")):
@@ -109,7 +106,7 @@ class Snapshot:
         """Copy the state of the base now.
 
         Raises:
-            CacheError: the copy fails.
+            PreviewError: the copy fails.
         """
         folder.mkdir()
         try:
@@ -117,14 +114,14 @@ class Snapshot:
                 if (scratch / name).is_dir():
                     copy(scratch / name, folder / name)
         except OSError as error:
-            raise CacheError(f"the state of the deployed base cannot be saved: {error.strerror or error}") from None
+            raise PreviewError(f"the state of the deployed base cannot be saved: {error.strerror or error}") from None
         return cls(scratch, folder)
 
     def restore(self) -> None:
         """Replace the current state by the copy.
 
         Raises:
-            CacheError: the current state cannot be removed.
+            PreviewError: the current state cannot be removed.
         """
         try:
             self.scratch.chmod(0o700)
@@ -133,7 +130,9 @@ class Snapshot:
                 if (self.folder / name).is_dir():
                     copy(self.folder / name, self.scratch / name)
         except OSError as error:
-            raise CacheError(f"the state of the deployed base cannot be restored: {error.strerror or error}") from None
+            raise PreviewError(
+                f"the state of the deployed base cannot be restored: {error.strerror or error}"
+            ) from None
 
 
 def _clear(place: Path) -> None:

@@ -19,8 +19,9 @@ from ..diff import stack_secrets
 from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
 from ..environment import venv_clone
-from ..environment.packages import Packages, PackagesError
+from ..environment.packages import Packages
 from ..environment.virtualenv_option import run_without_tool
+from ..errors import PreviewError
 from ..git import repository
 from ..isolation import limits
 from ..isolation.bubblewrap import Isolation
@@ -28,10 +29,6 @@ from ..isolation.limits import Finished, Limits
 
 # The result that emulated machines report instead of a boot: a preview does not check the GPU.
 _ASSUMED = {VERDICT_KEY: json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})}
-
-
-class CheckoutError(Exception):
-    """Raised if a revision cannot be prepared; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +85,10 @@ class Checkout:
         Call it before any code of the revision runs: that code can replace any path by a symbolic link.
 
         Raises:
-            CheckoutError: the folder of the project is a symbolic link or below one.
+            PreviewError: the folder of the project is a symbolic link or below one.
         """
         if self.project.resolve() != self.project:
-            raise CheckoutError(f"{self.project.relative_to(self.root)} is a symbolic link, or below one")
+            raise PreviewError(f"{self.project.relative_to(self.root)} is a symbolic link, or below one")
         own = self.context.own / self.name
         own.mkdir()
         if project := project_file.path(self.project):
@@ -135,11 +132,11 @@ class Checkout:
         """Install the packages of the revision, and make its program use them.
 
         Raises:
-            CheckoutError: the installation fails.
+            PreviewError: the installation fails.
         """
         self._install(packages, command, base)
         if venv_clone.resolved(self.project) != self.project:
-            raise CheckoutError("the installation replaced the project folder, or a parent, by a symbolic link")
+            raise PreviewError("the installation replaced the project folder, or a parent, by a symbolic link")
         run_without_tool(self.project, packages.place(self.root))
 
     def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
@@ -149,34 +146,31 @@ class Checkout:
         the package index of `base`. Both ways use the network, so `installed_with` lists them.
 
         Raises:
-            CheckoutError: the installation fails.
+            PreviewError: the installation fails.
         """
-        try:
-            if not repository.is_project(self.project):
-                return
-            packages.check_environment_names(self.root)
-            if not (reason := packages.why_own_packages(self.root)):
-                packages.provide_environment(self.root)
-                return
-            self.context.say(f"{self.name} needs other packages: {reason}")
-            packages.clear(self.root)
-            # HOME and the folder are new: code that ran earlier could have put an installer's settings into old ones.
-            empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
-            environment = packages.variables(self.root, limits.environment(empty))
-            if command:
-                folder, installer = self.project, packages.split_command(command)
-            else:
-                folder, installer = empty, packages.installation(self.root, (base or self).root, empty)
-                environment["PIP_CONFIG_FILE"] = os.devnull
-            if creation := packages.creation(self.root):
-                self._prepare("creating a virtual environment", creation, empty, environment, self.context.isolated_by)
-            description = command or "packages by name, as wheels"
-            self.installed_with.append(f"{self.name}: {description}")
-            isolation = self.context.isolated_by.with_network()
-            self._prepare(f"installing: {description[:100]}", installer, folder, environment, isolation)
-            packages.finish(self.root)
-        except PackagesError as error:
-            raise CheckoutError(str(error)) from None
+        if not repository.is_project(self.project):
+            return
+        packages.check_environment_names(self.root)
+        if not (reason := packages.why_own_packages(self.root)):
+            packages.provide_environment(self.root)
+            return
+        self.context.say(f"{self.name} needs other packages: {reason}")
+        packages.clear(self.root)
+        # HOME and the folder are new: code that ran earlier could have put an installer's settings into old ones.
+        empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
+        environment = packages.variables(self.root, limits.environment(empty))
+        if command:
+            folder, installer = self.project, packages.split_command(command)
+        else:
+            folder, installer = empty, packages.installation(self.root, (base or self).root, empty)
+            environment["PIP_CONFIG_FILE"] = os.devnull
+        if creation := packages.creation(self.root):
+            self._prepare("creating a virtual environment", creation, empty, environment, self.context.isolated_by)
+        description = command or "packages by name, as wheels"
+        self.installed_with.append(f"{self.name}: {description}")
+        isolation = self.context.isolated_by.with_network()
+        self._prepare(f"installing: {description[:100]}", installer, folder, environment, isolation)
+        packages.finish(self.root)
 
     def _prepare(
         self, text: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
@@ -185,7 +179,7 @@ class Checkout:
         result = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
         if result.code or result.exceeded_limit:
             output = result.exceeded_limit or (result.error_tail().strip() or limits.tail(result.stdout))[-2000:]
-            raise PackagesError(f"its packages cannot be installed: {output}")
+            raise PreviewError(f"its packages cannot be installed: {output}")
 
     def set_placeholders(self, stack: str) -> None:
         """Create the stack, and set a placeholder for each encrypted value. Do nothing if no value is encrypted."""
@@ -196,13 +190,13 @@ class Checkout:
         result = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
         if result.code or result.exceeded_limit:
             reason = result.exceeded_limit or result.error_tail() or init.error_tail()
-            raise CheckoutError(f"its secrets cannot be replaced: {reason}")
+            raise PreviewError(f"its secrets cannot be replaced: {reason}")
 
     def import_state(self, stack: str, state: ExportedState) -> None:
         """Import an exported state into the stack.
 
         Raises:
-            CheckoutError: the engine rejects the state.
+            PreviewError: the engine rejects the state.
         """
         if not self.placeholders[stack]:
             self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
@@ -212,7 +206,7 @@ class Checkout:
             result = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
         if result.code or result.exceeded_limit:
             reason = result.exceeded_limit or result.error_tail()
-            raise CheckoutError(f"its exported state cannot be imported: {reason}")
+            raise PreviewError(f"its exported state cannot be imported: {reason}")
 
     def up(self, stack: str) -> Finished:
         """Run `pulumi up` for the stack."""

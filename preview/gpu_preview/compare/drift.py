@@ -14,6 +14,7 @@ from pathlib import Path
 from ..engine import digest
 from ..engine.digest import Digest, DigestError
 from ..engine.output import failure, made_by
+from ..errors import PreviewError
 from ..git import repository
 from ..isolation import limits
 from ..isolation.limits import Finished, Limits
@@ -31,10 +32,6 @@ _LOGIN_HINT = "  hint: run pulumi login first, or read the sandbox with --sandbo
 _CONDITION_RULES = ("public", "identity", "secret-exposed")
 
 
-class DriftError(Exception):
-    """Raised if there is nothing to check; the message has the reason."""
-
-
 def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool, say: Callable[[str], None]) -> Report:
     """Return the drift report: "before" is the state of the stacks, "after" is what exists.
 
@@ -46,18 +43,19 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
         say: Called with a progress message before each stack.
 
     Raises:
-        DriftError: no project, no stack, or no CLI.
+        PreviewError: no project, no stack, or no CLI.
     """
     project = repository.project_above(folder.resolve())
     if project is None:
-        raise DriftError(f"{folder.resolve()}: not in a Pulumi project\n  expected: a Pulumi.yaml here or in a parent")
-    try:
-        files = repository.stack_files(project)
-    except repository.GitError as error:
-        raise DriftError(str(error)) from None
+        raise PreviewError(
+            f"{folder.resolve()}: not in a Pulumi project\n  expected: a Pulumi.yaml here or in a parent"
+        )
+    files = repository.stack_files(project)
     names = list(dict.fromkeys(stacks)) or sorted(files)
     if not names:
-        raise DriftError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack")
+        raise PreviewError(
+            f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack"
+        )
     engine = (sys.executable, "-P", "-m", "pulumi_sandbox") if sandbox else (_cli(),)
     reports = []
     for name in names:
@@ -136,6 +134,6 @@ def _cli() -> str:
     by_installer = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin")
     if program := shutil.which("pulumi", path=path) or shutil.which("pulumi", path=str(by_installer)):
         return program
-    raise DriftError(
+    raise PreviewError(
         f"no pulumi on PATH or in {by_installer}\n  hint: install the Pulumi CLI, or read the sandbox with --sandbox"
     )

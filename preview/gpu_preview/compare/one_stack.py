@@ -12,12 +12,13 @@ from ..engine.digest import DigestError, DigestTooLargeError
 from ..engine.exported_state import ExportedState
 from ..engine.output import clean, failure
 from ..environment.policy_packs import PolicySelection
+from ..errors import PreviewError
 from ..json_text import TooMuchError
 from ..model import Counts, Stack, Status
 from ..report import locations, policies
 from ..report.analysis import Files, analyze
-from .base_cache import CacheError, Snapshot
-from .checkout import Checkout, CheckoutError
+from .base_cache import Snapshot
+from .checkout import Checkout
 
 _PREVIEW_FAILED = "error: preview failed"
 
@@ -69,7 +70,7 @@ class Comparison:
         try:
             if self.saved:
                 self.saved.restore()
-        except CacheError as error:
+        except PreviewError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         if new is None:
             remaining = digest.of_state(state.text if state else before.exported(name))
@@ -81,7 +82,7 @@ class Comparison:
             if state:
                 self.say(f"{name}: importing the exported state, {state.summary}")
                 after.import_state(name, state)
-        except CheckoutError as error:
+        except PreviewError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
         finished, events = after.preview(name, self.selection.options)

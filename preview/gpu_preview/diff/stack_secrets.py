@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from .. import stack_yaml
+from ..errors import PreviewError
 from .paths import joined
 from .placeholders import PLACEHOLDER
 
@@ -22,10 +23,6 @@ _MAX_SECRETS = 1_000
 _MAX_PATH_BYTES = 1_000
 # Keys of the encryption of a stack file (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
-
-
-class SecretsError(Exception):
-    """A stack file has too many secrets to replace. The text says why."""
 
 
 def replace_secrets(file: Path) -> dict[str, str]:
@@ -37,7 +34,7 @@ def replace_secrets(file: Path) -> dict[str, str]:
         A placeholder for each secret, by its path.
 
     Raises:
-        SecretsError: the secrets or their paths exceed the limits of one command line.
+        PreviewError: the secrets or their paths exceed the limits of one command line.
     """
     try:
         document = stack_yaml.loaded(file)
@@ -48,9 +45,9 @@ def replace_secrets(file: Path) -> dict[str, str]:
     config = document.get("config")
     found = dict(_secure(config)) if isinstance(config, Mapping) else {}
     if len(found) > _MAX_SECRETS:
-        raise SecretsError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MAX_SECRETS}")
+        raise PreviewError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MAX_SECRETS}")
     if (longest := max((len(path.encode()) for path in found), default=0)) > _MAX_PATH_BYTES:
-        raise SecretsError(
+        raise PreviewError(
             f"{file.name}: has a secret under a path of {longest} bytes\n  expected: at most {_MAX_PATH_BYTES}"
         )
     if found:

@@ -13,16 +13,13 @@ from typing import Any
 
 from .. import json_text
 from ..diff import state_secrets
+from ..errors import PreviewError
 from ..phrases import number
 
 # A salt for the sandbox's public passphrase (docs/how-it-works/sandbox.md). The engine imports only states that name
 # their secrets provider.
 _SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 _HINT = "hint: pulumi stack export --stack {} > state.json"
-
-
-class StateError(ValueError):
-    """The file is not an exported state of this stack. The text says why, and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -59,42 +56,42 @@ class ExportedState:
 
 
 def read(file: Path, stack: str = "") -> ExportedState:
-    """Return the state in a file. StateError if the file cannot be read, or has the state of another stack."""
+    """Return the state in a file. PreviewError if the file cannot be read, or has the state of another stack."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise StateError(f"{file}: {error.strerror or error}\n  {_HINT.format(stack or 'prod')}") from None
+        raise PreviewError(f"{file}: {error.strerror or error}\n  {_HINT.format(stack or 'prod')}") from None
     except UnicodeDecodeError:
-        raise StateError(f"{file}: is no text in UTF-8\n  {_HINT.format(stack or 'prod')}") from None
+        raise PreviewError(f"{file}: is no text in UTF-8\n  {_HINT.format(stack or 'prod')}") from None
     try:
         return strip(text, stack)
-    except StateError as error:
-        raise StateError(f"{file}: {error}") from None
+    except PreviewError as error:
+        raise PreviewError(f"{file}: {error}") from None
 
 
 def read_all(files: Mapping[str, Path]) -> dict[str, ExportedState]:
-    """Return the states of these stacks. StateError names every file that cannot be read."""
+    """Return the states of these stacks. PreviewError names every file that cannot be read."""
     found, problems = {}, []
     for stack, file in files.items():
         try:
             found[stack] = read(file, stack)
-        except StateError as error:
+        except PreviewError as error:
             problems.append(str(error))
     if problems:
-        raise StateError("\n".join(problems))
+        raise PreviewError("\n".join(problems))
     return found
 
 
 def check_projects(states: Mapping[str, ExportedState], projects: Collection[str]) -> None:
-    """Raise StateError for a state of another project: the engine would report all resources as new."""
+    """Raise PreviewError for a state of another project: the engine would report all resources as new."""
     for stack, state in states.items():
         for project in sorted({str(each["urn"]).split("::")[1] for each in state.resources} - {*projects}):
             expected = ", ".join(sorted(projects))
-            raise StateError(f"the state of {stack} is of another project\n  got: {project}\n  expected: {expected}")
+            raise PreviewError(f"the state of {stack} is of another project\n  got: {project}\n  expected: {expected}")
 
 
 def strip(text: str, stack: str = "") -> ExportedState:
-    """Return the state without its secrets. StateError for another stack, or for something that is not a state."""
+    """Return the state without its secrets. PreviewError for another stack, or for something that is not a state."""
     try:
         document = json_text.read(text)
         deployment = document["deployment"]
@@ -104,14 +101,14 @@ def strip(text: str, stack: str = "") -> ExportedState:
             raise ValueError
         kept, secrets = state_secrets.without_secrets(deployment)
     except json_text.TooMuchError as error:
-        raise StateError(f"is larger than any real state: {error}") from None
+        raise PreviewError(f"is larger than any real state: {error}") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise StateError(
+        raise PreviewError(
             "is not what `pulumi stack export` prints\n"
             f"  expected: an object with deployment.resources\n  {_HINT.format(stack or 'prod')}"
         ) from None
     if stack and (others := sorted(stacks - {stack})):
-        raise StateError(f"is the state of another stack\n  got: {', '.join(others)}\n  expected: {stack}")
+        raise PreviewError(f"is the state of another stack\n  got: {', '.join(others)}\n  expected: {stack}")
     # Other fields are not read, and can have any content.
     version = {"version": document["version"]} if isinstance(document.get("version"), int) else {}
     return ExportedState({**version, "deployment": kept}, secrets, len(pending))

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import PreviewError
+
 _FIND_SEC = 900  # Building the CLI takes minutes.
-
-
-class EngineError(Exception):
-    """No Pulumi CLI was found or installed. The text lists the attempts."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Engine:
 
     @classmethod
     def find(cls, say: Callable[[str], None]) -> Engine:
-        """Find the CLI. If none exists, install or build it with network access. EngineError if that fails."""
+        """Find the CLI. If none exists, install or build it with network access. PreviewError if that fails."""
         say("looking for the Pulumi CLI")
         answer = subprocess.run(
             [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
@@ -43,7 +41,7 @@ class Engine:
             cwd="/",
         )  # fmt: skip
         if answer.returncode:
-            raise EngineError(answer.stderr.strip() or "no Pulumi CLI was found")
+            raise PreviewError(answer.stderr.strip() or "no Pulumi CLI was found")
         found = json.loads(answer.stdout)
         for line in answer.stderr.splitlines():
             say(line.removeprefix("pulumi-sandbox: "))

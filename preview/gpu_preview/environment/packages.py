@@ -18,10 +18,11 @@ from pathlib import Path
 
 from gpu_common.visible import visible
 
+from ..errors import PreviewError
 from ..git import repository
 from ..isolation import safe_open
 from . import requirements, venv_clone
-from .venv_clone import VenvError, site_packages
+from .venv_clone import site_packages
 from .virtualenv_option import problem_of, toolchain, virtualenv
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
@@ -36,10 +37,6 @@ _INSTALLS = {
     "if the environment exists elsewhere)",
 }
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
-
-
-class PackagesError(Exception):
-    """A revision has no environment to run in."""
 
 
 @dataclass(frozen=True)
@@ -66,25 +63,14 @@ class Packages:
         }
 
     def why_own_packages(self, revision: Path) -> str:
-        """Return why a revision cannot use the packages of the checkout, or "" if it can.
-
-        With the same lock file, it cannot if a package of the lock is not installed in the checkout.
-        """
-        if self.locks(revision) != self.locks(self.root):
-            return "its lock differs from the checkout's"
-        checkout_env, lock = self.project / self.folder, self._lock_to_install(revision)
-        if lock is None or not self.folder or not site_packages(checkout_env):
-            return ""
-        self._refuse_committed(checkout_env)
-        folders = [*map(str, site_packages(checkout_env)), *self.import_folders(checkout_env, self.root)]
-        lacks = venv_clone.missing_packages(folders, requirements.packages_of(_text(lock)))
-        return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
+        """Return why a revision cannot use the packages of the checkout, or "" if it can."""
+        return "its lock differs from the checkout's" if self.locks(revision) != self.locks(self.root) else ""
 
     def check_environment_names(self, revision: Path) -> None:
-        """Raise PackagesError if the checkout or a revision names an impossible environment."""
+        """Raise PreviewError if the checkout or a revision names an impossible environment."""
         for project in (self.project, revision / self.project.relative_to(self.root)):
             if why := problem_of(project):
-                raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
+                raise PreviewError(f"{why}\n  expected: a folder in the repository, such as .venv")
 
     def provide_environment(self, revision: Path) -> None:
         """Give a revision an environment with the packages of the checkout, and its own editable packages.
@@ -95,7 +81,7 @@ class Packages:
             return
         checkout_env = self.project / self.folder
         if not (checkout_env / "bin" / "python").is_file():
-            raise PackagesError(
+            raise PreviewError(
                 f"{checkout_env}: no virtual environment\n"
                 "  expected: an environment with the program's dependencies, as Pulumi.yaml or a lock names it\n"
                 f"  hint: {_installs(self.project)}"
@@ -104,10 +90,8 @@ class Packages:
         imports = [*self.import_folders(checkout_env, revision), *map(str, site_packages(checkout_env))]
         try:
             venv_clone.create(checkout_env, self.place(revision), imports)
-        except VenvError as error:
-            raise PackagesError(str(error)) from None
         except OSError as error:
-            raise PackagesError(f"{self.place(revision).name}: cannot be written: {error.strerror}") from None
+            raise PreviewError(f"{self.place(revision).name}: cannot be written: {error.strerror}") from None
 
     def readable(self) -> list[Path]:
         """Return the paths of the checkout's environment that an isolated process can read."""
@@ -116,25 +100,25 @@ class Packages:
         checkout_env = self.project / self.folder
         try:
             self._refuse_committed(checkout_env)
-        except PackagesError:
+        except PreviewError:
             return []
         return venv_clone.readable(checkout_env, self.root)
 
     def _refuse_committed(self, environment: Path) -> None:
-        """Raise PackagesError for an environment with files of a commit: the checkout may be a pull request's."""
+        """Raise PreviewError for an environment with files of a commit: the checkout may be a pull request's."""
         environment = Path(os.path.normpath(environment))
         target = venv_clone.resolved(environment)
         if target is None or venv_clone.resolved(environment.parent) != environment.parent:
-            raise PackagesError(f"{environment.name}: its path goes through a symbolic link")
+            raise PreviewError(f"{environment.name}: its path goes through a symbolic link")
         try:
             inside = [each for each in (environment, target) if each.is_relative_to(self.root)]
             committed = any(repository.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
-        except repository.GitError as error:
-            raise PackagesError(
+        except PreviewError as error:
+            raise PreviewError(
                 f"{environment.name}: cannot check whether this environment is part of the repository: {error}"
             ) from None
         if committed or venv_clone.has_python_of_checkout(environment, self.root):
-            raise PackagesError(
+            raise PreviewError(
                 f"{environment.name}: is part of the repository, so its code is not trusted\n"
                 "  got: files that git tracks, or a Python in the repository\n"
                 "  expected: a folder that git ignores, with the program's dependencies installed\n"
@@ -159,16 +143,16 @@ class Packages:
     def installation(self, revision: Path, base: Path, folder: Path) -> list[str]:
         """Return the command that installs the packages of a revision's lock. It must run in `folder`.
 
-        `folder` is an empty folder of this program, which gets the list of packages. No file of the revision is in it,
-        so pip reads no settings and imports no module of the revision. The lock may have only packages that are
+        `folder` is an empty folder of this program, which gets the checked text of the lock. No file of the revision is
+        in it, so pip reads no settings and imports no module of the revision. The lock may have only packages that are
         installed without running their code, and only package sources that the base's lock has too.
 
         Raises:
-            PackagesError: no lock can be installed, or the lock has other lines.
+            PreviewError: no lock can be installed, or the lock has other lines.
         """
         lock = self._lock_to_install(revision)
         if lock is None or not self.creation(revision):
-            raise PackagesError(
+            raise PreviewError(
                 f"{self.project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
                 f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
                 "  hint: name the command with --install"
@@ -176,8 +160,8 @@ class Packages:
         base_lock = base / lock.relative_to(revision)
         text, trusted = _text(lock), _text(base_lock) if base_lock.is_file() else ""
         _refuse(lock.relative_to(revision), requirements.rejected_lines(text, trusted))
-        rewritten = folder / "requirements.txt"
-        rewritten.write_text(requirements.installer_list(text, trusted), encoding="utf-8")
+        checked = folder / "requirements.txt"
+        checked.write_text(text, encoding="utf-8")
         pip = [
             str(self.place(revision) / "bin" / "python"),
             "-I",
@@ -187,7 +171,7 @@ class Packages:
             "--disable-pip-version-check",
         ]
         # Wheels only: installing a source distribution runs its code.
-        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(rewritten)]
+        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(checked)]
 
     def creation(self, revision: Path) -> list[str]:
         """Return the command that creates a revision's environment with pip, or nothing if Pulumi.yaml names none."""
@@ -196,13 +180,13 @@ class Packages:
         return [sys.executable, "-I", "-m", "venv", str(place)] if names_environment else []
 
     def split_command(self, command: str) -> list[str]:
-        """Return the arguments of the user's command. PackagesError for a command that needs a shell."""
+        """Return the arguments of the user's command. PreviewError for a command that needs a shell."""
         try:
             command_words = shlex.split(command)
         except ValueError as error:
-            raise PackagesError(f"--install: {str(error).lower()}\n  got: {command}") from None
+            raise PreviewError(f"--install: {str(error).lower()}\n  got: {command}") from None
         if not command_words or any(word in _SHELL for word in command_words):
-            raise PackagesError(
+            raise PreviewError(
                 f"--install: is not a command\n  got: {command}\n  expected: one command without shell syntax\n"
                 "  hint: --install \"sh -c 'first && second'\""
             )
@@ -227,20 +211,14 @@ class Packages:
     def clear(self, revision: Path) -> None:
         """Remove the commit's files at the path of the environment, so that none of them is run."""
         if self.creation(revision):
-            try:
-                venv_clone.clear(self.place(revision))
-            except VenvError as error:
-                raise PackagesError(str(error)) from None
+            venv_clone.clear(self.place(revision))
 
     def finish(self, revision: Path) -> None:
         """Add the revision's own packages to the installed ones."""
         checkout_env = self.project / self.folder
         if self.folder and checkout_env.is_dir() and self.creation(revision):
             self._refuse_committed(checkout_env)
-            try:
-                venv_clone.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
-            except VenvError as error:
-                raise PackagesError(str(error)) from None
+            venv_clone.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
 
 
 def _installs(project: Path) -> str:
@@ -256,14 +234,14 @@ def _digest(file: Path) -> bytes:
 
 def _text(file: Path) -> str:
     if file.stat().st_size > _MAX_BYTES:
-        raise PackagesError(f"{file.name}: has more than {_MAX_BYTES // 1024**2} MiB\n  expected: a list of packages")
+        raise PreviewError(f"{file.name}: has more than {_MAX_BYTES // 1024**2} MiB\n  expected: a list of packages")
     return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _refuse(file: Path, lines: Sequence[str]) -> None:
     if lines:
         listed = "\n".join(f"  got: {visible(line, 200)}" for line in lines[:10])
-        raise PackagesError(
+        raise PreviewError(
             f"{file}: has lines that are not installed, because their installation may run code with network access\n"
             f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
             "  hint: on a machine without secrets, name the command with --install"

@@ -14,18 +14,15 @@ from pathlib import Path
 
 from gpu_common.visible import visible
 
+from ..errors import PreviewError
 from . import venv_clone
-from .packages import Packages, PackagesError
+from .packages import Packages
 from .virtualenv_option import run_without_tool, virtualenv
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
 # The engine requires a settings file for each pack or for none. An empty file has no settings.
 _NO_SETTINGS = os.devnull
-
-
-class PackError(Exception):
-    """A folder is not a policy pack, or the pack cannot run."""
 
 
 @dataclass(frozen=True)
@@ -65,26 +62,23 @@ class Pack:
         """Return the folder that the pack runs from, or None for a pack of the repository that the base lacks.
 
         Raises:
-            PackError: the folder is no policy pack, or its `virtualenv` in the checkout is not that of the base.
+            PreviewError: the folder is no policy pack, or its `virtualenv` in the checkout is not that of the base.
         """
         in_repository, base = self._inside(self.folder), self.base
         if in_repository is None or not (base / in_repository / _FILE).is_file():
             if not (self.folder / _FILE).is_file():
-                raise PackError(f"{self.folder}: is no policy pack\n  expected: a folder with a {_FILE}")
+                raise PreviewError(f"{self.folder}: is no policy pack\n  expected: a folder with a {_FILE}")
             return self.folder if in_repository is None else None
         in_checkout, in_base = virtualenv(self.folder, self.root), virtualenv(base / in_repository, base)
         if in_checkout != in_base:
-            raise PackError(
+            raise PreviewError(
                 f"{in_repository}: the policy pack's `virtualenv` differs between base and checkout\n"
                 f"  got: {in_checkout or 'none'}\n  expected: {in_base or 'none'}, as in the base\n"
                 "  hint: put a change that removes policies or moves their environment into its own pull request, "
                 "without --policy-pack"
             )
         packages = Packages(self.root, self.root / in_repository)
-        try:
-            packages.provide_environment(base)
-        except PackagesError as error:
-            raise PackError(str(error)) from None
+        packages.provide_environment(base)
         # No code of the base has run yet, so it has created no links in the path.
         run_without_tool(base / in_repository, packages.place(base), (_FILE,))
         return base / in_repository
@@ -93,7 +87,7 @@ class Pack:
         """Return the file with the settings, or None without settings, or for a file that the base lacks.
 
         Raises:
-            PackError: the file is missing or is no JSON. The engine would report this as an error of the head.
+            PreviewError: the file is missing or is no JSON. The engine would report this as an error of the head.
         """
         if self.settings is None:
             return None
@@ -102,7 +96,7 @@ class Pack:
             _check(self.base / in_repository, f"{in_repository} of the base")
             return self.base / in_repository
         if not self.settings.is_file():
-            raise PackError(f"{self.settings}: no such file\n  expected: {_SETTINGS}")
+            raise PreviewError(f"{self.settings}: no such file\n  expected: {_SETTINGS}")
         if in_repository is not None:
             return None
         _check(self.settings, str(self.settings))
@@ -137,12 +131,12 @@ class PolicySelection:
 
 
 def selected_packs(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
-    """Return the packs, the n-th with the n-th settings file. PackError for more settings files than packs.
+    """Return the packs, the n-th with the n-th settings file. PreviewError for more settings files than packs.
 
     `root` is the root of the checkout, and `base` the root of the base's files.
     """
     if len(settings) > len(folders):
-        raise PackError(
+        raise PreviewError(
             f"{settings[len(folders)]}: settings without a policy pack\n  got: {len(settings)} of --policy-pack-config"
             f"\n  expected: at most {len(folders)}, one for each --policy-pack, in the same order"
         )
@@ -150,7 +144,7 @@ def selected_packs(folders: Sequence[Path], settings: Sequence[Path], root: Path
 
 
 def check_policy_files(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
-    """Raise PackError if a commit has a submodule at the path of a pack, or files in the environment of a pack.
+    """Raise PreviewError if a commit has a submodule at the path of a pack, or files in the environment of a pack.
 
     The files of a submodule stay in the working tree when another commit is checked out. Files of a commit in an
     environment would run as a part of the policies. `kind` is `Repository.kind` for the commit.
@@ -159,13 +153,13 @@ def check_policy_files(packs: Sequence[Pack], kind: Callable[[Path], str], revis
         environment = pack.environment()
         for place in filter(None, (*pack.places(), environment)):
             if links := [each for each in folders_of(place) if kind(each) == "commit"]:
-                raise PackError(
+                raise PreviewError(
                     f"{visible(str(place), 200)}: these policies are not files of the repository\n"
                     f"  got: a submodule at {visible(str(links[0]), 200)} in the {revision}\n"
                     "  expected: files of this repository, or of another checkout that is not a submodule"
                 )
         if environment and kind(environment):
-            raise PackError(
+            raise PreviewError(
                 f"{visible(str(environment), 200)}: the policies' environment is a part of the {revision}'s commit\n"
                 "  expected: an installed environment that is not committed\n  hint: add it to .gitignore"
             )
@@ -190,13 +184,13 @@ def _check(settings: Path, name: str) -> None:
     try:
         found = json.loads(settings.read_text(encoding="utf-8"), parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise PackError(
+        raise PreviewError(
             f"{name}, line {error.lineno}: is no JSON\n  got: {error.msg}\n  expected: {_SETTINGS}"
         ) from None
     except (OSError, ValueError, RecursionError):
-        raise PackError(f"{name}: cannot be read as JSON\n  expected: {_SETTINGS}") from None
+        raise PreviewError(f"{name}: cannot be read as JSON\n  expected: {_SETTINGS}") from None
     if not isinstance(found, dict):
-        raise PackError(f"{name}: has no settings\n  got: {type(found).__name__}\n  expected: {_SETTINGS}")
+        raise PreviewError(f"{name}: has no settings\n  got: {type(found).__name__}\n  expected: {_SETTINGS}")
 
 
 def _no_number(name: str) -> None:

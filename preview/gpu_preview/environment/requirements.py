@@ -1,105 +1,46 @@
-"""Reads an untrusted lock, and writes a list of packages from it that is safe to install.
+"""Checks an untrusted lock before pip installs it with network access.
 
-Allowed are packages by name, installed as wheels from the package sources of the base's lock. A path, an address or a
-source distribution is refused, because it runs its own code during the installation, which has network access
+Allowed are packages by name, installed as wheels from the package sources of the base's lock. A path, an address, an
+option or another file is refused: it runs code during the installation, reads files, or sends requests elsewhere
 (https://pip.pypa.io/en/stable/reference/requirements-file-format/).
 
-The installer gets only the list that this module writes, never the lock itself. So the installer cannot read a line
-differently from this module.
+Each line must match by itself. So it does not matter how an installer joins lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
 
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion
-
-_COMMENT = re.compile(r"(^|\s)#.*$")
-_HASH = re.compile(r"\s--hash=((?:sha256|sha384|sha512):[0-9a-fA-F]+)(?=\s|$)")
+# A name with extras and versions, a marker, and hashes, or only hashes. `===` accepts any text as a version.
+_NAMED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._, -]*\])?[ ]?\(?(?:(?!===)[=<>!~]{1,2}[ ]?[A-Za-z0-9._*+-]+[, ]*)*\)?"
+    r"(?:[ ]?;(?:(?! -)[A-Za-z0-9_.'\"<>=!~(), -])+)?(?:[ ]+--hash=sha(?:256|384|512):[0-9a-fA-F]+)*(?:[ ]*\\)?"
+)
+_HASHES = re.compile(r"(?:[ ]*--hash=sha(?:256|384|512):[0-9a-fA-F]+)+(?:[ ]*\\)?")
+_COMMENT = re.compile(r"(?:^|\s)#.*(?<!\\)$")
 # An installer treats a name with such an ending as a file (pip 25, _internal/utils/filetypes.py, ARCHIVE_EXTENSIONS).
-_ARCHIVES = (".whl", ".zip", ".gz", ".tgz", ".tar", ".bz2", ".tbz", ".xz", ".txz", ".tlz", ".lz", ".lzma")
+_ARCHIVE = re.compile(r"\.(?:whl|zip|gz|tgz|tar|bz2|tbz|xz|txz|tlz|lz|lzma)(?![A-Za-z0-9])", re.IGNORECASE)
 # Options for package sources. They must be the same in the base, and must not be folders.
-_SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[\s=]\s*https?://\S+|--pre|--prefer-binary")
-# The limit of a line without hashes, in characters. The longest lines of poetry have a few hundred.
-_LONGEST = 2000
-# The limit of packages. A program has some hundreds of packages.
-_MAX_PACKAGES = 5000
-
-
-class Named(NamedTuple):
-    """One package of a lock."""
-
-    requirement: Requirement
-    hashes: tuple[str, ...] = ()
-
-    @property
-    def is_wanted(self) -> bool:
-        """Return True if its marker matches this interpreter, which runs the revisions."""
-        return self.requirement.marker is None or self.requirement.marker.evaluate()
-
-    @property
-    def text(self) -> str:
-        """Return the line for the installer, without the marker."""
-        extras = ",".join(sorted(self.requirement.extras))
-        name = f"{self.requirement.name}[{extras}]" if extras else self.requirement.name
-        return " ".join([f"{name}{self.requirement.specifier}", *(f"--hash={each}" for each in self.hashes)])
+_SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[ =][ ]*https?://\S+|--pre|--prefer-binary")
+# The limits of a line in characters, and of the lines. A lock has some tens of hashes for each of its packages.
+_MAX_LINE = 2_000
+_MAX_LINES = 100_000
 
 
 def rejected_lines(text: str, trusted: str) -> list[str]:
     """Return the lines of a lock that must not be installed. `trusted` is the text of the base's lock."""
-    trusted_sources, lines = set(_sources(trusted)), list(_lines(text))
-    if len(lines) > _MAX_PACKAGES:
-        return [f"{len(lines)} packages, more than {_MAX_PACKAGES}"]
-    return [line for line in lines if line not in trusted_sources and _named(line) is None]
+    lines, sources = text.splitlines(), {line.strip() for line in trusted.splitlines()}
+    if len(lines) > _MAX_LINES:
+        return [f"{len(lines)} lines, more than {_MAX_LINES}"]
+    return [line for line in lines if not _is_safe(line, sources)]
 
 
-def packages_of(text: str) -> list[Named]:
-    """Return the packages for this interpreter. Other lines are ignored."""
-    found = (_named(line) for line in _lines(text))
-    return [each for each in found if each is not None and each.is_wanted]
-
-
-def installer_list(text: str, trusted: str) -> str:
-    """Return the list for the installer: the packages of a lock, and the base's package sources."""
-    return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in packages_of(text))])
-
-
-def _sources(text: str) -> list[str]:
-    return [line for line in _lines(text) if _SOURCE.fullmatch(line)]
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Yield each line, joined with the lines that continue it after a backslash.
-
-    Comments are removed first, because a comment does not continue on the next line.
-    """
-    parts: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        stripped = _COMMENT.sub("", line).strip()
-        parts.append(stripped.removesuffix("\\").strip())
-        if not stripped.endswith("\\"):
-            if joined := " ".join(filter(None, parts)):
-                yield joined
-            parts = []
-
-
-def _named(line: str) -> Named | None:
-    """Return a name with optional extras, versions, marker and hashes, or None for anything else."""
-    without_hashes = _HASH.sub("", line)
-    if len(without_hashes) > _LONGEST:
-        return None
-    try:
-        found = Named(Requirement(without_hashes), tuple(_HASH.findall(line)))
-        _ = found.is_wanted  # An invalid marker raises an error only here.
-    except (InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName, RecursionError):
-        return None
-    if found.requirement.url is not None:
-        return None
-    text = Named(found.requirement).text
-    # `===` accepts any text as a version, also one with an environment variable.
-    unusable = "===" in text or text.lower().endswith(_ARCHIVES) or found.requirement.name.lower().endswith(_ARCHIVES)
-    return None if unusable else found
+def _is_safe(line: str, sources: set[str]) -> bool:
+    if len(line) > _MAX_LINE:
+        return False
+    code = _COMMENT.sub("", line).strip()
+    if not code or _HASHES.fullmatch(code):
+        return True
+    if _SOURCE.fullmatch(code):
+        return code in sources
+    return _NAMED.fullmatch(code) is not None and _ARCHIVE.search(code) is None

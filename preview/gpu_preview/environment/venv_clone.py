@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata, util
+from collections.abc import Iterator, Sequence
+from importlib import util
 from pathlib import Path
 
+from ..errors import PreviewError
 from ..isolation import temporary
-from .requirements import Named
-
-
-class VenvError(Exception):
-    """No environment can be written. The text says why."""
 
 
 def create(source: Path, target: Path, imports: Sequence[str]) -> None:
@@ -26,7 +22,7 @@ def create(source: Path, target: Path, imports: Sequence[str]) -> None:
     """
     settings, python = source / "pyvenv.cfg", source / "bin" / "python"
     if not (settings.is_file() and python.exists() and site_packages(source)):
-        raise VenvError(f"{source}: is no virtual environment")
+        raise PreviewError(f"{source}: is no virtual environment")
     clear(target)
     (target / "bin").mkdir(parents=True)
     shutil.copyfile(settings, target / "pyvenv.cfg")
@@ -52,22 +48,22 @@ def _add_pip(environment: Path, imports: Sequence[str]) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove a commit's files at the path of the environment. VenvError if the path goes through a link."""
+    """Remove a commit's files at the path of the environment. PreviewError if the path goes through a link."""
     if resolved(folder.parent) != folder.parent:
-        raise VenvError(f"{folder.name}: its path goes through a symbolic link")
+        raise PreviewError(f"{folder.name}: its path goes through a symbolic link")
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
         temporary.remove(folder)
         if folder.exists():
-            raise VenvError(f"{folder.name}: is in the way of an environment, and cannot be removed")
+            raise PreviewError(f"{folder.name}: is in the way of an environment, and cannot be removed")
 
 
 def add(environment: Path, imports: Sequence[str]) -> None:
-    """Add import folders to an environment. VenvError if its site-packages are below a link."""
+    """Add import folders to an environment. PreviewError if its site-packages are below a link."""
     for packages in site_packages(environment):
         if packages.resolve() != packages:
-            raise VenvError(f"{environment.name}: {packages.relative_to(environment)} is below a symbolic link")
+            raise PreviewError(f"{environment.name}: {packages.relative_to(environment)} is below a symbolic link")
         file = packages / "_side.pth"
         file.unlink(missing_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -125,18 +121,6 @@ def resolved(path: Path) -> Path | None:
         return path.resolve()
     except (OSError, RuntimeError):
         return None
-
-
-def missing_packages(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
-    """Return the packages that these folders lack, or have in another version."""
-    missing = []
-    for each in wanted:
-        installed = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
-        # A package without a version was removed incompletely (importlib.metadata).
-        version = installed.metadata["Version"] if installed else None
-        if not version or not each.requirement.specifier.contains(version, prereleases=True):
-            missing.append(f"{each.requirement.name}{each.requirement.specifier}")
-    return missing
 
 
 def site_packages(environment: Path) -> list[Path]:

@@ -14,6 +14,8 @@ from typing import IO, Any, cast
 
 from gpu_common.visible import visible_lines
 
+from ..errors import PreviewError
+
 _TIMEOUT_SEC = 300
 _MAX_MESSAGE = 2_000
 # This project's limit. git loads whole folders into memory, and whole files if they are stored as a delta of another
@@ -34,12 +36,8 @@ _SET_VARIABLES = {
 _SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
 
 
-class GitError(Exception):
-    """git failed. The text has the command and git's message."""
-
-
 def output(folder: Path, *arguments: str, git_folder: Path | None = None) -> str:
-    """Return the output of git without the last line break. GitError if git fails."""
+    """Return the output of git without the last line break. PreviewError if git fails."""
     return os.fsdecode(run(folder, *arguments, git_folder=git_folder).stdout).strip()
 
 
@@ -57,7 +55,7 @@ def run(
             timeout=_TIMEOUT_SEC, check=False, **_options(folder),
         )  # fmt: skip
     except FileNotFoundError:
-        raise GitError("no git on PATH\n  hint: install git") from None
+        raise PreviewError("no git on PATH\n  hint: install git") from None
     except subprocess.TimeoutExpired:
         raise _timed_out(arguments[0]) from None
     if answer.returncode:
@@ -105,11 +103,11 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (lowest, lowest))
 
 
-def _timed_out(command: str) -> GitError:
-    return GitError(f"git {command} did not end within {_TIMEOUT_SEC} s")
+def _timed_out(command: str) -> PreviewError:
+    return PreviewError(f"git {command} did not end within {_TIMEOUT_SEC} s")
 
 
-def _failed(command: str, code: int, stderr: bytes) -> GitError:
+def _failed(command: str, code: int, stderr: bytes) -> PreviewError:
     text = visible_lines(stderr.decode(errors="replace").strip(), _MAX_MESSAGE) or f"exit code {code}"
     hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in text else ""
-    return GitError(f"git {command}: {text}{hint}")
+    return PreviewError(f"git {command}: {text}{hint}")

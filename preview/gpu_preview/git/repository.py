@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import project_file
+from ..errors import PreviewError
 from . import process, tree_export
-from .process import GitError as GitError
 
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
 # Stack names that the engine accepts (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
@@ -36,12 +36,12 @@ class Repository:
         files of a repository, and obeys its `config`. A head can contain such a folder.
 
         Raises:
-            GitError: no checkout or no project was found.
+            PreviewError: no checkout or no project was found.
         """
         start = start.resolve()
         root = next((each for each in (start, *start.parents) if os.path.lexists(each / ".git")), None)
         if root is None:
-            raise GitError(
+            raise PreviewError(
                 f"not a git repository\n  got: {start}\n  expected: a .git in it or above it\n"
                 "  hint: change into a checkout; GIT_DIR is not followed"
             )
@@ -49,7 +49,7 @@ class Repository:
         project = project_above(start)
         if project is not None and project.is_relative_to(root):
             return cls(root, project.relative_to(root), git_folder)
-        raise GitError(
+        raise PreviewError(
             f"no Pulumi project\n  got: {start}\n  expected: a Pulumi.yaml in it or above it, inside {root}\n"
             "  hint: change into the project's folder"
         )
@@ -58,15 +58,15 @@ class Repository:
         """Return the commit of a name."""
         try:
             return self._output("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-        except GitError:
+        except PreviewError:
             hint = "git fetch --depth=1 origin " + ref.removeprefix("origin/")
-            raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
+            raise PreviewError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
 
     def fork_point(self, base: str, head: str) -> str:
         """Return the newest common commit, as GitHub does for a pull request, or the base if git finds none."""
         try:
             return self._output("merge-base", base, head)
-        except GitError:
+        except PreviewError:
             return base
 
     def tree(self, commit: str) -> str:
@@ -85,7 +85,7 @@ class Repository:
         runs, so no code of the commit runs yet. Pointers of Git LFS stay pointers, and submodules are left out.
 
         Raises:
-            GitError: a file cannot be written, or the files exceed a limit.
+            PreviewError: a file cannot be written, or the files exceed a limit.
         """
         folder.mkdir(parents=True)
         try:
@@ -100,7 +100,7 @@ class Repository:
                 content.seek(0)
                 tree_export.write(files, folder, content)
         except tree_export.UnsafeTreeError as error:
-            raise GitError(f"{commit[:10]}: {error}") from None
+            raise PreviewError(f"{commit[:10]}: {error}") from None
 
     def is_dirty(self) -> bool:
         """Return True if there are uncommitted changes."""
@@ -111,7 +111,7 @@ class Repository:
 
 
 def tracks(root: Path, path: Path) -> bool:
-    """Return True if a file at or below a path is tracked. GitError if the root has no `.git`."""
+    """Return True if a file at or below a path is tracked. PreviewError if the root has no `.git`."""
     # A path can have characters of a pattern, such as `*`.
     arguments = ("--literal-pathspecs", "ls-files", "--", str(path))
     return bool(process.output(root, *arguments, git_folder=_git_folder(root)))
@@ -131,7 +131,7 @@ def stack_files(project: Path) -> dict[str, Path]:
     """Return the stack files of a project, by the name of the stack. Links are left out: they can lead anywhere.
 
     Raises:
-        GitError: the project file names a folder for the stack files outside of the project.
+        PreviewError: the project file names a folder for the stack files outside of the project.
     """
     return {name: path for name, path in _named_as_stacks(project) if _STACK_NAME.fullmatch(name)}
 
@@ -142,25 +142,22 @@ def invalid_stack_files(project: Path) -> list[str]:
 
 
 def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
-    try:
-        folder = project_file.stack_folder(project)
-    except project_file.OutsideError as error:
-        raise GitError(str(error)) from None
+    folder = project_file.stack_folder(project)
     for path in sorted(folder.glob("Pulumi.?*.y*ml")):
         if (named := _STACK_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
             yield named[1], path
 
 
 def _git_folder(root: Path) -> Path:
-    """Return the target of `.git` in this folder. GitError if it is not a repository, or belongs to another user."""
+    """Return the target of `.git` here. PreviewError if it is not a repository, or belongs to another user."""
     expected = Path(process.output(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
     # When git searches for a repository, it also checks the owner (safe.directory). With --git-dir it does not.
     found = Path(process.output(root, "rev-parse", "--absolute-git-dir")).resolve()
     if found != expected:
-        raise GitError(f"{root}: git finds another repository here\n  got: {found}\n  expected: {expected}")
+        raise PreviewError(f"{root}: git finds another repository here\n  got: {found}\n  expected: {expected}")
     variable = os.environ.get("GIT_DIR")
     if variable and Path(variable).resolve() not in (expected, root / ".git"):
-        raise GitError(
+        raise PreviewError(
             f"GIT_DIR is not the repository around this folder\n  got: {variable}\n  expected: {expected}\n"
             "  hint: unset GIT_DIR, or change into the checkout that it belongs to"
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import PreviewError
 from ..model import Wall
 from .limits import Limits
 
@@ -31,10 +32,6 @@ _NOT_ISOLATED = (
 )
 
 
-class IsolationError(Exception):
-    """Raised if a required kind of isolation is not available; the message has the reason."""
-
-
 @dataclass(frozen=True)
 class Isolation:
     """The command line prefix that isolates a command."""
@@ -54,14 +51,14 @@ class Isolation:
         return Isolation(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
 
     def require(self) -> None:
-        """Raise IsolationError if bubblewrap does not isolate files, network and processes."""
+        """Raise PreviewError if bubblewrap does not isolate files, network and processes."""
         if not self.prefix:
-            raise IsolationError(
+            raise PreviewError(
                 f"the head's code cannot be isolated: bubblewrap: {self.reason}\n"
                 "  expected: full isolation, because of --require-walls\n  hint: docs/guides/preview-on-github.md"
             )
         if self.network:
-            raise IsolationError("--require-walls and --with-network exclude each other\n  expected: one of the two")
+            raise PreviewError("--require-walls and --with-network exclude each other\n  expected: one of the two")
 
     def reading_only(self, *folders: Path) -> Isolation:
         """Return the same isolation, with these folders read-only."""

@@ -90,14 +90,6 @@ BEYOND_BUDGET = Rule(
     "lower max, or raise the limit",
     "`gpu-ci cost`, which computes the same sum",
 )
-GOES_BACK = Rule(
-    "goes-back",
-    Severity.WARNING,
-    "A pinned version changes to an older one: a driver, a runner, a chart, an image or torch.",
-    "explain the older version in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver "
-    "has known bugs",
-    "docs.github.com, Self-hosted runners reference: an update is installed within 30 days",
-)
 LOSES_DATA = Rule(
     "loses-data",
     Severity.DANGER,
@@ -152,7 +144,6 @@ RULES = (
     IDENTITY,
     PROTECTED,
     REPLACE_UNKNOWN,
-    GOES_BACK,
     KEEPS_JOBS,
     RENAME,
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ..engine.states import STACK, Change, StackStates, State
 from ..model import Finding, Operation, Resource
 from .danger_rule import RULES
-from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
+from .danger_rules import data_loss, exposure, gates, identity, jobs, renames, secrecy
 
 _CHECKS: tuple[Callable[[Change, StackStates], Iterator[Finding]], ...] = (
     jobs.check,
@@ -15,7 +15,6 @@ _CHECKS: tuple[Callable[[Change, StackStates], Iterator[Finding]], ...] = (
     exposure.check,
     data_loss.check,
     identity.check,
-    pins.check,
 )
 _ORDER = {rule.name: number for number, rule in enumerate(RULES)}
 

@@ -28,6 +28,7 @@ from ..phrases import (
     without_repeats,
     worst_first,
 )
+from .graph import graph
 from .markdown_text import block, cell, code, html_code, prose
 
 # The maximum length of a path or a name.
@@ -70,11 +71,16 @@ def lines(stack: Stack, detail: Detail, comparison: str) -> Iterator[str]:
         yield from ("", "The preview stopped here. Further changes are unknown:")
     yield from _dangers(of_severity(stack, Severity.DANGER), detail)
     yield from _violations(stack.violations, detail)
+    drawn, is_first = graph(stack) if detail.resources and not stack.error else ([], False)
+    if drawn and is_first:
+        yield from ("", "```mermaid", *drawn, "```")
     for operation, consequence in ((Operation.REPLACE, "a new one takes its place"), (Operation.DELETE, "")):
         yield from _replaced_or_deleted(stack, operation, consequence, detail)
     yield from _keeps_jobs(stack, detail)
     if stack.cost:
         yield from _cost(stack.cost, detail)
+    if drawn and not is_first:
+        yield from _folded("Graph of the changes", ["```mermaid", *drawn, "```"])
     if detail.resources:
         yield from _components([each for each in stack.changed if not _is_listed(each, stack, detail)], detail)
     if stack.outputs and detail.properties:

@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.cli.main import run
 from gpu_preview.report.pull_requests import Head
 
-from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, serving
+from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, serving
 from ..report.test_untrusted_report import document, stack
 
 EVENT: dict[str, Any] = {
@@ -58,25 +58,6 @@ def test_the_comment_is_the_markdown_that_is_made_here(github: FakeGithub, capsy
     assert capsys.readouterr().err == (f"gpu-ci preview-comment: created: https://github.com/{OURS}/pull/7#made\n")
 
 
-def test_a_script_is_reported_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["preview-comment", "report.json", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"done": "created", "text": f"https://github.com/{OURS}/pull/7#made"}
-
-
-def test_a_run_that_left_no_report_is_no_failure(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["preview-comment", "nothing/report.json"]) == 0
-    assert capsys.readouterr().err == (
-        "gpu-ci preview-comment: left: the run ended before it wrote a report, and there is no comment of an earlier "
-        "one\n"
-    )
-
-
-def test_a_run_without_a_report_replaces_the_comment_of_an_earlier_run(github: FakeGithub) -> None:
-    github.comments = [comment(6, "github-actions[bot]", "<!-- gpu-ci-preview -->\nnothing changes")]
-    assert run(["preview-comment", "nothing/report.json"]) == 0
-    assert "ended without a report" in github.comments[0]["body"]
-
-
 def test_the_files_of_the_runs_workflow_are_those_of_this_repository(github: FakeGithub) -> None:
     called = [
         {"path": f"{OURS}/.github/workflows/called.yaml@refs/heads/main", "sha": COMMIT},
@@ -91,11 +72,6 @@ def test_a_fork_that_is_deleted_is_no_failure(github: FakeGithub, capsys: pytest
     assert run(["preview-comment", "report.json"]) == 0
     assert capsys.readouterr().err == "gpu-ci preview-comment: left: the fork that the run was for is deleted\n"
     assert [method for method, _ in github.asked if method != "GET"] == []
-
-
-def test_a_key_goes_into_the_first_line(github: FakeGithub) -> None:
-    assert run(["preview-comment", "--key", "network", "report.json"]) == 0
-    assert github.comments[0]["body"].startswith("<!-- gpu-ci-preview network -->\n")
 
 
 @pytest.mark.parametrize("key", ["a b", "-->", "a--b", "x" * 65])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.compare import CompareError, Request, compare
+from gpu_preview.compare.compare import Request, compare
 from gpu_preview.environment.packages import Packages
-from gpu_preview.git.repository import GitError, Repository
+from gpu_preview.errors import PreviewError
+from gpu_preview.git.repository import Repository
 from gpu_preview.model import Report
 
 from tests.conftest import ROOT
@@ -77,7 +78,7 @@ def test_a_head_with_a_submodule_at_the_path_of_the_policies_is_refused(reposito
     git(repository, "commit", "-qm", "a submodule")
     git(repository, "checkout", "-q", "-f", "main")
     with pytest.raises(
-        CompareError,
+        PreviewError,
         match=r"^policies: these policies are not files .*\n  got: a submodule at policies in the head\n",
     ):
         ask(repository, repository / "policies")
@@ -125,7 +126,7 @@ def test_a_head_with_unreadable_files_is_refused_with_a_message(
     (repository / name).write_bytes(text)
     commit(repository, "change")
     git(repository, "checkout", "-q", "-f", "main")
-    with pytest.raises((CompareError, GitError), match=expected):
+    with pytest.raises((PreviewError, PreviewError), match=expected):
         ask(repository)
 
 
@@ -139,7 +140,7 @@ def test_a_head_whose_project_is_a_link_to_itself_is_refused_with_a_message(repo
     (repository / "infra").symlink_to("infra")
     commit(repository, "change")
     git(repository, "checkout", "-q", "-f", "main")
-    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
+    with pytest.raises(PreviewError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
         ask(repository / "infra")
 
 
@@ -152,5 +153,5 @@ def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkey
 
     monkeypatch.setattr("gpu_preview.project_file.why_not_comparable", breaks)
     pattern = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
-    with pytest.raises(CompareError, match=pattern):
+    with pytest.raises(PreviewError, match=pattern):
         ask(repository)

@@ -8,7 +8,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.base_cache import CacheEntry, CacheError, Snapshot
+from gpu_preview.compare.base_cache import CacheEntry, Snapshot
+from gpu_preview.errors import PreviewError
 
 
 def world(folder: Path) -> Path:
@@ -25,14 +26,6 @@ def cached(tmp_path: Path) -> CacheEntry:
 
 def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-def test_a_cache_entry_has_no_files_of_a_single_call(tmp_path: Path) -> None:
-    kept = cached(tmp_path)
-    assert not kept.restore_into(tmp_path / "new", print)
-    kept.save(world(tmp_path / "world"), print)
-    assert kept.restore_into(tmp_path / "new", print)
-    assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
 
 
 def test_a_link_is_neither_cached_nor_restored(tmp_path: Path) -> None:
@@ -80,13 +73,6 @@ def test_each_base_stacks_and_versions_have_a_world_of_their_own(
     assert place("tree", "dev") == place()
 
 
-def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
-    kept = CacheEntry.of(None, "tree", ["dev"], tmp_path, "3.259.0")
-    kept.save(world(tmp_path / "world"), print)
-    assert not kept.restore_into(tmp_path / "new", print)
-    assert everything(tmp_path) == ["world", *(f"world/{one}" for one in everything(tmp_path / "world"))]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -117,7 +103,7 @@ def test_a_link_at_the_path_of_a_cache_entry_is_refused(tmp_path: Path) -> None:
     assert kept.folder is not None
     kept.folder.rename(tmp_path / "elsewhere")
     kept.folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CacheError, match=r"is not a folder of the cache\n  hint: remove it$"):
+    with pytest.raises(PreviewError, match=r"is not a folder of the cache\n  hint: remove it$"):
         kept.restore_into(tmp_path / "new", print)
 
 
@@ -127,17 +113,8 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
     root.mkdir()
     (root / "a link").symlink_to(tmp_path)
     (tmp_path / "in").symlink_to(root)
-    with pytest.raises(CacheError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
+    with pytest.raises(PreviewError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
         CacheEntry.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
-
-
-def test_a_cache_that_cannot_be_written_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    messages: list[str] = []
-    CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").save(
-        world(tmp_path / "world"), messages.append
-    )
-    assert messages == ["the base cannot be saved in the cache: Not a directory"]
 
 
 def saved(tmp_path: Path) -> Snapshot:
@@ -170,13 +147,6 @@ def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> Non
         assert (kept.scratch / "world" / "backend" / "state.json").read_text() == "{}"
         assert (kept.scratch / "home" / "settings").read_text() == "the base's"
     assert (outside / "precious").read_text() == "kept"
-
-
-def test_a_failed_restore_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = saved(tmp_path)
-    monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
-    with pytest.raises(CacheError, match=r"^the state of the deployed base cannot be restored: File exists$"):
-        kept.restore()
 
 
 def test_a_pipe_of_the_base_is_not_waited_for(tmp_path: Path) -> None:

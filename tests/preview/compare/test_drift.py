@@ -133,37 +133,6 @@ def test_without_a_login_it_says_how_to_log_in(project: Path, capsys: pytest.Cap
     assert stack["error"] == f"{engine_error}\n  hint: run pulumi login first, or read the sandbox with --sandbox"
 
 
-def test_a_network_that_is_missing_is_no_matter_of_walls(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("answer.json").write_text("")
-    Path("error.txt").write_text("error: Name or service not known\n")
-    drift()
-    [stack] = reported(capsys)["stacks"]
-    assert stack["error"] == "error: Name or service not known"
-
-
-def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(CHANGED)
-    run(["drift"])
-    assert (
-        "*pulumi up `--refresh` restores the resources; pulumi refresh writes their present values into the state*"
-        in capsys.readouterr().out
-    )
-
-
-def test_a_deleted_resource_is_reported_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(step("delete"))  # a bucket, of which a preview would say that its data is lost
-    drift()
-    [stack] = reported(capsys)["stacks"]
-    assert [one["rule"] for one in stack["findings"]] == ["drift"]
-
-
-def test_without_drift_there_is_no_word_about_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(step("refresh", newState=STATE))
-    drift()
-    [stack] = reported(capsys)["stacks"]
-    assert (stack["counts"]["same"], stack["findings"]) == (1, [])
-
-
 def test_a_cloud_that_refuses_is_an_error_with_its_words(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(step("refresh", newState=STATE), diagnostics=[{"severity": "error", "message": "403: no access"}])
     Path("error.txt").write_text("error: it failed\n")
@@ -182,16 +151,6 @@ def test_a_cli_that_fails_after_its_report_is_an_error_with_its_words(
     assert (stack["status"], stack["error"]) == ("failed", "error: the state cannot be locked")
 
 
-def test_a_cli_that_prints_no_report_is_an_error_with_its_words(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("answer.json").write_text("")
-    Path("error.txt").write_text("error: no stack named 'prod' found\n")
-    assert drift() == 1
-    [stack] = reported(capsys)["stacks"]
-    assert (stack["status"], stack["error"]) == ("failed", "error: no stack named 'prod' found")
-
-
 def test_a_cli_that_hangs_is_ended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("hang").touch()
     assert drift("--timeout-sec", "1") == 1
@@ -205,13 +164,6 @@ def test_every_stack_with_a_file_is_asked_about_or_those_that_are_named(project:
     drift("--stack", "org/prod")
     asked = [line.split()[-1] for line in Path("called.txt").read_text().splitlines()]
     assert asked == ["dev", "prod", "org/prod"]
-
-
-def test_it_is_asked_from_a_folder_below_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    below = project / "infra"
-    below.mkdir()
-    monkeypatch.chdir(below)
-    assert drift() == 0
 
 
 def test_without_a_project_a_stack_or_a_cli_it_says_so(
@@ -251,26 +203,3 @@ def test_the_cli_may_be_in_the_installers_folder_and_never_in_the_folder_that_it
     assert drift() == 1
     assert "no pulumi on PATH or in /.pulumi/bin" in capsys.readouterr().err
     assert not Path("stolen").exists()
-
-
-def test_the_three_files_of_a_report_are_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(CHANGED)
-    assert run(["drift", "--output", "out/report"]) == 2
-    shown = capsys.readouterr().out
-    folder = Path("out/report")
-    assert sorted(each.name for each in folder.iterdir()) == ["report.html", "report.json", "report.md"]
-    assert (folder / "report.md").read_text() == shown.removesuffix("\n")
-    assert json.loads((folder / "report.json").read_text())["how"] == "drift"
-    assert run(["drift", "--output", "Pulumi.yaml/report"]) == 1
-    assert "Pulumi.yaml/report: cannot be written\n  got: Not a directory" in capsys.readouterr().err
-
-
-def test_the_page_of_a_run_gets_the_report(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "page.md"))
-    answer(CHANGED)
-    assert run(["drift", "--annotate"]) == 2
-    shown = capsys.readouterr().out
-    assert "1 updated" in shown
-    assert Path("page.md").read_text() == shown

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from gpu_preview.compare.one_stack import Comparison
-from gpu_preview.engine.exported_state import ExportedState, strip
+from gpu_preview.engine.exported_state import ExportedState
 from gpu_preview.isolation.limits import Finished
 from gpu_preview.model import Stack, Status
 
@@ -71,9 +71,3 @@ def test_a_preview_that_fails_without_an_error_in_its_digest_is_a_failure(tmp_pa
     assert (previewed(tmp_path).status, previewed(tmp_path).error) == (Status.NEW, "")
     failed = previewed(tmp_path, code=1)
     assert (failed.status, failed.error) == (Status.FAILED, "it ended in the middle")
-
-
-def test_a_stack_whose_file_is_new_and_whose_state_was_given_is_not_new(tmp_path: Path) -> None:
-    given = strip('{"version": 3, "deployment": {"resources": []}}')
-    found = previewed(tmp_path, state=given)
-    assert (found.status, found.state) == (Status.PREVIEWED, "state.json")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from gpu_preview.diff import differences, value_pairs
-from gpu_preview.diff.paths import joined, steps_of, written
+from gpu_preview.diff.paths import joined, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,26 +31,3 @@ def test_a_path_that_was_joined_is_read_back(names: list[str]) -> None:
 
 
 # What PropertyPath.String of the engine makes of them, but for the last two.
-WRITTEN = {
-    ("metadata", "serial-port"): 'metadata["serial-port"]',
-    ("labels", "a_b9"): "labels.a_b9",
-    ("$schema",): '["$schema"]',
-    ("gpu-ci:pools", 0, "name"): '["gpu-ci:pools"][0].name',
-    ("a", 'b"c'): 'a["b\\"c"]',
-    ("a", "é"): 'a["é"]',
-    ("a", ""): 'a[""]',
-    ("a", "b\\"): 'a["b\\\\"]',
-    ("policy", "#", "x-y", "z"): 'policy#["x-y"].z',
-}
-
-
-@pytest.mark.parametrize("steps", WRITTEN, ids=str)
-def test_a_path_is_written_as_the_engine_writes_it(steps: tuple[str | int, ...]) -> None:
-    assert written(steps) == WRITTEN[steps]
-
-
-def test_differences_and_dangers_write_the_same_path() -> None:
-    before, after = ({"metadata": {"serial-port": each, "m": json.dumps({"x-y": [each]})}} for each in (1, 2))
-    compared = [each.path for each in differences.between(before, after)]
-    walked = [each.text for each in value_pairs.pairs(before, after) if isinstance(each.after, int)]
-    assert sorted(compared) == sorted(walked) == ['metadata.m#["x-y"][0]', 'metadata["serial-port"]']

@@ -46,13 +46,3 @@ def test_an_unknown_of_any_type_is_none_that_can_be_read(unknown: str) -> None:
         False,
         "(unknown)",
     )
-
-
-@pytest.mark.parametrize("value", [None, SECRET])
-def test_nothing_and_a_secret_are_no_value_and_not_unknown(value: Any) -> None:
-    assert (is_unknown(value), is_plain(value)) == (False, False)
-
-
-@pytest.mark.parametrize("value", ["", 0, False, [], {}])
-def test_an_empty_value_is_a_value(value: Any) -> None:
-    assert (is_unknown(value), is_plain(value)) == (False, True)

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import DigestError, of_state, parse
-from gpu_preview.engine.digest_steps import name_of, type_of
+from gpu_preview.engine.digest_steps import type_of
 from gpu_preview.model import Counts, Operation
 
 from tests.conftest import ROOT as REPOSITORY
@@ -54,11 +53,6 @@ def test_an_operation_of_the_engine_is_one_of_five(op: str, operation: Operation
     )
 
 
-def test_the_properties_that_force_a_replacement_are_sorted() -> None:
-    [found] = read(step("replace", BUCKET, {"inputs": {}}, {"inputs": {}}, replaceReasons=["b", "c", "a"])).resources
-    assert found.replaced_for == ("a", "b", "c")
-
-
 def test_a_replacement_in_three_steps_is_one() -> None:
     found = read(
         step("create-replacement", BUCKET, {"inputs": {}}, {"inputs": {}}),
@@ -97,11 +91,6 @@ def test_a_resource_belongs_to_the_topmost_component_above_it() -> None:
     }
 
 
-def test_a_parent_of_itself_ends() -> None:
-    [found] = read(step("same", POOL, None, {"parent": POOL})).resources
-    assert found.component == "l4"
-
-
 def test_another_urn_before_is_a_move() -> None:
     was = BUCKET.replace("logs", "old-logs")
     same = step("same", BUCKET, {}, {})
@@ -109,12 +98,6 @@ def test_another_urn_before_is_a_move() -> None:
     found = read(same)
     assert [each.moved_from for each in found.resources] == [was]
     assert (found.counts.same, found.counts.moved) == (1, 1)
-
-
-def test_a_name_may_hold_what_a_urn_is_parted_by() -> None:
-    assert name_of("urn:pulumi:s::p::a:b:C::x::y") == "x::y"
-    assert type_of("urn:pulumi:s::p::a:b:C$d:e:F::x$y") == "d:e:F"
-    assert (name_of("nonsense"), type_of("nonsense")) == ("nonsense", "")
 
 
 def test_errors_and_warnings_are_reported_once() -> None:
@@ -152,17 +135,6 @@ def test_a_state_is_its_resources_as_they_are() -> None:
     assert [of_state(text) for text in ("", "[]", "{}", '{"deployment": {"resources": null}}')] == [()] * 4
 
 
-def test_a_digest_that_has_an_error_and_nothing_else_is_one() -> None:
-    found = parse('{"diagnostics": [{"severity": "error", "message": "x"}]}')
-    assert (found.errors, found.resources) == (["x"], ())
-
-
-def test_a_digest_of_nothing_is_one() -> None:
-    for text in ('{"steps": []}', '{"changeSummary": {"same": 1}}', '{"config": {}, "duration": 7}'):
-        assert parse(text).resources == ()
-    assert set(Counts.of(()).model_dump().values()) == {0}
-
-
 def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls_it_the_same() -> None:
     sides = ({"inputs": {"labels": {"k": each, "other": "a"}}} for each in ("[secret]", "x"))
     found = read(step("same", BUCKET, *sides))
@@ -172,21 +144,6 @@ def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls
         ("labels.k", "[secret]", "[was secret, not shown]")
     ]
     assert found.counts.update == 1
-
-
-@pytest.mark.parametrize(
-    ("op", "before", "after"),
-    [
-        ("same", "x", "[secret]"),
-        ("same", "[secret]", "[secret]"),
-        ("same", "[secret]", pulumi_wire.UNKNOWN_STRING),
-        ("read", "[secret]", "x"),
-        ("refresh", "[secret]", "x"),
-    ],
-)
-def test_all_other_unchanged_steps_stay_unchanged(op: str, before: str, after: str) -> None:
-    [resource] = read(step(op, BUCKET, {"inputs": {"k": before}}, {"inputs": {"k": after}})).resources
-    assert (resource.operation, resource.properties) == (Operation.SAME, ())
 
 
 def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") -> dict[str, Any]:
@@ -221,11 +178,6 @@ def test_a_deleted_resource_is_marked_if_it_stays_in_the_cloud() -> None:
     new = {"inputs": {}, "retainOnDelete": True}  # which keeps the next one, and not the one that goes now
     [resource] = read(step("replace", BUCKET, {"inputs": {}}, new)).resources
     assert not resource.retained
-
-
-def test_a_deleted_resource_is_marked_if_it_is_protected() -> None:
-    [resource] = read(step("delete", BUCKET, {"inputs": {}, "protect": True})).resources
-    assert resource.protected
 
 
 def test_an_external_resource_is_not_listed_if_the_stack_stops_reading_it() -> None:

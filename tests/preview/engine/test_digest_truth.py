@@ -44,11 +44,6 @@ def test_an_update_of_labels_or_of_secrecy_alone_is_no_replacement(
     assert unclear(urn, before, after).may_replace is expected
 
 
-def test_an_unchanged_step_with_a_plain_secret_is_no_replacement() -> None:
-    found = unclear(BUCKET, {"name": SECRET}, {"name": "b"}, "same")
-    assert (found.operation, found.may_replace) == (Operation.UPDATE, False)
-
-
 def test_a_secret_that_is_plain_with_the_same_value_is_among_the_differences() -> None:
     found = unclear(BUCKET, {"a": SECRET, "b": "1"}, {"a": "x", "b": "2"})
     assert [(each.path, each.before, each.after) for each in found.properties] == [
@@ -81,12 +76,6 @@ def refused(document: dict[str, Any]) -> str:
     with pytest.raises(DigestError) as error:
         parse(json.dumps(document))
     return str(error.value)
-
-
-def test_an_unknown_operation_is_refused() -> None:
-    assert refused({"steps": [step("frobnicate\n", BUCKET, {}, {})]}) == (
-        "has an unknown operation\n  got: 'frobnicate\\n'"
-    )
 
 
 def test_a_summary_that_counts_what_no_step_tells_is_refused() -> None:

@@ -34,11 +34,6 @@ def test_the_last_word_on_the_stack_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_without_outputs_has_no_outputs(tmp_path: Path) -> None:
-    (tmp_path / "events").write_text('{"resOutputsEvent": 4, "pulumi:pulumi:Stack": 1}\n[]\n')
-    assert outputs(tmp_path / "events") == ({}, {})
-
-
 def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,9 +72,3 @@ def test_a_secret_output_that_is_plain_now_shows_neither_the_value_nor_the_engin
         ("k", "[secret]", "[was secret, not shown]"),
         ("o", "[secret]", "[was secret, not shown]"),
     ]
-
-
-def test_an_unknown_new_output_counts_only_if_a_resource_is_created(tmp_path: Path) -> None:
-    found = logged(tmp_path, {"id": "a", "was": "b"}, {"id": "a", "was": UNKNOWN, "url": UNKNOWN, "new": "c"})
-    assert [each.path for each in found.differing(creates_resources=False)] == ["new", "was"]
-    assert [each.path for each in found.differing(creates_resources=True)] == ["new", "url", "was"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.engine.digest import Diagnostic, Digest
-from gpu_preview.engine.output import clean, failure
+from gpu_preview.engine.output import failure
 from gpu_preview.isolation.limits import Finished
 
 
@@ -29,11 +28,6 @@ def test_it_is_the_limit_and_what_was_printed(
     tmp_path: Path, out: str, err: str, exceeded_limit: str, expected: str
 ) -> None:
     assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == expected
-
-
-def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path: Path) -> None:
-    found = Digest(diagnostics=(Diagnostic("error", f"{tmp_path}/infra/a.py: wrong"),))
-    assert failure(finished(tmp_path, "out", "err"), tmp_path, found) == "infra/a.py: wrong"
 
 
 UP = """\
@@ -66,15 +60,6 @@ def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: 
     message = failure(finished(tmp_path, err=text), tmp_path)
     assert message == f"{text}\n  hint: the program has no network here; --with-network gives it one"
     assert failure(finished(tmp_path, err=text), tmp_path, isolated=False) == text
-
-
-def test_escape_codes_and_control_characters_are_taken_out() -> None:
-    assert clean("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\tc\nd\u202ee\x9b1m") == "red ab\tc\nde1m"
-
-
-def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
-    text = clean("a" * 5000 + "b" * 5000)
-    assert text == "a" * 2000 + "\n[… 6,000 characters …]\n" + "b" * 2000
 
 
 INTERRUPTED = """\

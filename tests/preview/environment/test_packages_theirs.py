@@ -6,24 +6,18 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.environment.packages import Packages, PackagesError
+from gpu_preview.environment.packages import Packages
+from gpu_preview.errors import PreviewError
 
 from .test_packages import checkout, side  # noqa: F401 - a fixture
-from .test_packages import git as run_git
 
 OURS = r"^\.venv: is part of the repository, so its code is not trusted"
-
-
-def test_an_environment_is_checked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
-    run_git(checkout, "add", ".venv/pyvenv.cfg")
-    with pytest.raises(PackagesError, match=OURS):
-        Packages(checkout, checkout).why_own_packages(side(checkout))
 
 
 def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811
     """The outer repository does not track the files of a submodule."""
     (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
-    with pytest.raises(PackagesError, match=OURS):
+    with pytest.raises(PreviewError, match=OURS):
         Packages(checkout, checkout).provide_environment(side(checkout))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.environment.requirements import installer_list, rejected_lines
+from gpu_preview.environment.requirements import rejected_lines
 
 FINE = """# a lock
 pulumi==3.272.0 \\
     --hash=sha256:00ab \\
     --hash=sha256:11cd
 pulumi-gcp[extra]>=10,<11 ; python_version < "3.13"  # why
+six (>= 1.16, <2)
+torch==2.9.1+cu129 ; platform_machine == 'x86_64'
 
 grpcio
 """
@@ -45,20 +47,15 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
         "~/evil",
         "evil==1.0+a.zip",
         "evil===$HOME",
-        "evil==1; os_name == 'posix' and 'x' not in extras and (",
-        "evil; " + "(" * 900 + "os_name == 'posix'" + ")" * 900,
-        "evil; python_version ~= 'x y'",
+        "evil==1; os_name == 'posix' --no-binary=evil",
         "evil==1 --hash=md5:00",
+        "evil" + "!=" * 900,
         "evil==1 --hash=sha256:00--no-binary=evil",
         "--find-links https://example.com/a --no-binary :all:",
     ],
 )
 def test_lines_that_run_code_or_name_other_sources_are_refused(line: str) -> None:
     assert rejected_lines(FINE + line + "\n", "") == [line]
-
-
-def test_a_line_that_is_continued_is_one_line() -> None:
-    assert rejected_lines("pulumi==3.272.0 \\\n  --no-binary=x\n", "") == ["pulumi==3.272.0 --no-binary=x"]
 
 
 def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
@@ -69,21 +66,12 @@ def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["-e .", "./evil"])
-def test_a_comment_does_not_go_on_in_the_next_line(line: str) -> None:
-    """pip and uv take `\\` at the end of a comment for a part of it."""
-    assert rejected_lines(f"# a comment \\\n{line}\nsix==1.17.0\n", "") == [line]
-    assert rejected_lines(f"six==1.17.0 # a comment \\\n{line}\n", "") == [line]
-
-
-def test_the_installer_gets_a_rewritten_list() -> None:
-    base = "--index-url https://example.com/simple\n--pre\n"
-    lock = "Six [b,a] (>= 1.16, <2); os_name == 'posix' \\\n  --hash=sha256:00ab --hash=sha512:11 # why\n"
-    lock += "x==1; os_name == 'nt'\n"
-    assert installer_list(lock, base) == (
-        "--index-url https://example.com/simple\n--pre\nSix[a,b]<2,>=1.16 --hash=sha256:00ab --hash=sha512:11\n"
-    )
+def test_a_comment_does_not_go_on_in_the_next_line() -> None:
+    """pip and uv read a `\\` at the end of a comment differently."""
+    assert rejected_lines("# a comment \\\n-e .\nsix==1.17.0 # another \\\n", "") == [
+        "# a comment \\", "-e .", "six==1.17.0 # another \\",
+    ]  # fmt: skip
 
 
 def test_a_list_without_an_end_is_refused() -> None:
-    assert rejected_lines("six\n" * 5001, "") == ["5001 packages, more than 5000"]
+    assert rejected_lines("six\n" * 100_001, "") == ["100001 lines, more than 100000"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpu_preview.errors import PreviewError
 from gpu_preview.git import process, tree_export
-from gpu_preview.git.repository import GitError, Repository
+from gpu_preview.git.repository import Repository
 
 from tests.preview import checkouts
 from tests.preview.checkouts import blob, entry, tree
@@ -20,7 +21,7 @@ def checkout(tmp_path: Path) -> Path:
 def refusal(checkout: Path, commit: str, max_gib: float = 10.0) -> str:
     """Return the reason why a commit is not exported. No file is written before."""
     folder = checkout.parent / "sides" / "head"
-    with pytest.raises(GitError) as refused:
+    with pytest.raises(PreviewError) as refused:
         Repository.find(checkout / "infra").export(commit, folder, max_gib)
     assert list(folder.parent.rglob("*")) == [folder]
     return str(refused.value).removeprefix(f"{commit[:10]}: ")
@@ -81,17 +82,6 @@ def test_a_path_has_an_end(checkout: Path) -> None:
     assert error == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
 
 
-def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
-    commit = tree(checkout, entry("100644", "x" * 300, blob(checkout, b"")))
-    assert refusal(checkout, commit) == f"'{'x' * 100}'...: cannot be written: File name too long"
-
-
-def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_export, "_MAX_LIST_MIB", 1)
-    commit = tree(checkout, entry("100644", "x" * 1_100_000, blob(checkout, b"")))
-    assert refusal(checkout, commit) == "the list of its files has more than 1 MiB"
-
-
 def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git needs memory for a whole folder, and for a file that is stored as a delta."""
     large = tree(checkout, entry("100644", "x" * 50 * 1024**2, blob(checkout, b"")))
@@ -102,7 +92,7 @@ def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytes
 def test_git_is_ended_where_it_takes_too_long(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_TIMEOUT_SEC", 0)
     with (
-        pytest.raises(GitError, match=r"^git cat-file did not end within 0 s$"),
+        pytest.raises(PreviewError, match=r"^git cat-file did not end within 0 s$"),
         process.reading(checkout, "cat-file", "--batch-all-objects", "--batch", git_folder=checkout) as listed,
     ):
         listed.read()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.git.repository import GitError, Repository
+from gpu_preview.errors import PreviewError
+from gpu_preview.git.repository import Repository
 
 from tests.preview import checkouts
 from tests.preview.checkouts import entry, tree
@@ -66,7 +67,7 @@ def test_files_keep_their_content_their_mode_and_their_links(checkout: Path, tmp
 def test_a_path_that_leads_elsewhere_is_refused(checkout: Path, tmp_path: Path, names: list[str], problem: str) -> None:
     blob = git(checkout, "rev-parse", "main:infra/Pulumi.yaml")
     hostile = tree(checkout, entry("40000", names[0], tree(checkout, entry("100644", names[1], blob))))
-    with pytest.raises(GitError) as refused:
+    with pytest.raises(PreviewError) as refused:
         Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")
     assert str(refused.value) == f"{hostile[:10]}: {problem}"
     assert list((tmp_path / "sides").rglob("*")) == [tmp_path / "sides" / "head"]
@@ -80,15 +81,15 @@ def test_nothing_is_written_through_a_link_of_the_same_tree(checkout: Path, tmp_
     blob, link = (git(checkout, "rev-parse", f"HEAD:{path}") for path in ("infra/Pulumi.yaml", "target"))
     inner = tree(checkout, entry("100644", "file", blob))
     hostile = tree(checkout, entry("120000", "a", link), entry("40000", "a", inner))
-    with pytest.raises(GitError, match=r"'a': cannot be written: File exists"):
+    with pytest.raises(PreviewError, match=r"'a': cannot be written: File exists"):
         Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")
     twice = tree(checkout, entry("100644", "a", blob), entry("100755", "a", blob))
-    with pytest.raises(GitError, match=r"'a': cannot be written: File exists"):
+    with pytest.raises(PreviewError, match=r"'a': cannot be written: File exists"):
         Repository.find(checkout / "infra").export(twice, tmp_path / "sides" / "base")
     assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_missing_git_object_is_an_error(checkout: Path, tmp_path: Path) -> None:
     hostile = tree(checkout, entry("100644", "a", "12" * 20))
-    with pytest.raises(GitError, match=f"'a': git does not have its content, {'12' * 20}"):
+    with pytest.raises(PreviewError, match=f"'a': git does not have its content, {'12' * 20}"):
         Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")

@@ -8,11 +8,11 @@ from typing import Any
 
 from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import parse
-from gpu_preview.model import Cost, Finding, Place, PoolCost, Severity, Stack, Violation
-from gpu_preview.report.analysis import Files, _of_changed_prices, analyze
+from gpu_preview.model import Place, Stack, Violation
+from gpu_preview.report.analysis import Files, analyze
 
 from tests.preview.report.test_source_locations import program
-from tests.preview.reports import stack, usd
+from tests.preview.reports import stack
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
@@ -95,21 +95,6 @@ def test_a_danger_to_a_pool_that_is_gone_names_the_line_that_the_pool_had_in_the
     assert danger.text.endswith(" (removed at base line 4 of Pulumi.dev.yaml)")
 
 
-def test_old_prices_of_pools_whose_cost_is_the_same_are_left_out() -> None:
-    def kept(text: str, *pools: str) -> str:
-        amount = usd(1)
-        changed = tuple(PoolCost(pool=each, before=None, after=amount) for each in pools)
-        warning = Finding(rule="warning", severity=Severity.WARNING, text=text)
-        found = _of_changed_prices(warning, Cost(before=amount, after=amount, pools=changed))
-        return found.text if found else ""
-
-    old = "the price of t4 was read on an unknown date; the prices of a, b were read on 2025-06-28, 516 days ago"
-    assert kept(old) == ""
-    assert kept(old, "b") == "the prices of a, b were read on 2025-06-28, 516 days ago"
-    assert kept(old, "t4", "a") == old
-    assert kept("the runner 2.338.0 may be too old") == "the runner 2.338.0 may be too old"
-
-
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:
     found = ask(tmp_path, old={"key": SEALED, "kept": SEALED}, new={"key": "hunter2", "kept": SEALED})
     assert [each.text for each in found.findings] == ["Stack outputs: key was secret and is plain now"]
@@ -138,25 +123,9 @@ def test_an_unknown_new_output_is_reported_where_a_resource_is_made_that_it_can_
 def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -> None:
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra" / "disks.py").write_text("\n")
-    pinned = step("update", UPDATED, {"version": "2"}, {"version": "1"})
-    pinned["newState"]["sourcePosition"] = "project:///disks.py#7"
-    found = analyze(stack("dev"), parse(json.dumps({"steps": [pinned]})), Files("", tmp_path, "infra", None, None))
+    opened = step("update", "urn:pulumi:dev::p::aws:rds/instance:Instance::db", {}, {"publiclyAccessible": True})
+    opened["newState"]["sourcePosition"] = "project:///disks.py#7"
+    found = analyze(stack("dev"), parse(json.dumps({"steps": [opened]})), Files("", tmp_path, "infra", None, None))
     assert [(each.rule, each.place) for each in found.findings] == [
-        ("goes-back", Place(file="infra/disks.py", line=7, end_line=7))
+        ("public", Place(file="infra/disks.py", line=7, end_line=7))
     ]
-
-
-def test_a_worst_month_over_the_ceiling_is_reported_with_the_cost(tmp_path: Path) -> None:
-    file = tmp_path / "Pulumi.dev.yaml"
-    pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
-    file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")
-    for ceiling, rules in ((1.0, ["beyond-budget"]), (None, [])):
-        found = analyze(
-            stack("dev"), parse('{"steps": []}'), Files(file.name, tmp_path, "", None, file), max_usd_month=ceiling
-        )
-        assert [each.rule for each in found.findings] == rules
-        assert found.cost is not None
-
-
-def test_equal_outputs_are_not_listed(tmp_path: Path) -> None:
-    assert ask(tmp_path, old={"key": 1}, new={"key": 1}).outputs == ()

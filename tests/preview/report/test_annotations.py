@@ -36,15 +36,6 @@ def test_dangers_and_mandatory_policies_are_errors_at_their_lines_and_the_rest_a
     ]
 
 
-def test_a_stack_that_cannot_be_previewed_is_an_error_at_its_file_in_the_engines_words() -> None:
-    assert annotations.render(reports.FAILED) == [
-        (
-            "::error file=Pulumi.prod.yaml,line=1,endLine=1,title=prod::cannot be previewed, so it is not safe to merge"
-            "%0Aerror: Pulumi.prod.yaml: gpu-ci:pools.t4.max%0A  got: 20%0A  expected: at most 8, the quota"
-        )
-    ]
-
-
 def test_a_base_that_does_not_deploy_is_reported_with_its_first_error() -> None:
     log = "Updating (staging)\n +  gcp:storage:Bucket data creating\n  error: no bucket\n  got: x\nerror: update failed"
     base = stack("staging").model_copy(update={"status": Status.BASE_FAILED, "error": log})
@@ -68,10 +59,6 @@ def test_the_last_line_of_a_traceback_is_reported_with_the_text_around_it() -> N
         failed = stack("dev", status=Status.FAILED, error=error)
         [line] = annotations.render(report(failed))
         assert line.partition("merge%0A")[2] == shown
-
-
-def test_nothing_to_say_is_nothing() -> None:
-    assert annotations.render(reports.NOTHING) == []
 
 
 def test_workflow_commands_in_a_text_are_escaped() -> None:

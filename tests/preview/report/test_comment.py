@@ -92,12 +92,6 @@ def test_a_comment_of_another_account_with_the_marker_is_not_changed(github: Fak
     assert github.comments[0]["body"] == f"{MARKER}\nnothing changes, merge it"
 
 
-def test_another_comment_of_the_same_account_is_left_alone(github: FakeGithub) -> None:
-    github.comments = [comment(6, BOT, f"a quotation of {MARKER}")]
-    assert written(github).action == "created"
-    assert github.comments[0]["body"] == f"a quotation of {MARKER}"
-
-
 def test_a_pull_request_that_has_another_commit_by_now_gets_no_comment(github: FakeGithub) -> None:
     github.pulls = [pull(sha=OTHER_COMMIT)]
     assert written(github) == Done(
@@ -121,12 +115,6 @@ def test_the_pull_request_into_the_reports_base_gets_the_comment(github: FakeGit
         ("POST", f"/repos/{OURS}/issues/8/comments"),
         ("PATCH", f"/repos/{OURS}/issues/comments/1000"),
     ]
-
-
-def test_a_run_that_no_pull_request_started_asks_github_nothing(github: FakeGithub) -> None:
-    push = Head(**{**HEAD.__dict__, "event": "push"})
-    assert written(github, push) == Done("left", "the run was started by push, which has no pull request")
-    assert github.asked == []
 
 
 def test_a_token_that_cannot_write_gets_a_hint_about_permissions(github: FakeGithub) -> None:
@@ -203,7 +191,6 @@ UNKNOWN = (
     "Whether this pull request changes the workflow that made this report is not known: the job could not read the "
     "workflow. Its token needs `contents: read`."
 )
-CALLED = ".github/workflows/called.yaml"
 
 
 def second_line(github: FakeGithub) -> str:
@@ -223,19 +210,6 @@ def test_a_workflow_that_the_base_alone_has_changed_since_is_no_change_of_the_pu
     assert github.comments[0]["body"] == TEXT
 
 
-def test_a_workflow_that_is_called_counts_too(github: FakeGithub) -> None:
-    for files, content in zip((github.files["3d" * 20], github.files[COMMIT]), "xy", strict=True):
-        files[CALLED] = content
-    written(github, Head(**{**HEAD.__dict__, "workflows": (WORKFLOW, CALLED)}))
-    assert second_line(github) == LINE
-
-
-def test_a_workflow_that_the_pull_request_adds_is_a_change(github: FakeGithub) -> None:
-    del github.files["3d" * 20][WORKFLOW]
-    written(github)
-    assert second_line(github) == LINE
-
-
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_token_that_may_not_read_the_workflow_leaves_it_unknown_and_comments(github: FakeGithub, status: int) -> None:
     github.is_readable, github.unreadable = False, status
@@ -247,11 +221,6 @@ def test_a_workflow_that_is_in_neither_commit_is_not_known_to_be_unchanged(githu
     for files in github.files.values():
         files.pop(WORKFLOW, None)
     written(github)
-    assert second_line(github) == UNKNOWN
-
-
-def test_a_run_whose_workflow_github_does_not_name_leaves_it_unknown(github: FakeGithub) -> None:
-    written(github, Head(**{**HEAD.__dict__, "workflows": ()}))
     assert second_line(github) == UNKNOWN
 
 
@@ -274,13 +243,6 @@ def test_a_run_without_a_report_makes_no_comment(github: FakeGithub) -> None:
     assert writes(github) == []
 
 
-def test_a_run_without_a_report_is_of_no_known_one_of_two_pull_requests(github: FakeGithub) -> None:
-    github.pulls = [pull(7, base="main"), pull(8, base="v1")]
-    assert ended_without(github) == Done(
-        "left", "the run left no report, and the base of #7 is main, the base of #8 is v1"
-    )
-
-
 def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="v1")]
     github.comments = [comment(6, BOT, f"{MARKER}\nof v1")]
@@ -298,11 +260,6 @@ def test_a_base_that_is_no_branch_leaves_the_one_pull_request_there_is(github: F
         written(github, base=base).text
         == f"the report compares with {base}, and the base of #7 is main, the base of #8 is v1"
     )
-
-
-def test_a_fork_that_is_deleted_gets_no_comment(github: FakeGithub) -> None:
-    gone = Head(**{**HEAD.__dict__, "repository": ""})
-    assert written(github, gone) == Done("left", "the fork that the run was for is deleted")
 
 
 def test_each_key_has_a_comment_of_its_own(github: FakeGithub) -> None:

@@ -96,29 +96,10 @@ def test_a_pool_stands_at_the_one_key_that_changed(tmp_path: Path, old: str, new
     assert after.of_pool("l4", lines(tmp_path)) == place(line, end)
 
 
-def test_a_pool_with_one_key_gone_and_one_changed_stands_whole(tmp_path: Path) -> None:
-    text = BEFORE.replace("      machineType: g2-standard-8\n", "").replace("idleSec: 600", "idleSec: 60")
-    assert lines(tmp_path, text, "b.yaml").of_pool("l4", lines(tmp_path)) == place(5, 11)
-
-
-def test_a_pool_that_is_new_or_gone(tmp_path: Path) -> None:
-    without = lines(tmp_path, BEFORE.replace("    t4: {kind: gce-runners, max: 1}\n", ""), "b.yaml")
-    assert lines(tmp_path).of_pool("t4", without) == place(15)
-    assert lines(tmp_path).of_pool("t4") == place(15)
-    assert without.of_pool("t4", lines(tmp_path)) == place(3)
-
-
 def test_a_file_with_unknown_lines_is_annotated_at_its_first_line(tmp_path: Path) -> None:
     for text in ("", "a: [", "[1, 2]", "config: 1"):
         assert lines(tmp_path, text).of_pool("l4") == place(1)
     assert StackLines.read(tmp_path / "none", FILE).at(("a",)) == place(1)
-
-
-def test_pools_that_are_json_text_or_an_alias_stand_where_they_are_named(tmp_path: Path) -> None:
-    text = "config:\n  gpu-ci:pools: '{\"l4\": {}}'\n"
-    assert lines(tmp_path, text).of_pool("l4") == place(2)
-    text = "config:\n  a: &l4\n    kind: x\n  gpu-ci:pools:\n    l4: *l4\n"
-    assert lines(tmp_path, text).of_pool("l4") == place(5)
 
 
 def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> SourceFiles:
@@ -206,13 +187,6 @@ def test_an_error_stands_where_it_says_that_something_is_wrong(
     (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
     found = locations.of_error(error, tmp_path / "Pulumi.dev.yaml", "infra/Pulumi.dev.yaml")
     assert found == Place(file="infra/Pulumi.dev.yaml", line=lines[0], end_line=lines[1])
-
-
-def test_an_error_that_names_nothing_of_the_file_has_no_place(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
-    for error in ("", "gcp:compute/disk:Disk disk", "Pulumi.prod.yaml: line 3", "aws:region: no"):
-        assert locations.of_error(error, tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml") is None
-    assert locations.of_error("gpu-ci:pools", tmp_path / "none", "Pulumi.dev.yaml") is None
 
 
 def test_an_error_of_the_program_stands_at_the_last_call_in_a_file_of_the_repository(tmp_path: Path) -> None:

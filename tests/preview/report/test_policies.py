@@ -59,12 +59,6 @@ def test_a_violation_has_its_rule_its_pack_and_the_whole_text(tmp_path: Path) ->
     ]
 
 
-def test_violations_are_sorted_by_urn(tmp_path: Path) -> None:
-    rows = [("b", "x"), ("a", "y"), ("", "z"), ("a", "x")]
-    found, _ = read_events(tmp_path, *(broken(urn=urn, policy=policy) for urn, policy in rows))
-    assert [(each.urn, each.policy) for each in found] == [("", "z"), ("a", "x"), ("a", "y"), ("b", "x")]
-
-
 @pytest.mark.parametrize(
     ("engines", "ours"),
     [("mandatory", "mandatory"), ("remediate", "mandatory"), ("advisory", "advisory"), ("warning", "advisory")],
@@ -97,19 +91,3 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
 )
 def test_the_report_says_why_no_rule_ran(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
     assert read_events(tmp_path, *events) == ([], text)
-
-
-def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
-    found, text = read_events(tmp_path, of_resource(failed=["a"]), broken(), end='{"policyEvent": {"resour')
-    assert (len(found), text) == (1, "ran gpu-ci 0.1.0 (1 rule)")
-
-
-def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path) -> None:
-    log = tmp_path / "events.json"
-    log.write_text(f'5\n["policyEvent"]\n{json.dumps(broken())}\n')
-    assert len(violations(log)[0]) == 1
-
-
-def test_no_log_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        violations(tmp_path / "nowhere")

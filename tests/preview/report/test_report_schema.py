@@ -38,10 +38,3 @@ def test_every_report_is_as_the_schema_says_and_is_read_back_the_same(report: Re
 def test_an_invalid_report_is_refused(change: dict[str, object], words: str) -> None:
     whole = json.loads(reports.REPLACEMENT.model_dump_json(by_alias=True)) | change
     assert [error.message for error in VALIDATOR.iter_errors(whole)] == [words]
-
-
-def test_the_docstring_below_a_field_is_its_description() -> None:
-    assert SCHEMA["$defs"]["Stack"]["properties"]["file"] == {
-        "description": "Its stack file, relative to the root of the repository.",
-        "type": "string",
-    }

@@ -41,18 +41,6 @@ def test_a_position_of_the_engine_is_a_line_of_a_file_of_the_repository(
     assert (found and (found.file, found.line, found.end_line)) == (expected and (*expected, expected[1]))
 
 
-def test_a_link_out_of_the_repository_is_no_place(tmp_path: Path) -> None:
-    (tmp_path / "link.py").symlink_to("/etc/passwd")
-    assert list(of_source(["project:///link.py#1"], tmp_path)) == []
-    assert of_traceback('File "link.py", line 1', tmp_path) is None
-
-
-def test_all_calls_in_the_repository_are_reported_the_innermost_first(tmp_path: Path) -> None:
-    positions = ["project:///infra/pools.py#5", "project:///.venv/lib/x.py#6", "project:///app/a.py#7"]
-    found = of_source(positions, program(tmp_path))
-    assert [(each.file, each.line) for each in found] == [("infra/pools.py", 5), ("app/a.py", 7)]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -46,10 +46,6 @@ def test_a_resource_with_data_is_reported_if_it_is_deleted_or_replaced(
         assert found(type_, operation, inputs, inputs) == []
 
 
-def test_an_archived_resource_loses_no_data() -> None:
-    assert found("github:index/repository:Repository", DELETE, {"archiveOnDestroy": True}) == []
-
-
 def test_data_of_the_program_is_restored_by_a_replacement() -> None:
     assert found(SECRET_OF_KUBERNETES, REPLACE) == []
     assert texts(found(SECRET_OF_KUBERNETES, DELETE)) == [
@@ -113,15 +109,6 @@ def test_a_protection_that_goes_with_what_it_protects_is_a_danger() -> None:
     [finding] = find({before.urn: before}, {after.urn: after}, [resource("my:own:Thing", REPLACE)])
     assert finding.text == "Thing x was protected: this change removes the protection, and the resource is replaced"
     assert (finding.rule, finding.severity) == ("protected", Severity.DANGER)
-
-
-def test_a_replaced_resource_that_loses_retain_on_delete_is_reported_once() -> None:
-    before, after = (state(BUCKET, retained=each) for each in (True, False))
-    assert find({before.urn: before}, {after.urn: after}, [resource(BUCKET, REPLACE)]) == []
-
-
-def test_an_external_resource_loses_no_data() -> None:
-    assert found(BUCKET, DELETE, external=True) == found(BUCKET, REPLACE, external=True) == []
 
 
 def test_a_resource_that_the_stack_stops_managing_is_reported_although_it_is_unchanged() -> None:

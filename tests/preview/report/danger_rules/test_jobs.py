@@ -70,10 +70,6 @@ def test_a_resource_without_jobs_or_one_that_stays_is_no_danger(
     assert found(type_, operation, inputs, inputs) == []
 
 
-def test_a_resource_that_stays_in_the_cloud_interrupts_no_job() -> None:
-    assert found(GROUP, DELETE, retained=True) == []
-
-
 def group(template: str, kind: str, size: Any = 3) -> dict[str, Any]:
     return {"updatePolicy": {"type": kind}, "versions": [{"instanceTemplate": template}], "targetSize": size}
 
@@ -91,19 +87,6 @@ def test_an_opportunistic_update_of_a_group_is_reported_to_interrupt_no_job() ->
     text = "gets another template: existing machines keep the old template, and no job is interrupted"
     assert (finding.severity, finding.text) == (Severity.NOTE, f"RegionInstanceGroupManager x {text}")
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "OPPORTUNISTIC")) == []
-
-
-def test_a_proactive_change_of_the_instances_configuration_interrupts_jobs() -> None:
-    before, after = ({"allInstancesConfig": {"metadata": {"a": each}}} for each in "xy")
-    policy = {"updatePolicy": {"type": "PROACTIVE"}}
-    [finding] = found(GROUP, UPDATE, {**policy, **before}, {**policy, **after})
-    assert finding.text.startswith("RegionInstanceGroupManager x changes allInstancesConfig, and updatePolicy.type is")
-
-
-def test_a_release_with_another_chart_is_judged_by_its_chart_before_the_change() -> None:
-    before, after = ({"chart": each} for each in ("gha-runner-scale-set-controller", "nvidia-device-plugin"))
-    assert [each.rule for each in found(RELEASE, REPLACE, before, after)] == ["interrupts-jobs"]
-    assert found(RELEASE, REPLACE, after, before) == []
 
 
 def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
@@ -188,11 +171,6 @@ def test_a_node_pool_that_loses_a_zone_interrupts_the_jobs_there() -> None:
     assert found(NODE_POOL, UPDATE, {"nodeLocations": zones}, {"nodeLocations": UNKNOWN}) == []
 
 
-def test_a_node_group_that_only_scales_or_is_labelled_anew_keeps_its_nodes() -> None:
-    before = {"version": "1.34", "scalingConfig": {"maxSize": 2}, "labels": {"a": "b"}}
-    assert found(NODES, UPDATE, before, {**before, "scalingConfig": {"maxSize": 4}, "labels": {}}) == []
-
-
 def gated(depends: tuple[str, ...], *, gate: bool = True) -> dict[str, Any]:
     """Return a group that depends on `depends`, a resource that depends on a gate, and the gate unless it is False."""
     between = state("gcp:x/y:Y", "between", dependencies=(urn(GATE, "gate"),) if gate else ())
@@ -247,13 +225,6 @@ def test_a_gate_that_is_deleted_with_its_pool_or_has_a_successor_is_no_danger() 
     assert find(gated(BETWEEN), after, [*pool(DELETE), resource(GATE, CREATE, "other")]) == []
 
 
-def test_the_gate_of_another_pool_is_not_enough() -> None:
-    other = state(GATE, "other")
-    after = gated((), gate=False) | {other.urn: other}
-    found = find(gated(()), after, [*pool(DELETE), resource(GATE, CREATE, "other", component="t4")])
-    assert [finding.rule for finding in found] == ["gate-removed"]
-
-
 def test_a_job_is_a_gate_only_if_its_parent_is_the_component_of_the_check() -> None:
     release = state(RELEASE, "runners", {"chart": "gha-runner-scale-set"}, dependencies=(urn(JOB, "job"),))
     after = {release.urn: state(RELEASE, "runners", {"chart": "gha-runner-scale-set"})}
@@ -263,12 +234,6 @@ def test_a_job_is_a_gate_only_if_its_parent_is_the_component_of_the_check() -> N
         job = state(JOB, "job", parent=parent)
         found = find({release.urn: release, job.urn: job}, after, resources)
         assert [finding.rule for finding in found] == expected
-
-
-def test_a_deleted_group_needs_no_gate_even_if_the_digest_still_has_its_state() -> None:
-    assert [each.rule for each in find(gated(BETWEEN), gated(()), pool(SAME, DELETE))] == ["interrupts-jobs"]
-    findings = find(gated(()), gated((), gate=False), pool(DELETE, DELETE))
-    assert [each.rule for each in findings] == ["interrupts-jobs"]
 
 
 def test_circular_dependencies_are_no_endless_loop() -> None:

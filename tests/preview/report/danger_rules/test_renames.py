@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_preview.model import Operation, Severity
+from gpu_preview.model import Severity
 from gpu_preview.report.dangers import find
 
 from ...danger_cases import CREATE, DELETE, UNKNOWN, resource, state
@@ -39,12 +39,6 @@ def test_a_created_resource_with_other_inputs_is_no_rename() -> None:
     assert renamed({}, {}) == []
     assert renamed({"a": 1}, {"a": 1}, (TOPIC, POOL)) == []
     assert renamed({"a": 1}, {"a": 1}, parent="urn:other") == []
-
-
-def test_two_deleted_resources_and_one_created_are_no_rename() -> None:
-    sides = [{each.urn: each for each in (state(TOPIC, name) for name in names)} for names in (("a", "b"), ("c",))]
-    operations: tuple[tuple[Operation, str], ...] = ((DELETE, "a"), (DELETE, "b"), (CREATE, "c"))
-    assert find(sides[0], sides[1], [resource(TOPIC, operation, name) for operation, name in operations]) == []
 
 
 def test_only_a_renamed_component_is_reported_and_not_its_children() -> None:
