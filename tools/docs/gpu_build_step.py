@@ -67,8 +67,9 @@ The maximum run duration is `check_sec` + `fetch_sec` + `--timeout` + 20 minutes
 and needs the permission `cloudbuild.builds.get`. If Cloud Build does not answer, `reap` deletes a machine only after
 the time in its label.
 
-The slots of `max` are objects in the bucket. The slot of a killed step is free after 5 minutes, if its machine does not
-exist any more.
+A step counts the machines with the label of the bridge before it starts its own. Two steps that count at the same time
+may both start one, so the bridge can have a few machines more than `max` for a while. The quota of the project is the
+hard limit. The machine of a killed step counts until it is deleted.
 """
 
 
@@ -82,7 +83,7 @@ def page() -> Iterator[str]:
         yield from _arguments(name)
     yield "## Settings of a bridge"
     yield ""
-    yield "The object of `--settings` is JSON with these fields."
+    yield "The object of `--settings` is JSON with these fields. `pulumi up` writes it."
     yield ""
     yield "| field | meaning | default |"
     yield "|---|---|---|"

@@ -19,7 +19,6 @@ from ..labels import merge
 from . import identities, schedules
 from .build_program import LOCK, archive
 from .gpu_bridge import permissions, steps
-from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
@@ -415,7 +414,7 @@ class BuildGpuBridge(Component):
             },
             f"{steps.folder()}/{steps.ARCHIVE}": {"source": archive(steps.code())},
             f"{steps.folder()}/{steps.LOCK}": {
-                "source": pulumi.StringAsset(PROGRAM.files()[LOCK]),
+                "source": pulumi.StringAsset(steps.PROGRAM.files()[LOCK]),
                 "content_type": "text/plain",
             },
         }

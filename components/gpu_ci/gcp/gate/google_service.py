@@ -169,7 +169,7 @@ class GoogleService:
         try:
             return send()
         except HttpError as error:
-            raise _http_error(error.resp.status, error.content) from None
+            raise http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
             # A TransportError that ended the renewal of the token is the cause of a RefreshError.
             if isinstance(error, TransportError) or isinstance(error.__cause__, TransportError):
@@ -189,7 +189,8 @@ class GoogleService:
         return self._threads.http
 
 
-def _http_error(status: int, content: bytes) -> ApiError:
+def http_error(status: int, content: bytes) -> ApiError:
+    """Return the error in an answer of an API."""
     try:
         error = json.loads(content)["error"]
         first = (error.get("errors") or [{}])[0]

@@ -8,7 +8,6 @@
 | `builds/<build>/<attempt>/log-00000001`, ... | machine | the output of the command, at most 1 MiB in each object |
 | `builds/<build>/<attempt>/artifacts.tar.gz` | machine | the files that --artifact names |
 | `builds/<build>/<attempt>/result.json` | machine | the result, which is the machine's last object |
-| `slots/<number>` | step | a lease on one of the bridge's machines (slots.py) |
 
 Each object has its SHA-256 in its custom metadata, under `sha256`.
 """
@@ -35,8 +34,8 @@ REQUEST_KEY = "gpu-ci-build"
 REQUEST, RESULT, ARTIFACTS = "request.json", "result.json", "artifacts.tar.gz"
 DIGEST = "sha256"
 BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL = "gpu-ci-bridge", "gpu-ci-build", "gpu-ci-build-region"
-TTL_LABEL, SLOT_LABEL = "gpu-ci-ttl", "gpu-ci-slot"
-"""Labels of the machine: the Unix time after which the reaper deletes it, and the number of its slot."""
+TTL_LABEL = "gpu-ci-ttl"
+"""The label of the machine with the Unix time after which the reaper deletes it."""
 
 STEPS = {
     "config": "it read its configuration",

