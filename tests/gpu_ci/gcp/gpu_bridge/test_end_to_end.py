@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
 from gpu_ci.gcp.gpu_bridge.workspace import pack
-from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
-from pulumi_sandbox.providers.gcp.object_storage import StorageServer, StoredObject
+from pulumi_sandbox.providers.gcp.object_storage import StoredObject
 
-from tests.agent import fakes
-from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge, serving
+from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
 
-FAKES = Path(fakes.__file__).parent
 PROGRAM = ("--settings", f"gs://{BUCKET}/bridge.json")
-
-SPOT = {
-    "provisioningModel": "SPOT",
-    "preemptible": True,
-    "automaticRestart": False,
-    "onHostMaintenance": "TERMINATE",
-    "instanceTerminationAction": "DELETE",
-}
 
 
 def test_a_step_runs_its_command_on_a_checked_machine_and_returns_output_artifacts_and_exit_code(
@@ -84,36 +70,3 @@ def test_a_step_process_that_gets_sigterm_deletes_its_machine(bridge: Bridge, fo
     process.send_signal(signal.SIGTERM)
     printed, logged = process.communicate(timeout=60)
     assert (process.returncode, printed, bridge.machines()) == (210, "", []), logged
-
-
-IMAGE = f"us-docker.pkg.dev/acme/images/cuda@sha256:{'a' * 64}"
-WHERE = "#!/bin/sh\npwd; ls; echo $SEED; test -e /home || echo no home; mkdir out; pwd >out/a; exit 5\n"
-
-
-@pytest.fixture
-def with_docker(
-    storage: StorageServer, clients: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bridge]:
-    """Return a bridge whose machines have a stand-in for rootless Docker, and one image with the program `where`."""
-    if shutil.which("bwrap") is None and "CI" not in os.environ:
-        pytest.skip("needs bubblewrap")
-    monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
-    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
-    image = tmp_path / "images" / IMAGE.replace("/", "_")
-    image.mkdir(parents=True)
-    (image / "where").write_text(WHERE)
-    (image / "where").chmod(0o755)
-    variables = {"GPU_AGENT_TEST_IMAGES": str(image.parent)}
-    with serving(storage, monkeypatch.setenv, FAKES / "docker_system.py", variables) as made:
-        yield made
-
-
-@pytest.mark.slow
-def test_a_step_with_an_image_runs_its_command_in_a_container_with_the_workspace(
-    with_docker: Bridge, folder: Path
-) -> None:
-    step = with_docker.build(folder, "where", image=IMAGE, environment={"SEED": "7"}, artifacts=["out/*"])
-    assert step.run() == 5
-    assert with_docker.printed.getvalue() == b"/workspace\ntest.py\n7\nno home\n"
-    assert (folder / "out" / "a").read_text() == "/workspace\n"
-    assert with_docker.machines() == []
