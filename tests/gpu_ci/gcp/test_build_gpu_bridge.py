@@ -20,7 +20,7 @@ from gpu_ci.gcp.build_program import LOCK, BuildProgram
 from gpu_ci.gcp.gpu_bridge import permissions, steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
-from gpu_ci.gcp.host_image.program import _PROGRAM as HOST_IMAGES
+from gpu_ci.gcp.host_image.resources import PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
@@ -373,7 +373,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"imageRepositories": ["us-docker.pkg.dev/acme/images"]},
         "imageRepositories[0]: has a form that is not accepted",
     ),
-    "a bucket": ({"bucket": "mine"}, "bucket: cannot be set"),
 }
 
 

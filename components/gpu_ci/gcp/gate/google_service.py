@@ -98,6 +98,21 @@ class ApiError(Exception):
         return found[1] if found else ""
 
     @property
+    def hint_for_builds(self) -> str:
+        """What to do if this error ends a build in Cloud Build; empty if the message says it."""
+        if self.reason == "unauthenticated":
+            return "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
+        if self.constraint:
+            return (
+                f"the organization policy {self.constraint} forbids the machine: ask its administrator for an exception"
+            )
+        if self.permission or self.status == 403:
+            return (
+                "run pulumi up, which restores the roles of the pool's service account; a grant takes minutes to apply"
+            )
+        return ""
+
+    @property
     def constraint(self) -> str:
         """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
         found = re.search(r"constraints/([\w.]*\w)", self.message)

@@ -310,11 +310,7 @@ def refused(error: ApiError) -> BridgeError:
     """Return the failure for an error with which Google refused a request."""
     if error.over_quota:
         return BridgeError("over-quota", str(error))
-    hint = ""
-    if error.reason == "unauthenticated":
-        hint = "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
-    elif error.constraint:
-        hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
-    elif error.permission or error.status == 403:
-        hint = f"{ACCOUNT_HINT}; pulumi up restores its roles, and a grant takes minutes to apply"
+    hint = error.hint_for_builds
+    if error.status == 403 and not error.constraint:
+        hint = f"{ACCOUNT_HINT}; {hint}"
     return BridgeError("refused", str(error), hint)

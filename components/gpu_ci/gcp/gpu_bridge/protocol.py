@@ -18,7 +18,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from types import NoneType
 from typing import Any
 
 FORMAT = 1
@@ -95,32 +94,17 @@ class Result:
     seconds: Mapping[str, float]
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("failed", "reason", "detail"), (str,)),
-    **dict.fromkeys(("exit_code", "signal"), (int, NoneType)),
-    "logs": (int,),
-    "artifacts": (dict, NoneType),
-    "seconds": (dict,),
-}
-
-
 def log_name(prefix: str, number: int) -> str:
     """Return the name of a log object. The first number is 1."""
     return f"{prefix}log-{number:08d}"
 
 
 def parse_result(content: bytes) -> Result:
-    """Return the result. Raise ValueError if it has another form."""
+    """Return the result, which the agent wrote. Raise ValueError if it has another format."""
     try:
         value = json.loads(content)
         if value["format"] != FORMAT:
             raise ValueError(f"format: got {value['format']!r}, expected {FORMAT}")
-        result = Result(**{name: value[name] for name in Result.__dataclass_fields__})
-        for name, kind in _KINDS.items():
-            if not isinstance(given := getattr(result, name), kind):
-                raise ValueError(f"{name}: got {given!r}")
-        if not all(isinstance(each, int | float) for each in result.seconds.values()):
-            raise ValueError(f"seconds: got {dict(result.seconds)!r}")
-        return result
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Result(**{name: value[name] for name in Result.__dataclass_fields__})
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None

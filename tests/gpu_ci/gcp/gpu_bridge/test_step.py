@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
-from gpu_ci.gcp.gpu_bridge.build import refused
 from gpu_ci.gcp.gpu_bridge.reaper import reap
 
 from tests.gpu_ci.gcp.gpu_bridge.cloud import (
-    CHECKED_SEC,
     EXHAUSTED,
     SETTINGS,
     TEMPLATE,
-    UNAVAILABLE,
     Client,
     Cloud,
     Step,
@@ -103,43 +100,6 @@ def test_the_machine_of_a_step_has_the_labels_and_the_limits_of_its_build(cloud:
     # Many users of a project can read metadata.
     assert machine.request["environment"] == {"TOKEN": "s3cret"}
     assert "s3cret" not in json.dumps(machine.body)
-
-
-def test_a_machine_that_runs_without_a_result_is_lost_after_all_time_limits(cloud: Cloud, folder: Path) -> None:
-    step = Step(cloud, folder, lines=9999, timeout_sec=100)
-    cloud.time.advance(CHECKED_SEC + 5)
-    [machine] = cloud.machines.values()
-    machine.request["timeout_sec"] = 9999
-    # 15 minutes for the sources, the command, and 20 minutes for its end.
-    cloud.time.advance(900 + 100 + 1200 - 10)
-    assert not step.is_over
-    cloud.time.advance(10)
-    assert (step.code, cloud.machines) == (207, {})
-
-
-@pytest.mark.parametrize(("mib", "code"), [(2, 0), (3, 206)])
-def test_an_object_of_the_output_has_a_largest_size(cloud: Cloud, folder: Path, mib: int, code: int) -> None:
-    step = Step(cloud, folder, lines=1)
-    original = cloud.put
-    content = b"x" * mib * 2**20
-    cloud.put = lambda name, body: original(name, content if "/log-" in name else body)  # type: ignore[method-assign]
-    assert (finished(step).code, len(step.printed)) == (code, 0 if code else len(content))
-
-
-@pytest.mark.parametrize(
-    ("error", "hint"),
-    [
-        (ApiError("unauthenticated", "no credentials"), "Cloud Build provides credentials"),
-        (
-            ApiError("conditionNotMet", "Constraint constraints/compute.requireShieldedVm violated", 412),
-            "the organization policy compute.requireShieldedVm forbids the machine",
-        ),
-        (ApiError("forbidden", "Forbidden", 403), "the build must use the service account of the pool"),
-        (ApiError("invalid", "Invalid value", 400), "correct what the error names"),
-    ],
-)
-def test_a_refused_request_has_a_hint(error: ApiError, hint: str) -> None:
-    assert f"\n  hint: {hint}" in str(refused(error))
 
 
 def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(cloud: Cloud, folder: Path) -> None:
@@ -347,21 +307,3 @@ def test_a_step_that_is_killed_before_any_call_leaves_no_machine_after_the_reape
         assert cloud.machines == {}, f"killed before call {call}, {step.client.names[-1:]}"
         assert step.expected.startswith(step.printed)
     assert left > 15
-
-
-def test_an_error_of_any_call_leaves_no_machine_and_a_complete_log_or_another_exit_code(folder: Path) -> None:
-    codes: set[int | None] = set()
-    for call in range(finished(Step(Cloud(), folder, lines=3, code=3)).client.calls):
-        for error in (UNAVAILABLE, FORBIDDEN):
-            cloud = Cloud()
-            step = Step(cloud, folder, lines=3, code=3)
-            step.client.failing = {call: error}
-            cloud.time.advance(DAY_SEC)
-            cloud.tick()
-            assert (step.is_over, cloud.machines) == (True, {}), call
-            assert step.code in (3, 204, 208), (call, step.error)
-            assert step.expected.startswith(step.printed)
-            if step.code == 3:
-                assert step.printed == step.expected
-            codes.add(step.code)
-    assert {3, 208} <= codes
