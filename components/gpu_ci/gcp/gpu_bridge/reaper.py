@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..gate.compute_api import ApiError
 from ..gate.credentials import PLATFORM
@@ -38,18 +38,10 @@ class GoogleBuilds(GoogleService):
         return str(self._run(self._service.projects().locations().builds().get(name=name))["status"])
 
 
-class Reaped(NamedTuple):
-    """A machine that was deleted, and why."""
-
-    zone: str
-    name: str
-    why: str
-
-
 def reap(
     api: BridgeApi, builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
-) -> list[Reaped]:
-    """Delete the machines of a bridge that no step needs, and return them. By default of all bridges of the project.
+) -> list[str]:
+    """Delete the machines of a bridge that no step needs, and return their names. By default, of all bridges.
 
     A machine stays if its build runs, or if Cloud Build does not answer, until the time in its label is over. An error
     about one machine is logged, and does not stop the others.
@@ -57,7 +49,7 @@ def reap(
     Raises:
         ApiError: Google does not list the machines.
     """
-    reaped: list[Reaped] = []
+    reaped: list[str] = []
     for row in api.instances_of_all_zones(project, f"labels.{BRIDGE_LABEL}:*", _FIELDS):
         labels = row["labels"]
         if bridge not in ("*", labels[BRIDGE_LABEL]):
@@ -72,7 +64,7 @@ def reap(
                 log(f"could not delete {name} in {zone}: {error}")
             continue
         log(f"deleting {name} in {zone}: {why}")
-        reaped.append(Reaped(zone, name, why))
+        reaped.append(name)
     return reaped
 
 
