@@ -225,7 +225,6 @@ class BridgeBuild:
             image=options.image,
             environment=options.environment,
             artifacts=options.artifacts,
-            artifact_files=settings.artifact_files,
             artifact_bytes=settings.artifact_mib * 2**20,
         )
 
@@ -285,7 +284,7 @@ class BridgeBuild:
     def _return_artifacts(self, result: Result, follower: Follower, target: Path) -> None:
         if not result.artifacts:
             return
-        limits = (self.settings.artifact_files, self.settings.artifact_mib * 2**20)
+        limits = (protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20)
         try:
             follower.download_artifacts(result, target)
         except OSError as error:

@@ -25,6 +25,8 @@ OBJECT_SEC = 86_400
 """The bucket deletes each object of a build at this age."""
 REQUEST_BYTES = 2**20
 """The maximum size of a request, which the machine reads into memory."""
+ARTIFACT_FILES = 10_000
+"""The maximum number of artifacts."""
 REPORT_SEC = 1200
 """The time of a machine after its command: for the artifacts, the rest of the output, and the result."""
 ROLE = "build"
@@ -62,7 +64,7 @@ class Request:
     image: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     artifacts: list[str] = field(default_factory=list)
-    artifact_files: int = 10_000
+    artifact_files: int = ARTIFACT_FILES
     artifact_bytes: int = 2 * 2**30
     format: int = FORMAT
 

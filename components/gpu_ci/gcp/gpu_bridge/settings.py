@@ -45,8 +45,6 @@ class Settings:
     """The maximum size of the workspace."""
     artifact_mib: int = 2048
     """The maximum size of the artifacts."""
-    artifact_files: int = 10_000
-    """The maximum number of artifacts."""
     labels: dict[str, str] = field(default_factory=dict)
     """More labels of the machines."""
     rungs: list[dict[str, str]] = field(default_factory=list)

@@ -80,7 +80,7 @@ def test_the_exit_code_of_a_step_is_that_of_its_command(cloud: Cloud, folder: Pa
 
 
 def test_the_machine_of_a_step_has_the_labels_and_the_limits_of_its_build(cloud: Cloud, folder: Path) -> None:
-    made = replace(SETTINGS, check_sec=500, fetch_sec=300, labels={"team": "ml"}, artifact_mib=3, artifact_files=7)
+    made = replace(SETTINGS, check_sec=500, fetch_sec=300, labels={"team": "ml"}, artifact_mib=3)
     options: dict[str, Any] = {"region": "europe-west4", "timeout_sec": 100, "artifacts": ["*.xml"]}
     Step(cloud, folder, lines=90, settings=made, environment={"TOKEN": "s3cret"}, **options)
     cloud.time.advance(75)
@@ -96,7 +96,7 @@ def test_the_machine_of_a_step_has_the_labels_and_the_limits_of_its_build(cloud:
     }
     assert machine.longest_sec == 500 + 300 + 100 + 1200
     limits = ("timeout_sec", "fetch_sec", "artifacts", "artifact_files", "artifact_bytes")
-    assert [machine.request[name] for name in limits] == [100, 300, ["*.xml"], 7, 3 * 2**20]
+    assert [machine.request[name] for name in limits] == [100, 300, ["*.xml"], 10_000, 3 * 2**20]
     # Many users of a project can read metadata.
     assert machine.request["environment"] == {"TOKEN": "s3cret"}
     assert "s3cret" not in json.dumps(machine.body)
