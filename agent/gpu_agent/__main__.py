@@ -1,4 +1,4 @@
-"""The command line `python3 gpu_agent.pyz`. The boot script runs it, and users may call it too."""
+"""The command line `python3 gpu_agent.pyz`, which the boot script runs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from .google.metadata import Metadata
 from .machine import driver, emulation, power, processes, serial_port
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
-from .outcomes import OUTCOMES, AgentExit
+from .outcomes import AgentExit
 from .report import Reporter
 from .runner import hooks
 from .runner.session import RunnerSetup
 from .supervisor import PAUSE_SEC, Supervisor
 
-USAGE = """usage: gpu_agent.pyz run | ends | --help
+USAGE = """usage: gpu_agent.pyz run
 
-  run   run one check and one job, then switch the machine off; only on a Compute Engine VM
-  ends  print all reasons with which a machine can end, and what to do about each
-
-GitHub's runner calls `gpu_agent.pyz hook started|completed <socket>` before and after its job.
+It runs one check and one job, then switches the machine off; only on a Compute Engine VM. GitHub's runner calls
+`gpu_agent.pyz hook started|completed <socket>` before and after its job.
 """
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
@@ -45,31 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if arguments[0] == "hook":
         return hooks.client(arguments[1:])
-    commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
-    if arguments[0] not in commands:
-        _write(f"gpu_agent.pyz: {' '.join(arguments)}: no such command\n{USAGE}")
-        return 2
-    if {"--help", "-h"} & {*arguments}:
-        return usage()
-    if len(arguments) > 1:
-        _write(f"gpu_agent.pyz {arguments[0]}: takes no arguments, got {' '.join(arguments[1:])}\n{USAGE}")
-        return 2
-    return commands[arguments[0]]()
-
-
-def usage() -> int:
-    """Print the usage."""
+    if arguments == ["run"]:
+        return run()
     _write(USAGE)
-    return 0
-
-
-def ends() -> int:
-    """Print one line for each reason with which a machine can end."""
-    width = max(map(len, OUTCOMES))
-    for end in OUTCOMES.values():
-        mark = "stops the pool; " if end.stops_pool else ""
-        _write(f"{end.reason:{width}}  {end.meaning}: {mark}{end.next_step}\n")
-    return 0
+    return 0 if arguments == ["--help"] else 2
 
 
 def run() -> int:

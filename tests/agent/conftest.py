@@ -28,12 +28,6 @@ def app_key() -> bytes:
 
 
 @pytest.fixture(scope="session")
-def other_key() -> bytes:
-    """Return a private key that is not the App's."""
-    return openssl("genrsa", "2048")
-
-
-@pytest.fixture(scope="session")
 def public_key(app_key: bytes) -> RSAPublicKey:
     """Return the App's public key, which GitHub stores."""
     key = load_pem_public_key(openssl("rsa", "-pubout", content=app_key))

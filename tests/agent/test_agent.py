@@ -260,81 +260,12 @@ def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() ->
     ]
 
 
-@pytest.mark.parametrize(("role", "grant_sec"), [("check", 420), ("pool", 120)])
-def test_a_check_machine_waits_for_a_new_grant_as_long_as_google_says_it_may_take(role: str, grant_sec: int) -> None:
-    """The first check of a pool begins right after its grant."""
-    fakes = Fakes(role=role)
-    fakes.run()
-    assert fakes.grant_sec == grant_sec
-
-
-def test_the_rehearsal_takes_at_most_the_time_that_the_check_left() -> None:
-    """The gate does not read a reason that comes after its deadline."""
-    fakes = Fakes(role="check")
-    fakes.check_takes_sec = 480
-    assert fakes.end()[0] == "rehearsed"
-    assert [line for line in fakes.did if line.startswith("STEP")][-3:] == [
-        "STEP key 120 s",
-        "STEP runner 120 s",
-        "STEP register 120 s",
-    ]
-
-
-@pytest.mark.parametrize(("check_sec", "rehearsal_sec"), [(1140, 120), (480, 120), (240, 60), (60, 15)])
-def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, rehearsal_sec: int) -> None:
-    fakes = Fakes(role="check")
-    fakes.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, check_sec=check_sec))
-    fakes.check_takes_sec = check_sec - rehearsal_sec
-    fakes.end()
-    assert f"check zip for {check_sec - rehearsal_sec} s" in fakes.did
-    assert f"STEP key {rehearsal_sec} s" in fakes.did
-
-
-@pytest.mark.parametrize(
-    ("reason", "took_sec", "more"),
-    [
-        ("no-runner", 400, "; smoke.deadlineSec left the check machine less time than runner.registerSec"),
-        ("no-runner", 100, ""),
-        ("wrong-checksum", 400, ""),
-        ("stopped", 400, ""),
-    ],
-)
-def test_a_rehearsal_without_enough_time_reports_the_lack_of_time(reason: str, took_sec: int, more: str) -> None:
-    fakes = Fakes(role="check")
-    fakes.check_takes_sec = took_sec
-    fakes.fail["obtain"] = AgentExit(reason, "no answer")
-    assert fakes.end() == (reason, f"no answer{more}")
-
-
-def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
-    fakes = Fakes(role="check")
-    fakes.run(is_google=False)
-    assert fakes.did == [*CHECKED_BY_480, *CHECK_KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
-
-
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
     fakes = Fakes(role="check")
     fakes.fail[at] = AgentExit("wrong-checksum", "got another archive")
     assert fakes.end()[0] == "wrong-checksum"
     assert fakes.did[-1] == at
-
-
-def test_a_check_machine_that_github_refuses_has_no_passing_verdict() -> None:
-    fakes = Fakes(role="check")
-    fakes.fail["rehearse"] = AgentExit("refused", "GitHub answered 404")
-    assert fakes.end() == ("refused", "GitHub answered 404")
-    assert not any(line.startswith("VERDICT") for line in fakes.did)
-
-
-def test_a_check_machine_of_a_pool_that_registers_nothing_is_proven() -> None:
-    fakes = Fakes(role="check", registers=False)
-    assert fakes.run() == Ending("proven", "1 x NVIDIA L4 computes")
-    assert fakes.did == [*CHECKED, "VERDICT pass proven"]
-
-
-def test_a_machine_of_a_pool_that_registers_nothing_stays() -> None:
-    assert Fakes(registers=False).run() == Ending("proven", "1 x NVIDIA L4 computes", stays=True)
 
 
 @pytest.mark.parametrize("role", [None, "check"])
@@ -345,13 +276,6 @@ def test_no_key_is_requested_before_the_check_has_passed(role: str | None) -> No
     assert fakes.did == [*(SERVED_BY_480 if role else SERVING), "VERDICT fail check-failed"]
 
 
-def test_a_driver_that_does_not_come_is_the_end() -> None:
-    fakes = Fakes()
-    fakes.fail["driver"] = AgentExit("no-driver", "nvidia-smi does not answer")
-    assert fakes.end() == ("no-driver", "nvidia-smi does not answer")
-    assert fakes.did == SERVING[:4]
-
-
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
     fakes = Fakes()
@@ -360,32 +284,10 @@ def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str
     assert fakes.did[-1] == at
 
 
-def test_a_machine_with_an_unusable_gpu_takes_no_job() -> None:
-    fakes = Fakes()
-    fakes.unfit_before = "GPU 0: Xid 79"
-    assert fakes.end() == ("gpu-unhealthy", "GPU 0: Xid 79")
-    assert fakes.did[-1] == "look"
-
-
-def test_a_gpu_that_is_unusable_after_a_job_is_the_reason_of_the_end() -> None:
-    fakes = Fakes()
-    fakes.unfit_after = "GPU 0: memory is in use"
-    assert fakes.end() == ("gpu-unhealthy", "GPU 0: memory is in use")
-    assert "interrupt" not in fakes.did
-
-
 def test_a_runner_that_cannot_be_started_is_removed_from_github() -> None:
     fakes = Fakes()
     fakes.fail["start blob"] = AgentExit("runner-failed", "no such file")
     assert fakes.end() == ("runner-failed", "no such file")
-    assert fakes.did[-1] == "remove 5"
-
-
-def test_a_failure_of_the_agents_own_leaves_no_runner_at_github_either() -> None:
-    fakes = Fakes()
-    fakes.fail["start blob"] = OSError("no such file")  # type: ignore[assignment]
-    with pytest.raises(OSError, match="no such file"):
-        fakes.run()
     assert fakes.did[-1] == "remove 5"
 
 
@@ -412,36 +314,6 @@ def test_a_job_that_comes_at_the_last_moment_is_not_interrupted() -> None:
     assert "interrupt" not in fakes.did
 
 
-@pytest.mark.parametrize("reason", ["runner-deprecated", "runner-failed"])
-def test_a_runner_that_ends_without_a_job_names_why(reason: str) -> None:
-    fakes = Fakes()
-    fakes.job, fakes.ended = None, (reason, "its last words")
-    assert fakes.end() == (reason, "its last words")
-    assert fakes.did[-2:] == ["interrupt", "remove 5"]
-
-
-def test_a_stop_before_a_job_interrupts_the_runner_and_removes_it() -> None:
-    fakes = Fakes()
-    fakes.job = None
-    fakes.fail["wait"] = AgentExit("stopped", "the machine received a stop signal")
-    assert fakes.end() == ("stopped", "the machine received a stop signal")
-    assert fakes.did[-3:] == ["wait", "interrupt", "remove 5"]
-
-
-def test_a_preemption_during_a_job_interrupts_the_job_and_names_it() -> None:
-    fakes = Fakes()
-    fakes.fail["finish"] = AgentExit("stopped", "the machine received a stop signal")
-    finish = fakes.finish
-
-    def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        fakes.agent._ends_machine(Notice("preempted", "Google takes the machine away"))
-        return finish(named)
-
-    fakes.finish = taken  # type: ignore[method-assign]
-    assert fakes.end() == ("preempted", "Google takes the machine away; lost: example-org/app, run 77, job test")
-    assert fakes.did[-3:] == ["finish", "interrupt", "JOB test"]
-
-
 def test_maintenance_lets_a_running_job_finish_and_ends_a_machine_without_a_job() -> None:
     fakes = Fakes()
     answers: list[bool] = []
@@ -464,43 +336,6 @@ def test_maintenance_lets_a_running_job_finish_and_ends_a_machine_without_a_job(
     assert answers == [True, False, True]
 
 
-def test_a_stop_that_makes_pythons_own_code_fail_is_a_stop() -> None:
-    fakes = Fakes()
-    fakes.job = None
-
-    def stopped_in_between(until: float) -> tuple[str, str] | None:
-        try:
-            raise AgentExit("stopped", "the machine received a stop signal")
-        except AgentExit:
-            raise KeyError("limbo")  # noqa: B904 - as threading.Thread.start does
-
-    fakes.wait = stopped_in_between  # type: ignore[method-assign]
-    assert fakes.end() == ("stopped", "the machine received a stop signal")
-    assert fakes.did[-2:] == ["interrupt", "remove 5"]
-
-
-def test_an_agent_that_fails_after_the_start_of_a_runner_removes_it() -> None:
-    fakes = Fakes()
-    fakes.job = None
-    fakes.wait = lambda until: [][1]  # type: ignore[method-assign]
-    with pytest.raises(IndexError):
-        fakes.run()
-    assert fakes.did[-2:] == ["interrupt", "remove 5"]
-
-
-def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
-    fakes = Fakes()
-    fakes.fail["obtain"] = AgentExit("stopped", "the machine received a stop signal")
-    obtain = fakes.obtain
-
-    def taken(runner: RunnerConfig, deadline: float) -> Path:
-        fakes.agent._ends_machine(Notice("maintenance", "the host is to be maintained"))
-        return obtain(runner, deadline)
-
-    fakes.obtain = taken  # type: ignore[method-assign]
-    assert fakes.end() == ("maintenance", "the host is to be maintained")
-
-
 @pytest.mark.parametrize("role", [None, "check"])
 def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_machine(role: str | None) -> None:
     fakes = Fakes(role=role)
@@ -509,58 +344,12 @@ def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_mac
     assert fakes.did == CHECKED[:1]
 
 
-def test_no_runner_is_started_outside_compute_engine() -> None:
-    fakes = Fakes()
-    with pytest.raises(AgentExit, match="not-isolated: runners start only on Compute Engine VMs"):
-        fakes.run(is_google=False)
-    assert fakes.did[-1] == "VERDICT pass"
-
-
 def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() -> None:
     assert Fakes().end()[0] == "job-done"
     again = Fakes()
     assert again.end() == ("used", "a runner was started on this disk before")
     # Processes of its job may run by now. Their access is blocked before the machine reports its end.
     assert again.did == [*CHECKED[:1], "close"]
-
-
-def test_a_machine_whose_runner_went_without_a_job_may_be_started_again() -> None:
-    idle = Fakes()
-    idle.job = None
-    assert idle.end()[0] == "idle"
-    assert Fakes().end()[0] == "job-done"
-
-
-def test_a_machine_whose_runner_may_still_get_a_job_is_used() -> None:
-    left = Fakes()
-    left.job, left.removed, left.ended = None, False, ("runner-failed", "it ended with an error")
-    assert left.end()[0] == "runner-failed"
-    assert Fakes().end()[0] == "used"
-
-
-def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
-    refused = Fakes()
-    refused.fail["register l4-x7k2-42"] = AgentExit("github-unreachable", "no answer")
-    assert refused.end()[0] == "github-unreachable"
-    assert Fakes().end()[0] == "job-done"
-
-
-# Pools whose runners the manager registers.
-BROKERED = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 400 s", "wait"]
-
-
-def test_where_the_manager_registers_a_machine_reads_no_key() -> None:
-    fakes = Fakes(by_manager=True)
-    assert fakes.end() == ("job-done", "it ended with code 0")
-    assert fakes.did[: len(SERVING) + 1 + len(READY) + len(BROKERED)] == [*SERVING, "VERDICT pass", *READY, *BROKERED]
-    assert not any(line.startswith("secret") for line in fakes.did)
-
-
-def test_fetching_the_runner_takes_nothing_of_the_time_for_the_managers_answer() -> None:
-    fakes = Fakes(by_manager=True)
-    fakes.obtain = lambda runner, deadline: (fakes.clock.sleep(250), Path("/opt/runner"))[1]  # type: ignore[method-assign]
-    fakes.end()
-    assert "STEP register 300 s" in fakes.did
 
 
 def test_a_check_machine_shows_that_it_could_be_registered_and_reads_no_key() -> None:
@@ -615,44 +404,13 @@ def test_a_build_machine_closes_its_identity_before_the_check_and_runs_the_comma
     assert did.index("close") < did.index("driver") < did.index("VERDICT pass") < did.index("build pytest -m gpu"), did
 
 
-def test_a_build_machine_runs_nothing_after_a_failed_check() -> None:
-    fakes = build_machine()
-    fakes.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
-    assert fakes.end() == ("check-failed", "GPU 0: wrong numbers")
-    assert "build pytest -m gpu" not in fakes.did
-
-
 def test_a_build_machine_that_starts_again_runs_no_second_command() -> None:
     fakes = build_machine()
     fakes.end()
     assert fakes.end() == ("used", "a runner was started on this disk before")
 
 
-@pytest.mark.parametrize(
-    ("change", "detail"),
-    [
-        ({"command": []}, "gpu-ci-build: command: is empty"),
-        ({"format": 2}, "gpu-ci-build: format: got 2, expected 1"),
-        ({"timeout_sec": "60"}, "gpu-ci-build: timeout_sec: expected int, got str"),
-    ],
-)
-def test_a_build_machine_refuses_a_wrong_request(change: dict[str, Any], detail: str) -> None:
-    assert build_machine({**BUILD, **change}).end() == ("no-config", detail)
-
-
-def test_a_build_machine_on_container_optimized_os_runs_no_command() -> None:
-    fakes = build_machine()
-    fakes.attributes["gpu-agent-config"] = json.dumps(config(driver={"source": "cos", "image": "i"}))
-    assert fakes.end()[0] == "no-config"
-    assert "driver" not in fakes.did
-
-
 def test_a_build_machine_refuses_an_altered_request() -> None:
     fakes = build_machine()
     fakes.object += b" "
     assert fakes.end()[0] == "wrong-source"
-
-
-def test_a_computer_that_is_no_machine_runs_no_build() -> None:
-    with pytest.raises(AgentExit, match="builds run only on Compute Engine VMs, and this is not one"):
-        build_machine().run(is_google=False)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.outcomes import OUTCOMES
 
 from tests.agent.fakes.boot import BASH, NEEDED, SCRIPT, Boot, config, says
-from tests.agent.fakes.google import FakeGoogle, Fault
+from tests.agent.fakes.google import FakeGoogle
 
 
 @pytest.fixture
@@ -65,167 +62,12 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
     assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
 
 
-@pytest.mark.slow
-def test_a_serial_port_that_is_not_read_delays_neither_verdict_nor_end(machine: Boot) -> None:
-    """Everything is published meanwhile. The serial port gets it in the same order when it is read again."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"x" * 4095 + b"\n")
-    os.set_blocking(writer, True)
-    process = machine.start(says("fine"), writer)
-    os.close(writer)
-    until(lambda: "gpu-agent/end" in machine.google.written())
-    assert process.poll() is None
-    with os.fdopen(reader) as serial:
-        said = [line for line in serial.read().splitlines() if not line.startswith("x")]
-    assert process.wait(30) == 0
-    assert machine.verdict("\n".join(said)) == verdict("fine", 0, "proven")
-    words = [line.split(" ")[0] for line in said if line.startswith(("GPU-AGENT", "SMOKE-RESULT", "SHUTDOWN"))]
-    assert [word for word in words if word != "SHUTDOWN"] == [*["GPU-AGENT-STEP"] * 3, "SMOKE-RESULT", "GPU-AGENT-END"]
-
-
-def test_a_closed_serial_port_does_not_prevent_the_report_of_the_end(machine: Boot) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    process = machine.start(says("fine"), writer)
-    os.close(writer)
-    assert process.wait(60) == 0
-    assert machine.google.last("gpu-smoke/verdict") == verdict("fine", 0, "proven")
-    assert machine.google.last("gpu-agent/end")["reason"] == "proven"
-
-
-@pytest.mark.parametrize("has_agent", [True, False])
-def test_the_end_reaches_the_serial_port_if_the_output_goes_to_the_journal(machine: Boot, has_agent: bool) -> None:
-    port, device = os.openpty()
-    machine.console = os.ttyname(device)
-    if not has_agent:
-        (machine.tools.folder / "python3").unlink()
-        machine.tools.only(*NEEDED, "curl")
-    process = machine.start(says("fine"), subprocess.DEVNULL)
-    assert process.wait(60) == 0
-    os.close(device)
-    lines = b""
-    with contextlib.suppress(OSError):  # All of the output has been read.
-        while piece := os.read(port, 65_536):
-            lines += piece
-    os.close(port)
-    words = [line.split(" ")[0] for line in lines.decode().split("\r\n") if line]
-    steps = ["GPU-AGENT-STEP"] * 3 if has_agent else []
-    assert [word for word in words if word != "gpu-ci:"] == [*steps, "SMOKE-RESULT", "GPU-AGENT-END"]
-
-
-def test_the_script_writes_its_whole_end_to_the_serial_port_before_guest_attributes(machine: Boot) -> None:
-    """A machine that shuts down may be off before a slow metadata server answers."""
-    port, device = os.openpty()
-    machine.console = os.ttyname(device)
-    (machine.tools.folder / "python3").unlink()
-    machine.tools.only(*NEEDED)
-    machine.tools.add("curl", '[[ $* != *PUT* ]] || echo "PUT ${*: -1}" >"$GPU_AGENT_CONSOLE"; exit 1')
-    assert machine.start(says("fine"), subprocess.DEVNULL).wait(60) == 0
-    os.close(device)
-    lines = b""
-    with contextlib.suppress(OSError):  # All of the output has been read.
-        while piece := os.read(port, 65_536):
-            lines += piece
-    os.close(port)
-    words = [line.partition(" ")[0] for line in lines.decode().split("\r\n") if line]
-    assert [word for word in words if word != "gpu-ci:"] == ["SMOKE-RESULT", "GPU-AGENT-END", "PUT", "PUT"]
-
-
-def test_nothing_of_the_boot_is_left_on_the_disk(machine: Boot) -> None:
-    before = set(machine.folder.iterdir())
-    machine.run(says("fine"))
-    assert set(machine.folder.iterdir()) == before
-
-
-def test_a_machine_of_a_pool_that_registers_nothing_stays(machine: Boot) -> None:
-    found, serial = machine.run(says("fine"), gpu_ci_role="")
-    assert (found["verdict"], machine.google.last("gpu-agent/end")["reason"]) == ("pass", "proven")
-    assert "SHUTDOWN" not in serial
-
-
-def test_a_machine_of_the_pool_that_fails_switches_itself_off(machine: Boot) -> None:
-    found, serial = machine.run(says("GPU 0: wrong numbers", 1), gpu_ci_role="")
-    assert found == verdict("GPU 0: wrong numbers", 1, "check-failed")
-    assert serial.count("SHUTDOWN -h now") == 1
-
-
-def test_the_checks_message_survives_quotes_backslashes_control_characters_and_other_scripts(machine: Boot) -> None:
-    found, _ = machine.run(says('a "b" \\n c\\ \t\x1b[31m é 漢', 1))
-    assert found["summary"] == 'a "b" \\n c\\  \x20[31m é 漢'
-
-
 def test_a_machine_without_a_configuration_reports_no_config(machine: Boot) -> None:
     del machine.google.attributes["gpu-agent-config"]
     found, serial = machine.run(says("fine"))
     assert found == verdict("the machine's metadata has no gpu-agent-config", 2, "no-config")
     assert machine.google.last("gpu-agent/end")["stops_pool"] is True
     assert "SHUTDOWN -h now" in serial
-
-
-def test_a_check_whose_expectations_did_not_arrive_proves_nothing(machine: Boot) -> None:
-    text = json.dumps(config(check_args=["--pool", "l4"]))
-    found, _ = machine.run(says("fine"), gpu_agent_config=text)
-    assert found == verdict("gpu-agent-config: check_args: has no --expect-gpus", 2, "no-config")
-
-
-@pytest.mark.parametrize("archive", ["", "!!!"])
-def test_an_agent_that_did_not_arrive_is_a_fail(machine: Boot, archive: str) -> None:
-    words = "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
-    found, serial = machine.run(says("fine"), gpu_agent_pyz=archive)
-    assert found == verdict(words, 2, "no-config")
-    end = machine.google.last("gpu-agent/end")
-    assert end.pop("seconds") in range(60)
-    assert end == {
-        "reason": "no-config",
-        "detail": words,
-        "meaning": "the machine's metadata has no valid configuration",
-        "next_step": "run pulumi up again",
-        "stops_pool": True,
-        "step": "start",
-    }
-    assert "SHUTDOWN -h now" in serial
-
-
-def test_an_image_without_python_is_a_fail(machine: Boot) -> None:
-    (machine.tools.folder / "python3").unlink()
-    machine.tools.only(*NEEDED, "curl")
-    found, serial = machine.run(says("fine"))
-    assert found == verdict("the image has no python3, 3.11 or newer", 2, "no-tool")
-    assert machine.google.last("gpu-agent/end")["stops_pool"] is True
-    assert "SHUTDOWN -h now" in serial
-
-
-def test_an_image_with_an_old_python_is_a_fail(machine: Boot) -> None:
-    machine.tools.add("python3", "echo 3.9; exit 1")
-    found, _ = machine.run(says("fine"))
-    assert found == verdict("the image's python3 is not 3.11 or newer: 3.9", 2, "no-tool")
-
-
-def test_the_script_reports_an_end_with_the_agents_texts() -> None:
-    words = SCRIPT.read_text()
-    tables = words.split("declare -A ")[1:3]
-    said = [dict(re.findall(r'^  \[([a-z-]+)\]="(.*)"$', table, re.MULTILINE)) for table in tables]
-    reasons = set(re.findall(r"\bend_machine ([a-z-]+) \"", words))
-    stop = set(re.findall(r"\[([a-z-]+)\]=true", words))
-    assert reasons == {"no-config", "no-tool", "check-failed", "stopped", "crashed"}
-    assert said[0] == {reason: OUTCOMES[reason].meaning for reason in reasons}
-    assert said[1] == {reason: OUTCOMES[reason].next_step for reason in reasons}
-    assert stop == {reason for reason in reasons if OUTCOMES[reason].stops_pool}
-
-
-def test_an_image_without_curl_is_no_hindrance(machine: Boot) -> None:
-    machine.tools.only(*NEEDED)
-    found, _ = machine.run(says("fine"))
-    assert found == verdict("fine", 0, "proven")
-
-
-def test_a_metadata_server_that_stumbles_is_no_hindrance(machine: Boot) -> None:
-    machine.google.faults = [Fault("gpu-agent-config", 1, status=503), Fault("gpu-smoke-pyz", 1, cut=True)]
-    found, _ = machine.run(says("fine"))
-    assert found == verdict("fine", 0, "proven")
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSEGV])
@@ -255,14 +97,6 @@ def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     found, serial = machine.run(source)
     assert found == verdict("the agent's supervisor ended with code 137", 2, "crashed")
     assert serial.count("SHUTDOWN -h now") == 1
-
-
-def test_a_machine_that_is_stopped_reports_the_stop(machine: Boot) -> None:
-    process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
-    until((machine.folder / "begun").exists)
-    process.send_signal(signal.SIGTERM)
-    serial, _ = process.communicate(timeout=30)
-    assert machine.verdict(serial) == verdict("the machine received a stop signal in step check", 2, "stopped")
 
 
 def test_a_preempted_machine_reports_the_preemption(machine: Boot) -> None:
@@ -365,39 +199,6 @@ def test_on_container_optimized_os_agent_and_check_run_in_containers(machine: Bo
     assert "nsenter --target 1 --all shutdown -h now" in serial or "SHUTDOWN -h now" in serial
 
 
-def test_a_container_that_cannot_be_fetched_is_a_fail(machine: Boot) -> None:
-    cos(machine, pull=1)
-    found, _ = machine.run(says("fine"))
-    assert found == verdict("the container image of the check could not be downloaded: unauthorized", 2, "check-failed")
-
-
-def test_no_container_is_started_outside_compute_engine(machine: Boot) -> None:
-    cos(machine)
-    machine.tools.add("python3", f'exec "{sys.executable}" "$@"')
-    machine.is_google = False
-    found, serial = machine.run(says("fine"))
-    words = "drivers are installed only on Compute Engine VMs, and this is not one"
-    assert found == verdict(words, 2, "no-driver")
-    assert not any(word in serial for word in ("cos-extensions", "mount", "docker"))
-
-
-def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
-    text = json.dumps(config(check_sec=2))
-    found, _ = machine.run("import time; time.sleep(3600)", gpu_agent_config=text)
-    assert found == verdict("the check did not end within 2 s of the boot", 4, "check-hung")
-
-
-def test_a_supervisor_stopped_before_it_handles_signals_is_reported_by_the_script(machine: Boot) -> None:
-    machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
-    found, serial = machine.run(says("fine"))
-    # The signal may come before the shell has stored the id of the process that it has just started.
-    assert found in (
-        verdict("the machine received a stop signal, and its agent ended with code 143", 2, "stopped"),
-        verdict("the machine received a stop signal before its agent was started", 2, "stopped"),
-    )
-    assert serial.count("SHUTDOWN -h now") == 1
-
-
 @pytest.mark.slow
 def test_a_machine_that_its_agent_cannot_switch_off_is_switched_off_by_the_boot_script(machine: Boot) -> None:
     tries = machine.folder / "tries"
@@ -408,63 +209,11 @@ def test_a_machine_that_its_agent_cannot_switch_off_is_switched_off_by_the_boot_
     assert machine.google.written().count("gpu-agent/end") == 1
 
 
-ARRIVED = "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
-
-
 @pytest.fixture
 def without_agent(machine: Boot) -> Boot:
     """Return a machine whose boot script has to switch it off."""
     machine.google.attributes["gpu-agent-pyz"] = "!!!"
     return machine
-
-
-@pytest.mark.parametrize("how", ["closed", "full"])
-def test_a_port_that_is_not_read_does_not_keep_the_machine_on(without_agent: Boot, how: str) -> None:
-    off = without_agent.folder / "off"
-    without_agent.tools.add("shutdown", f"echo >{off}")
-    # The waits for the port are shorter.
-    without_agent.tools.add(
-        "timeout", f'[[ $1 != -k ]] || shift 2; shift; exec {shutil.which("timeout")} -k 1 0.5 "$@"'
-    )
-    reader, writer = os.pipe()
-    if how == "full":
-        os.set_blocking(writer, False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                os.write(writer, b"x" * 4096)
-        os.set_blocking(writer, True)
-    else:
-        os.close(reader)
-    process = without_agent.start(port=writer)
-    os.close(writer)
-    try:
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        if how == "full":
-            os.close(reader)
-    assert off.exists()
-    assert without_agent.google.last("gpu-agent/end")["detail"] == ARRIVED
-
-
-def test_the_report_of_the_end_has_short_writes_and_patient_reads(without_agent: Boot) -> None:
-    asked = without_agent.folder / "asked"
-    without_agent.tools.add("curl", f'echo "$*" >>{asked}; exit 28')
-    without_agent.start().communicate(timeout=60)
-    lines = asked.read_text().splitlines()
-    assert [(" PUT " in line, line.split(" -H")[0]) for line in lines] == [
-        *[(False, "-fsS --max-time 60 --retry 5 --retry-connrefused")] * 2,
-        *[(True, "-fsS --max-time 10 --retry 1 --retry-connrefused")] * 2,
-    ]
-
-
-@pytest.mark.parametrize("code", [0, 1])
-def test_the_end_is_reported_even_if_no_file_can_be_created(without_agent: Boot, code: int) -> None:
-    without_agent.tools.add("mktemp", f"echo {without_agent.folder}/nowhere; exit {code}")
-    serial, _ = without_agent.start().communicate(timeout=60)
-    assert without_agent.verdict(serial) == verdict(ARRIVED, 2, "no-config")
-    assert serial.count("SHUTDOWN -h now") == 1
-    assert not Path("/ended").exists()
 
 
 @pytest.mark.parametrize(
@@ -511,13 +260,6 @@ def test_the_images_upgrades_are_masked_before_the_agent_starts(machine: Boot) -
     assert second.endswith(f" bash {machine.folder}/run/gpu-agent-boot.sh in-unit")
 
 
-def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> None:
-    machine.is_google = False
-    machine.run(says("fine"))
-    assert not (machine.folder / "run" / "systemctl").exists()
-    assert not (machine.folder / "run" / "systemd-run").exists()
-
-
 def test_a_script_that_starts_while_an_agent_runs_reports_nothing_and_leaves_the_machine_on(machine: Boot) -> None:
     with (machine.folder / "run" / "gpu-agent.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -527,13 +269,8 @@ def test_a_script_that_starts_while_an_agent_runs_reports_nothing_and_leaves_the
     assert serial.splitlines()[-1] == "gpu-ci: the boot agent already runs on this machine"
 
 
-def test_vms_of_a_sandbox_lock_a_folder_of_their_own_and_not_the_computers(
-    machine: Boot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environ = machine.environ()
-    del environ["GPU_AGENT_RUN"]
-    monkeypatch.setattr(machine, "environ", lambda: environ)
+def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> None:
+    machine.is_google = False
     machine.run(says("fine"))
-    assert machine.google.last("gpu-agent/end")["reason"] == "proven"
-    assert (machine.folder / "gpu-agent.lock").is_file()
-    assert not (machine.folder / "run" / "gpu-agent.lock").exists()
+    assert not (machine.folder / "run" / "systemctl").exists()
+    assert not (machine.folder / "run" / "systemd-run").exists()

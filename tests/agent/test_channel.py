@@ -44,10 +44,6 @@ def test_messages_arrive_whole_wherever_they_are_cut(cuts: list[int]) -> None:
     assert found == MESSAGES
 
 
-def test_an_incomplete_message_is_not_returned() -> None:
-    assert list(Incoming().messages(b'{"step": "check"')) == []
-
-
 def test_no_secret_goes_even_to_the_supervisor() -> None:
     reader, writer = os.pipe()
     Channel(writer).end(Ending("refused", "ghs_abcdefgh"))

@@ -25,12 +25,6 @@ GITHUB = {
 }
 
 
-def test_a_machine_that_the_manager_registers_knows_no_app() -> None:
-    parsed = parse(registering(registered_by="manager", runner=RUNNER))
-    assert (parsed.registered_by, parsed.github) == ("manager", None)
-    assert parse(registering(github=GITHUB, runner=RUNNER)).registered_by == "machine"
-
-
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

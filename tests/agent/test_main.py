@@ -7,38 +7,9 @@ from pathlib import Path
 
 import pytest
 from gpu_agent import __main__ as agent
-from gpu_agent.__main__ import USAGE, main
-from gpu_agent.outcomes import OUTCOMES
+from gpu_agent.__main__ import main
 
 from tests.agent.fakes.google import FakeGoogle, Fault
-
-
-def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ends"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(OUTCOMES)
-    (line,) = [line for line in lines if line.startswith("no-secret")]
-    assert line.endswith(": stops the pool; grant the pool's account access to the secret")
-
-
-@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["ends", "-h"]])
-def test_help_lists_the_commands_and_is_printed_without_a_command(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 0
-    assert capsys.readouterr().out == USAGE
-
-
-@pytest.mark.parametrize("words", [["run", "twice"], ["ends", "no-secret"]])
-def test_a_command_that_is_given_more_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    assert capsys.readouterr().out == f"gpu_agent.pyz {words[0]}: takes no arguments, got {words[1]}\n{USAGE}"
-
-
-@pytest.mark.parametrize("words", [["shutdown"], ["shutdown", "now"]])
-def test_an_unknown_command_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    assert capsys.readouterr().out.startswith(f"gpu_agent.pyz: {' '.join(words)}: no such command\n")
 
 
 @pytest.mark.parametrize("maker", [None, "KVM", "Standard PC (Q35 + ICH9, 2009)"])
@@ -90,43 +61,6 @@ def test_a_variable_without_a_server_does_not_start_the_agent(
         f"GCE_METADATA_HOST is {google.address}, and no metadata server there has gpu-agent-config, "
         "so nothing is changed\n"
     )
-
-
-def test_a_metadata_server_makes_a_sandboxs_computer_a_machine(
-    own_computer: pytest.MonkeyPatch, google: FakeGoogle
-) -> None:
-    google.attributes["gpu-agent-config"] = "{}"
-    own_computer.setenv("GCE_METADATA_HOST", google.address)
-    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
-        main(["run"])
-
-
-def test_a_compute_engine_vm_ends_if_its_metadata_server_does_not_answer(
-    own_computer: pytest.MonkeyPatch, google: FakeGoogle
-) -> None:
-    """A machine that gets no configuration must not stay on and cost money."""
-    agent.PRODUCT.write_text("Google Compute Engine\n")
-    own_computer.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
-    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
-        main(["run"])
-    assert google.asked == []
-
-
-def test_a_compute_engine_vm_is_detected_by_its_product_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
-    (tmp_path / "product_name").write_text("Google Compute Engine\n")
-    assert agent._is_google()
-
-
-def test_an_emulation_that_is_missing_is_named(
-    own_computer: pytest.MonkeyPatch, google: FakeGoogle, capsys: pytest.CaptureFixture[str]
-) -> None:
-    google.attributes["gpu-agent-config"] = "{}"
-    own_computer.setenv("GCE_METADATA_HOST", google.address)
-    own_computer.setenv("GPU_AGENT_SYSTEM", "/nowhere/system.py")
-    assert main(["run"]) == 2
-    expected = "gpu_agent.pyz run: GPU_AGENT_SYSTEM: [Errno 2] No such file or directory: '/nowhere/system.py'\n"
-    assert capsys.readouterr().out == expected
 
 
 def test_a_compute_engine_vm_loads_no_emulation(

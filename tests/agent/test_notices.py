@@ -51,12 +51,6 @@ def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> 
     return received
 
 
-def test_a_failed_read_of_notices_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python raises RuntimeError if no further thread can be started."""
-    host = AnnouncingHost(RuntimeError("can't start new thread"), OSError(), None, PREEMPTED)
-    assert notices_until_end(host, monkeypatch) == [PREEMPTED]
-
-
 def test_a_repeated_notice_is_reported_once_and_the_next_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     host = AnnouncingHost(MAINTENANCE, MAINTENANCE, None, PREEMPTED)
     assert notices_until_end(host, monkeypatch) == [MAINTENANCE, PREEMPTED]

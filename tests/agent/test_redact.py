@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import random
 
 import pytest
@@ -30,38 +29,6 @@ def test_a_key_is_removed_line_by_line_with_its_short_last_line(width: int) -> N
     said = [lines.redact(line) for line in key]
     assert said == ["[redacted]", "[redacted]", "from somebody else", "[redacted]", "[redacted]", "done"]
     assert redact("\n".join(key)) == "\n".join(said)
-
-
-@pytest.mark.parametrize("width", [32, 40, 48, 60, 63])
-def test_a_key_in_shorter_lines_is_removed_too(width: int) -> None:
-    text = base64_of(6 * width, 3)
-    body = [text[at : at + width] for at in range(0, len(text), width)]
-    assert redact("\n".join(body)) == "\n".join(["[redacted]"] * 6)
-    assert redact(json.dumps("\n".join(body))) == '"[redacted]"'
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "0123456789abcdef0123456789abcdef01234567",
-        "TheQuickBrownFoxJumpsOverTheLazyDog",
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
-    ],
-)
-def test_a_line_of_one_long_word_is_not_a_secret(line: str) -> None:
-    assert redact(line) == line
-
-
-def test_a_token_directly_after_other_text_is_removed() -> None:
-    assert redact("Xghs_" + "a1" * 18) == "X[redacted]"
-    assert redact("highs_and_lows, nothing else") == "highs_and_lows, nothing else"
-    assert redact(f"was v1.{'0a' * 20} before") == "was [redacted] before"
-
-
-def test_a_word_after_the_end_of_a_key_stays() -> None:
-    lines = Lines()
-    said = [lines.redact(line) for line in ("-----BEGIN X-----", base64_of(64, 2), "-----END X-----", "done")]
-    assert said[-1] == "done"
 
 
 @pytest.mark.parametrize(

@@ -135,29 +135,12 @@ def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
     ]
 
 
-def test_a_raised_end_is_reported_with_a_verdict_if_there_was_none(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'raise AgentExit("no-secret", "it is refused")')
-    assert run.end() == ("no-secret", "it is refused", "start")
-    (verdict,) = [note[1] for note in run.notes() if note[0] == "gpu-smoke/verdict"]
-    assert verdict == {"verdict": "fail", "exit_code": 2, "summary": "it is refused", "reason": "no-secret"}
-
-
-def test_a_machine_that_stays_is_not_switched_off(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'return Ending("proven", "fine", stays=True)')
-    assert "off" not in [note[0] for note in run.notes()]
-
-
 def test_an_exception_is_a_crash_with_its_place_and_without_its_text(tmp_path: Path) -> None:
     run = Run(tmp_path, 'raise ValueError("s3cret")')
     reason, detail, _ = run.end()
     assert reason == "crashed"
     assert detail.startswith("ValueError in <string>, line ")
     assert "s3cret" not in (tmp_path / "notes").read_text()
-
-
-def test_a_full_disk_is_named_wherever_it_is_met(tmp_path: Path) -> None:
-    run = Run(tmp_path, "import errno; raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), '/run/file')")
-    assert run.end() == ("disk-full", "No space left on device (/run/file)", "start")
 
 
 def test_an_agent_whose_supervisor_is_killed_reports_its_step_and_its_job(tmp_path: Path) -> None:
@@ -201,31 +184,6 @@ def test_an_agent_that_is_stopped_while_it_reports_its_end_completes_the_report(
     assert [note[0] for note in run.notes()] == ["gpu-smoke/verdict", "gpu-agent/end", "log", "off"]
 
 
-def test_an_agent_whose_channel_closes_during_its_last_message_ends_the_machine(tmp_path: Path) -> None:
-    """The supervisor's end of the channel is closed, and the thread that watches the lifeline has not noticed yet."""
-    source = """
-    import os, sys
-    from pathlib import Path
-    from gpu_agent.channel import Channel, Ending
-    from gpu_agent.supervisor import _run_agent_process
-    heard, said = os.pipe()
-    os.close(heard)
-    lifeline, held = os.pipe()
-    _run_agent_process(lambda _: Ending("job-done", ""), Channel(said), lifeline, lambda _: Path(sys.argv[1]).touch())
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(source), str(tmp_path / "ended")], check=True)
-    assert (tmp_path / "ended").exists()
-
-
-def test_an_agent_that_exits_on_its_own_has_crashed(tmp_path: Path) -> None:
-    assert Run(tmp_path, "os._exit(3)").end() == ("crashed", "the agent ended with code 3 in step start", "start")
-
-
-def test_an_agent_that_is_killed_has_crashed(tmp_path: Path) -> None:
-    run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
-    assert run.end() == ("crashed", "the agent ended with signal SIGKILL in step start", "start")
-
-
 def test_a_step_that_hangs_is_ended_even_where_the_agent_takes_no_signal(tmp_path: Path) -> None:
     work = """
     channel.step("register", 0.2)
@@ -236,72 +194,8 @@ def test_a_step_that_hangs_is_ended_even_where_the_agent_takes_no_signal(tmp_pat
     assert Run(tmp_path, work).end() == ("timed-out", words, "register")
 
 
-def test_an_agent_that_never_names_a_step_is_ended(tmp_path: Path) -> None:
-    words = "step start did not end within its deadline"
-    assert Run(tmp_path, 'here("there")', first=0.2).end() == ("timed-out", words, "start")
-
-
-def test_a_step_without_a_limit_may_take_its_time(tmp_path: Path) -> None:
-    work = """
-    channel.step("register", 0.1)
-    channel.step("job", None)
-    time.sleep(0.4)
-    return Ending("job-done", "")
-    """
-    assert Run(tmp_path, work).end() == ("job-done", "", "job")
-
-
 def test_a_stopped_machine_reports_the_stop_and_its_step(tmp_path: Path) -> None:
     run = Run(tmp_path, 'channel.step("waiting", 60); here("there")')
-    run.signal("there")
-    assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
-
-
-def test_a_machine_that_is_stopped_for_a_preemption_reports_the_preemption(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'here("there")', notice="Notice('preempted', 'Google takes it')")
-    run.signal("there")
-    assert run.end() == ("preempted", "Google takes it", "start")
-
-
-def test_an_agent_gets_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
-    """A slow metadata server can delay a write for 15 s, and the unit gets SIGKILL after 25 s."""
-    work = """
-    channel.verdict(Verdict("pass", 0, "fine"))
-    try:
-        here("there")
-    finally:
-        (folder / "heard").touch()
-    """
-    # The write ends with the agent, or after 10 s.
-    writing = """(folder / "writing").touch()
-        until = time.monotonic() + 10
-        while not (folder / "heard").exists():
-            if time.monotonic() > until: self.note("late"); break
-            time.sleep(0.01)"""
-    run = Run(tmp_path, work, publish=writing)
-    while not (tmp_path / "there").exists():
-        time.sleep(0.01)
-    run.signal("writing")
-    assert run.end()[0] == "stopped"
-    assert "late" not in [note[0] for note in run.notes()]
-
-
-def test_a_stop_while_the_supervisor_is_busy_names_the_step_that_the_agent_had_reached(tmp_path: Path) -> None:
-    """The step begins while the supervisor writes a guest attribute, which takes until the agent has the signal. So the
-    supervisor finds the step and the signal at the same time.
-    """
-    work = """
-    channel.verdict(Verdict("pass", 0, "fine"))
-    while not (folder / "busy").exists(): time.sleep(0.01)
-    channel.step("waiting", 60)
-    try:
-        here("there")
-    finally:
-        (folder / "heard").touch()
-    """
-    busy = """(folder / "busy").touch()
-        while not (folder / "heard").exists(): time.sleep(0.01)"""
-    run = Run(tmp_path, work, publish=busy)
     run.signal("there")
     assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
 
@@ -340,94 +234,9 @@ def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_
     assert (tmp_path / "clean").exists()
 
 
-def test_an_agent_that_does_not_end_is_killed(tmp_path: Path) -> None:
-    work = """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    here("there")
-    """
-    run = Run(tmp_path, work, grace=0.2)
-    run.signal("there")
-    assert run.end() == ("stopped", "the machine received a stop signal in step start", "start")
-
-
-def test_a_restart_that_the_driver_needs_is_no_end(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'channel.restarting(True); here("there")')
-    run.signal("there")
-    assert run.notes() == [["returned"]]
-
-
-def test_after_the_drivers_restart_was_not_needed_a_stop_is_a_stop(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'channel.restarting(True); channel.restarting(False); here("there")')
-    run.signal("there")
-    assert run.end()[0] == "stopped"
-
-
-def test_processes_of_the_agents_group_end_with_the_agent(tmp_path: Path) -> None:
-    work = """
-    import subprocess
-    child = subprocess.Popen(["sleep", "60"])
-    (folder / "child").write_text(str(child.pid))
-    return Ending("job-done", "")
-    """
-    Run(tmp_path, work).end()
-    pid = (tmp_path / "child").read_text()
-    for _ in range(200):
-        stat = Path(f"/proc/{pid}/stat")
-        if not stat.exists() or stat.read_text().split()[2] == "Z":
-            return
-        time.sleep(0.05)
-    raise AssertionError("it still runs")
-
-
-def test_the_job_is_named_in_the_end(tmp_path: Path) -> None:
-    run = Run(
-        tmp_path,
-        """
-        channel.job({"repository": "example-org/app", "run_id": "7", "job": "test", "token": "x"})
-        return Ending("job-done", "")
-        """,
-    )
-    (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
-    assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
-
-
 @pytest.mark.parametrize("clear", ['host.note("cleared")', 'host.note("cleared"); raise OSError'])
 def test_processes_of_a_job_end_before_the_report_and_never_keep_the_machine_on(clear: str, tmp_path: Path) -> None:
     run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", clear=clear)
     assert [note[0] for note in run.notes()] == [
         "cleared", "gpu-smoke/verdict", "gpu-agent/end", "log", "off", "returned",
     ]  # fmt: skip
-
-
-def test_a_machine_that_stays_is_not_cleared(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'return Ending("proven", "fine", stays=True)', clear='host.note("cleared")')
-    assert "cleared" not in [note[0] for note in run.notes()]
-
-
-def test_a_machine_whose_end_cannot_be_reported_is_switched_off(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'return Ending("job-done", "")', reporter="Failing")
-    assert [note[0] for note in run.notes()][-1] == "off"
-    assert run.process.returncode == 1
-
-
-def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_off(tmp_path: Path) -> None:
-    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is off after 30 s."""
-    run = Run(tmp_path, 'here("there")', pause=600)
-    run.signal("there")
-    assert run.end()[0] == "stopped"
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_pause_before_the_power_off_lets_a_reader_get_the_end(killed: bool, tmp_path: Path) -> None:
-    """The pause is the same after the supervisor's report and after that of an agent that lost its supervisor."""
-    run = Run(tmp_path, 'here("there")' if killed else 'return Ending("job-done", "")', pause=0.5)
-    if killed:
-        run.signal("there", signal.SIGKILL)
-    seen: dict[str, float] = {}
-    while "off" not in seen:
-        text = (tmp_path / "notes").read_text() if (tmp_path / "notes").exists() else ""
-        for note in map(json.loads, text.splitlines()):
-            seen.setdefault(note[0], time.monotonic())
-        time.sleep(0.01)
-    run.notes()
-    assert seen["off"] - seen["gpu-agent/end"] > 0.3

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.gcp.host_image.program import files
+from gpu_ci.gcp.host_image.resources import PROGRAM
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
@@ -44,7 +44,7 @@ class Stack:
         self.sha256 = self.builder.settings["SHA256"]
         self._add_stubs_to_guests()
         self.program = folder / "workspace"
-        for path, text in files().items():
+        for path, text in PROGRAM.files().items():
             file = self.program / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

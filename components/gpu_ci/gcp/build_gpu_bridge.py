@@ -19,7 +19,6 @@ from ..labels import merge
 from . import identities, schedules
 from .build_program import LOCK, archive
 from .gpu_bridge import permissions, steps
-from .gpu_bridge.program import PROGRAM
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
@@ -59,12 +58,6 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     """The arguments of a bridge: its machines, and the limits of the steps that use them."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks"}
-    DECIDED: ClassVar[dict[str, str]] = {
-        **GpuMachineArgs.DECIDED,
-        "timeout": "use maxRunDurationSec, and --timeout of a step",
-        "bucket": "the component creates the bucket",
-        "triggers": "a trigger names a cloudbuild.yaml; use gpu-ci:pools with kind: cloud-build to create triggers",
-    }
 
     max: Integer = Field(ge=1, le=100, description="the maximum number of machines at any time, 1 to 100")
     wait_sec: Integer = Field(
@@ -287,78 +280,58 @@ class BuildGpuBridge(Component):
         self, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
     ) -> list[pulumi.Resource]:
         """Grant the machines: read workspaces, create output and artifacts, write logs, read the given repositories."""
-        name, args = self._name, self._args
-        member = pulumi.Output.concat("serviceAccount:", machines.email)
-        log_writer = gcp.projects.IAMMember(
-            f"{name}-machine-log-writer",
-            project=args.project,
-            role="roles/logging.logWriter",
-            member=member,
-            opts=self.child(),
-        )
+        args = self._args
+        reads, writes = permissions.READ_BY_MACHINES, permissions.WRITTEN_BY_MACHINES
         return [
-            log_writer,
-            self._on_objects(
-                "machine-reader", bucket, "roles/storage.objectViewer", member, *permissions.READ_BY_MACHINES
-            ),
-            self._on_objects(
-                "machine-writer", bucket, "roles/storage.objectCreator", member, *permissions.WRITTEN_BY_MACHINES
-            ),
-            *identities.image_readers(name, args.image_repositories, machines, self.child()),
+            self._in_project("machine-log-writer", "roles/logging.logWriter", machines),
+            self._on_objects("machine-reader", bucket, "roles/storage.objectViewer", machines, *reads),
+            self._on_objects("machine-writer", bucket, "roles/storage.objectCreator", machines, *writes),
+            *identities.image_readers(self._name, args.image_repositories, machines, self.child()),
         ]
 
     def _build_grants(
         self, builds: gcp.serviceaccount.Account, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
     ) -> list[pulumi.Resource]:
         """Grant builds the calls of the program, their log, their objects, and the use of the machines' account."""
-        name, args = self._name, self._args
-        member = pulumi.Output.concat("serviceAccount:", builds.email)
-        in_project: dict[str, pulumi.Input[str]] = {
-            "machines": self._role("machines", permissions.CALLS),
-            "log-writer": "roles/logging.logWriter",
-        }
+        reader, writer = self._role("reader", permissions.READ), self._role("writer", permissions.CHANGE)
         return [
-            *(
-                gcp.projects.IAMMember(
-                    f"{name}-{right}", project=args.project, role=granted, member=member, opts=self.child()
-                )
-                for right, granted in in_project.items()
-            ),
+            self._in_project("machines", self._role("machines", permissions.CALLS), builds),
+            self._in_project("log-writer", "roles/logging.logWriter", builds),
             gcp.serviceaccount.IAMMember(
-                f"{name}-machine-account-user",
+                f"{self._name}-machine-account-user",
                 service_account_id=machines.name,
                 role="roles/iam.serviceAccountUser",
-                member=member,
+                member=identities.member(builds),
                 opts=self.child(),
             ),
-            gcp.storage.BucketIAMMember(
-                f"{name}-reader",
-                bucket=bucket.name,
-                role=self._role("reader", permissions.READ),
-                member=member,
-                opts=self.child(),
-            ),
-            self._on_objects("writer", bucket, self._role("writer", permissions.CHANGE), member, *permissions.CHANGED),
+            self._on_objects("reader", bucket, reader, builds),
+            self._on_objects("writer", bucket, writer, builds, *permissions.CHANGED),
         ]
+
+    def _in_project(
+        self, role: str, granted: pulumi.Input[str], account: gcp.serviceaccount.Account
+    ) -> pulumi.Resource:
+        return identities.in_project(f"{self._name}-{role}", granted, account, self._args.project, self.child())
 
     def _on_objects(
         self,
         role: str,
         bucket: gcp.storage.Bucket,
         granted: pulumi.Input[str],
-        member: pulumi.Input[str],
+        account: gcp.serviceaccount.Account,
         *prefixes: str,
     ) -> gcp.storage.BucketIAMMember:
-        """Grant a role on the objects with these prefixes only."""
+        """Grant a role on all objects, or on those with these prefixes."""
+        condition: Any = {
+            "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
+            "expression": bucket.name.apply(lambda name: permissions.below(name, *prefixes)),
+        }
         return gcp.storage.BucketIAMMember(
             f"{self._name}-{role}",
             bucket=bucket.name,
             role=granted,
-            member=member,
-            condition={
-                "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
-                "expression": bucket.name.apply(lambda name: permissions.below(name, *prefixes)),
-            },
+            member=identities.member(account),
+            condition=condition if prefixes else None,
             opts=self.child(),
         )
 
@@ -415,7 +388,7 @@ class BuildGpuBridge(Component):
             },
             f"{steps.folder()}/{steps.ARCHIVE}": {"source": archive(steps.code())},
             f"{steps.folder()}/{steps.LOCK}": {
-                "source": pulumi.StringAsset(PROGRAM.files()[LOCK]),
+                "source": pulumi.StringAsset(steps.PROGRAM.files()[LOCK]),
                 "content_type": "text/plain",
             },
         }
@@ -450,7 +423,7 @@ class BuildGpuBridge(Component):
             project=args.project,
             topic=topic.name,
             role="roles/pubsub.publisher",
-            member=pulumi.Output.concat("serviceAccount:", builds.email),
+            member=identities.member(builds),
             opts=self.child(),
         )
         self._trigger("ended", topic, builds, bucket, [*needed, publisher], substitutions=_STATUS, filter=_UNSUCCESSFUL)
@@ -491,19 +464,20 @@ class BuildGpuBridge(Component):
     ) -> gcp.cloudbuild.Trigger:
         """Create a trigger of a build that deletes machines which no step needs."""
         name, args = self._name, self._args
+        build: Any = {
+            "steps": bucket.name.apply(self._reap_steps),
+            "timeout": f"{_REAPER_SEC}s",
+            "options": {"logging": "CLOUD_LOGGING_ONLY"},
+        }
         return gcp.cloudbuild.Trigger(
             f"{name}-{role}-trigger",
             name=self._unique(role),
             project=args.project,
             location=args.region,
             description=f"deletes machines of the GPU builds {name} that no step needs",
-            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            pubsub_config={"topic": topic.id},
             service_account=builds.name,
-            build=gcp.cloudbuild.TriggerBuildArgs(
-                steps=bucket.name.apply(self._reap_steps),
-                timeout=f"{_REAPER_SEC}s",
-                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
-            ),
+            build=build,
             opts=self.child(depends_on=needed),
             **condition,
         )
@@ -512,16 +486,8 @@ class BuildGpuBridge(Component):
         """Return a name for a trigger or job. Several stacks may share a project, so it contains the stack."""
         return naming.fit(f"{self._name}-{role}-{pulumi.get_stack()}", 63)
 
-    def _reap_steps(self, bucket: str) -> list[gcp.cloudbuild.TriggerBuildStepArgs]:
+    def _reap_steps(self, bucket: str) -> list[dict[str, Any]]:
         reap = steps.step("reap", ["reap", "--project", "$PROJECT_ID", "--bridge", self._label])
-        return [
-            gcp.cloudbuild.TriggerBuildStepArgs(
-                id=each["id"],
-                name=each["name"],
-                entrypoint=each["entrypoint"],
-                args=each["args"],
-                envs=each.get("env"),
-                volumes=[gcp.cloudbuild.TriggerBuildStepVolumeArgs(**volume) for volume in each["volumes"]],
-            )
-            for each in (*steps.prepare_steps(bucket), reap)
-        ]
+        # Pulumi's package has envs, and the API has the field env.
+        reap["envs"] = reap.pop("env")
+        return [*steps.prepare_steps(bucket), reap]

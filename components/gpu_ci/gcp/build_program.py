@@ -17,7 +17,7 @@ import pulumi
 from ..payload import without_comments
 
 _ROOT = Path(__file__).resolve().parents[1]
-_COMMON = ("__init__", "secret_patterns", "visible")
+_COMMON = ("__init__.py", "secret_patterns.py", "visible.py")
 # The modules that start, watch and delete a machine.
 _MACHINE = (
     "__init__.py",
@@ -62,8 +62,6 @@ class BuildProgram:
 
     folder: str
     modules: tuple[str, ...]
-    common: tuple[str, ...] = ()
-    """More modules of gpu_common."""
 
     def files(self) -> dict[str, str]:
         """Return the text of each file by its path."""
@@ -82,7 +80,7 @@ def _files(program: BuildProgram) -> dict[str, str]:
     common = Path(gpu_common.__file__).parent
     own = (f"{program.folder}/{name}.py" for name in ("__init__", "__main__", *program.modules))
     found = {f"gpu_ci/{path}": _text(_ROOT / path) for path in (*_MACHINE, *own)}
-    found |= {f"gpu_common/{name}.py": _text(common / f"{name}.py") for name in (*_COMMON, *program.common)}
+    found |= {f"gpu_common/{path}": _text(common / path) for path in _COMMON}
     return {**found, LOCK: (_ROOT.parent / LOCK).read_text(encoding="utf-8")}
 
 

@@ -19,7 +19,7 @@ from ..image_pipeline import ImagePipeline
 from ..labels import merge
 from . import identities, schedules
 from .build_program import archive
-from .host_image import permissions, program, provisioning
+from .host_image import resources
 from .host_image.settings import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
 from .machine.rules import machine_of
@@ -69,14 +69,6 @@ class HostImagePipelineArgs(GpuMachineArgs):
     """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned"}
-    DECIDED: ClassVar[dict[str, str]] = {
-        **GpuMachineArgs.DECIDED,
-        "baseImage": "image is the base image",
-        "family": "an image has no family, because pools name one image; gpu-ci images promote writes its name",
-        "cron": "use schedule instead",
-        "retain": "use keep instead",
-        "docker": "use runner.docker instead",
-    }
 
     runner: RunnerSettings = Field(
         default=RunnerSettings(docker="rootless"),
@@ -158,7 +150,7 @@ class HostImagePipelineArgs(GpuMachineArgs):
         machine = machine_of(info.data)
         if machine is None:
             return value
-        name = provisioning.ARCHITECTURES[machine.architecture]
+        name = resources.ARCHITECTURES[machine.architecture]
         if name not in value.archives:
             raise invalid(
                 f"has no checksum of the {name} archive, which {machine.machine_type} needs",
@@ -179,8 +171,8 @@ class HostImagePipelineArgs(GpuMachineArgs):
     @property
     def made_from(self) -> dict[str, str]:
         """The inputs of the image, by name. Equal inputs give an image of the same name until the next refresh."""
-        chosen = {name.lower(): value for name, value in provisioning.settings(self).items() if name != "SHA256"}
-        return {"base": self.image, **chosen, "script": hashlib.sha256(provisioning.script().encode()).hexdigest()[:12]}
+        chosen = {name.lower(): value for name, value in resources.settings(self).items() if name != "SHA256"}
+        return {"base": self.image, **chosen, "script": hashlib.sha256(resources.script().encode()).hexdigest()[:12]}
 
 
 class HostImagePipeline(ImagePipeline):
@@ -226,8 +218,8 @@ class HostImagePipeline(ImagePipeline):
         source = gcp.storage.BucketObject(
             f"{name}-program",
             bucket=bucket.name,
-            name=f"program-{program.digest()}.zip",
-            source=archive(program.files()),  # Cloud Build unpacks it into /workspace
+            name=f"program-{resources.PROGRAM.digest()}.zip",
+            source=archive(resources.PROGRAM.files()),  # Cloud Build unpacks it into /workspace
             opts=self.child(),
         )
         grants = self._grants(account, bucket)
@@ -267,29 +259,23 @@ class HostImagePipeline(ImagePipeline):
 
     def _grants(self, account: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         """Grant the account the calls of the program, its log, and its source."""
-        name, args = self._name, self._args
-        member = pulumi.Output.concat("serviceAccount:", account.email)
+        name, project = self._name, self._args.project
         role = identities.custom_role(
             f"{name}-role",
             f"gpu-ci-image-{name}",
             f"builds of the host images {name}",
-            google_permissions.of_calls(permissions.CALLS),
-            args.project,
+            google_permissions.of_calls(resources.CALLS),
+            project,
             self.child(),
         )
-        in_project: dict[str, pulumi.Input[str]] = {"machines": role, "log-writer": "roles/logging.logWriter"}
         return [
-            *(
-                gcp.projects.IAMMember(
-                    f"{name}-{right}", project=args.project, role=granted, member=member, opts=self.child()
-                )
-                for right, granted in in_project.items()
-            ),
+            identities.in_project(f"{name}-machines", role, account, project, self.child()),
+            identities.in_project(f"{name}-log-writer", "roles/logging.logWriter", account, project, self.child()),
             gcp.storage.BucketIAMMember(
                 f"{name}-source-reader",
                 bucket=bucket.name,
                 role="roles/storage.objectViewer",
-                member=member,
+                member=identities.member(account),
                 opts=self.child(),
             ),
         ]
@@ -326,7 +312,7 @@ class HostImagePipeline(ImagePipeline):
                 "enable_integrity_monitoring": True,
                 "enable_secure_boot": False,
             },
-            metadata=provisioning.metadata(args),
+            metadata=resources.metadata(args),
             labels=self._tags,
             opts=self.child(),
         )
@@ -382,24 +368,21 @@ class HostImagePipeline(ImagePipeline):
     ) -> gcp.cloudbuild.Trigger:
         name, args = self._name, self._args
         deadlines_sec = (args.builder.deadline_sec + args.check_deadline_sec) * len(args.zones)
+        build: Any = {
+            "source": {"storage_source": {"bucket": source.bucket, "object": source.name}},
+            "steps": resources.steps(settings),
+            "timeout": f"{deadlines_sec + _AROUND_SEC}s",
+            "options": {"logging": "CLOUD_LOGGING_ONLY"},
+        }
         return gcp.cloudbuild.Trigger(
             f"{name}-trigger",
             name=naming.fit(f"{name}-image-{pulumi.get_stack()}", 64),
             project=args.project,
             location=args.region,
             description=f"host images of the pipeline {name}",
-            pubsub_config=gcp.cloudbuild.TriggerPubsubConfigArgs(topic=topic.id),
+            pubsub_config={"topic": topic.id},
             service_account=account.name,
-            build=gcp.cloudbuild.TriggerBuildArgs(
-                source=gcp.cloudbuild.TriggerBuildSourceArgs(
-                    storage_source=gcp.cloudbuild.TriggerBuildSourceStorageSourceArgs(
-                        bucket=source.bucket, object=source.name
-                    )
-                ),
-                steps=program.steps(settings),
-                timeout=f"{deadlines_sec + _AROUND_SEC}s",
-                options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging="CLOUD_LOGGING_ONLY"),
-            ),
+            build=build,
             opts=self.child(depends_on=grants),
         )
 

@@ -27,6 +27,22 @@ def service_account(
     )
 
 
+def member(account: gcp.serviceaccount.Account) -> pulumi.Output[str]:
+    """Return the account as a member of a grant."""
+    return pulumi.Output.concat("serviceAccount:", account.email)
+
+
+def in_project(
+    logical_name: str,
+    role: Input[str],
+    account: gcp.serviceaccount.Account,
+    project: Input[str],
+    opts: pulumi.ResourceOptions,
+) -> gcp.projects.IAMMember:
+    """Grant a role on the project to a service account."""
+    return gcp.projects.IAMMember(logical_name, project=project, role=role, member=member(account), opts=opts)
+
+
 def image_readers(
     name: str, repositories: Sequence[str], account: gcp.serviceaccount.Account, opts: pulumi.ResourceOptions
 ) -> list[gcp.artifactregistry.RepositoryIamMember]:
@@ -38,7 +54,7 @@ def image_readers(
             location=path.split("/")[3],
             repository=path.split("/")[5],
             role="roles/artifactregistry.reader",
-            member=pulumi.Output.concat("serviceAccount:", account.email),
+            member=member(account),
             opts=opts,
         )
         for path in dict.fromkeys(repositories)

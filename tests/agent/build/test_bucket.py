@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from gpu_agent.google import storage as module
 from gpu_agent.google.storage import GoogleBucket
-from gpu_agent.outcomes import AgentExit
 from pulumi_sandbox.providers.gcp.object_storage import Fault, ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
@@ -105,36 +104,3 @@ def test_a_file_is_sent_in_chunks_and_continues_after_a_fault(
     bucket.write_file("o", tmp_path / "file", digest(content), within(bucket))
     stored = server.storage.buckets["b"]["o"]
     assert (stored.content == content, stored.metadata) == (True, {"sha256": digest(content)})
-
-
-@pytest.mark.parametrize(("status", "reason"), [(403, "storage-refused"), (404, "storage-refused")])
-def test_a_refused_write_is_not_repeated(server: StorageServer, bucket: GoogleBucket, status: int, reason: str) -> None:
-    server.storage.faults = [Fault(status=status, times=9)]
-    with pytest.raises(AgentExit) as ended:
-        bucket.write("o", b"x", digest(b"x"), within(bucket))
-    assert (ended.value.end.reason, len(server.storage.requests)) == (reason, 1)
-
-
-@pytest.mark.parametrize("status", [403, 404])
-def test_missing_sources_are_not_requested_again(server: StorageServer, bucket: GoogleBucket, status: int) -> None:
-    server.storage.faults = [Fault(status=status, times=9)]
-    with pytest.raises(AgentExit, match="gs://b/sources/x") as ended:
-        bucket.read("sources/x", io.BytesIO(), within(bucket), 10)
-    assert (ended.value.end.reason, len(server.storage.requests)) == ("no-source", 1)
-
-
-def test_an_outage_ends_at_the_deadline(server: StorageServer, bucket: GoogleBucket) -> None:
-    server.storage.faults = [Fault(status=503, times=1000)]
-    with pytest.raises(AgentExit) as ended:
-        bucket.write("o", b"x", digest(b"x"), within(bucket, 1))
-    assert ended.value.end.reason == "storage-unreachable"
-
-
-def test_an_object_that_is_larger_than_expected_is_not_read_to_its_end(
-    server: StorageServer, bucket: GoogleBucket
-) -> None:
-    bucket.write("o", bytes(1000), digest(bytes(1000)), within(bucket))
-    asked = len(server.storage.requests)
-    with pytest.raises(AgentExit, match="the answer is longer than 10 bytes") as ended:
-        bucket.read("o", io.BytesIO(), within(bucket), 10)
-    assert (ended.value.end.reason, len(server.storage.requests) - asked) == ("wrong-source", 1)

@@ -11,7 +11,6 @@ import pytest
 from gpu_agent.build import command
 from gpu_agent.build.request import BuildRequest
 from gpu_agent.machine.system import Output, System, User
-from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner.network_isolation import NetworkIsolation
 
 from tests.agent.fakes.clock import FakeClock
@@ -79,13 +78,6 @@ def pull(image: str, system: System, isolation: NetworkIsolation) -> None:
     command.pull(image, isolation, system, clock, clock.now() + 600, lambda _: "ya29.token")
 
 
-def test_a_command_without_an_image_runs_on_the_machine(isolation: NetworkIsolation) -> None:
-    assert command.argv(request(), FOLDER) == ["pytest", "-m", "gpu"]
-    environment = command.environment(request(environment={"SEED": "7"}), isolation)
-    assert (environment["SEED"], environment["USER"]) == ("7", "gpu-runner")
-    assert not any("GCE" in name or "TOKEN" in name for name in environment)
-
-
 def test_a_command_in_an_image_has_the_gpus_and_the_workspace_and_no_visible_value() -> None:
     argv = command.argv(request(image=PUBLIC, environment={"SECRET": "s3cret"}), FOLDER)
     assert argv[:3] == ["docker", "run", "--rm"]
@@ -108,40 +100,3 @@ def test_a_private_image_is_pulled_with_a_login_that_is_deleted(tmp_path: Path, 
     assert system.ran[-1][-2:] == ["--quiet", PRIVATE]
     assert system.environments[0]["DOCKER_HOST"] == isolation.environment["DOCKER_HOST"]
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_public_image_needs_no_login(tmp_path: Path, isolation: NetworkIsolation) -> None:
-    system = Docker(tmp_path, "nvidia-ctk")
-    pull(PUBLIC, system, isolation)
-    assert system.logins == [{}]
-
-
-def test_an_image_that_cannot_be_pulled_is_named_and_leaves_no_login(
-    tmp_path: Path, isolation: NetworkIsolation
-) -> None:
-    system = Docker(tmp_path, "nvidia-ctk")
-    system.pulled = Output(1, "Error response from daemon: denied: Permission denied\n")
-    with pytest.raises(AgentExit) as ended:
-        pull(PRIVATE, system, isolation)
-    assert ended.value.end.reason == "no-image"
-    assert "denied: Permission denied" in ended.value.detail
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_the_gpus_are_described_to_docker_once(
-    tmp_path: Path, isolation: NetworkIsolation, cdi: Path, exists: bool
-) -> None:
-    if exists:
-        cdi.mkdir()
-        (cdi / "nvidia.yaml").write_text("cdiVersion: 0.5.0\n")
-    system = Docker(tmp_path, "nvidia-ctk")
-    pull(PUBLIC, system, isolation)
-    made = [argv for argv in system.ran if argv[0] == "nvidia-ctk"]
-    assert made == ([] if exists else [["nvidia-ctk", "cdi", "generate", f"--output={cdi / 'nvidia.yaml'}"]])
-
-
-def test_a_machine_without_the_container_toolkit_runs_no_image(tmp_path: Path, isolation: NetworkIsolation) -> None:
-    with pytest.raises(AgentExit) as ended:
-        pull(PUBLIC, Docker(tmp_path), isolation)
-    assert ended.value.end.reason == "no-tool"

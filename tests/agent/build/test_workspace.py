@@ -83,14 +83,6 @@ def test_sources_with_another_digest_are_not_unpacked(system: System, user: User
     assert (list(user.home.iterdir()), list(system.state_folder.iterdir())) == ([], [])
 
 
-@pytest.mark.parametrize("content", [b"no archive", archive("../outside")])
-def test_sources_that_cannot_be_unpacked_end_the_build(system: System, user: User, content: bytes) -> None:
-    with pytest.raises(AgentExit) as ended:
-        obtain(request(content), content, user, system)
-    assert ended.value.end.reason == "no-source"
-    assert not (user.home / "outside").exists()
-
-
 def test_a_full_disk_is_named(system: System, user: User) -> None:
     content = archive("a.py")
     system.state_folder.mkdir()
@@ -129,23 +121,6 @@ def test_a_link_to_a_secret_returns_no_content_of_it(system: System, user: User,
     with tarfile.open(packed.path) as tar:
         assert [(member.name, member.issym()) for member in tar] == [("out/link", True)]
     assert packed.missing == ["folder/*"]
-
-
-def test_each_name_of_a_file_with_hard_links_has_its_content(system: System, user: User) -> None:
-    """Compilers link their results into a second folder."""
-    (user.home / "out/deps").mkdir(parents=True)
-    (user.home / "out/deps/tool-1").write_text("program")
-    (user.home / "out/deps/tool-1").chmod(0o750)
-    (user.home / "out/tool").hardlink_to(user.home / "out/deps/tool-1")
-    (user.home / "out/latest").symlink_to("deps/tool-1")
-    packed = pack(user, system, "out")
-    with tarfile.open(packed.path) as tar:
-        found = {member.name: (member.isreg(), member.mode, member.linkname, member.size) for member in tar}
-    assert found == {
-        "out/deps/tool-1": (True, 0o750, "", 7),
-        "out/tool": (True, 0o750, "", 7),
-        "out/latest": (False, 0o777, "deps/tool-1", 0),
-    }
 
 
 @pytest.mark.parametrize(

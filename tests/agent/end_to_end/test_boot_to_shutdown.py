@@ -12,14 +12,9 @@ from tests.agent.fakes import events
 from tests.agent.fakes.jobs import WAITS, job
 from tests.agent.fakes.manager import Answer
 from tests.agent.fakes.runner import NO_LIBICU
-from tests.agent.fakes.whole_machine import AT_WORK, Plan, RunningMachine
+from tests.agent.fakes.whole_machine import AT_WORK, Plan
 
 RunMachine = Callable[..., dict[str, Any]]
-
-
-def without_group(running: RunningMachine) -> None:
-    """GitHub no longer has the runner group."""
-    del running.github.groups[7]
 
 
 def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_itself_off(
@@ -54,27 +49,10 @@ def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_i
     assert found["detail"] == "the runner manager sent no registration within 5 s"
 
 
-def test_a_machine_without_a_job_leaves_no_runner_at_github(run_machine: RunMachine) -> None:
-    found = run_machine(Plan(does=WAITS, idle_sec=1))
-    assert (found["reason"], found["runners"]) == ("idle", 0), found["serial"]
-
-
-@pytest.mark.slow
-def test_a_machine_that_github_refuses_starts_no_runner(run_machine: RunMachine) -> None:
-    found = run_machine(Plan(prepare=without_group))
-    assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("refused", True, 0)
-
-
 def test_a_check_machine_rehearses_and_registers_nothing(run_machine: RunMachine) -> None:
     found = run_machine(Plan(role="check"))
     assert found["verdict"] == {"verdict": "pass", "exit_code": 0, "summary": "fine", "reason": "rehearsed"}
     assert (found["reason"], found["registered"]) == ("rehearsed", 0)
-
-
-@pytest.mark.slow
-def test_a_check_machine_that_github_would_refuse_fails_its_gate(run_machine: RunMachine) -> None:
-    found = run_machine(Plan(role="check", prepare=without_group))
-    assert (found["verdict"]["verdict"], found["verdict"]["reason"]) == ("fail", "refused")
 
 
 @pytest.mark.parametrize("role", ["check", ""])
@@ -86,13 +64,6 @@ def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_
     assert (found["reason"], found["end"]["step"], found["registered"]) == ("no-tool", "runner", 0), found["serial"]
     words = "GitHub's runner does not start on this image: it was killed by signal 6; its output: Process terminated."
     assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
-
-
-@pytest.mark.slow
-def test_a_runner_that_reports_another_version_than_the_pinned_one_fails_the_gate(run_machine: RunMachine) -> None:
-    found = run_machine(Plan(role="check", version="2.300.0"))
-    assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]
-    assert found["detail"] == "GitHub's runner reports version 2.300.0, expected 2.336.0"
 
 
 def test_a_preemption_during_a_job_ends_it_and_names_it(run_machine: RunMachine) -> None:

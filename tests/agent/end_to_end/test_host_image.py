@@ -72,27 +72,3 @@ def test_a_boot_from_a_host_image_asks_for_no_download(run_machine: RunMachine, 
         f"gpu-ci: the image has no torch; torch {TORCH} was installed by an earlier boot"
     ]
     assert not [line for line in lines if "pip" in line or "apt" in line]
-
-
-@pytest.mark.parametrize(
-    ("missing", "reason", "text"),
-    [
-        ("has_torch", "check-failed", f"the image has no torch {TORCH}, and this machine installs nothing"),
-        ("has_runner", "no-runner", f"the image has no runner {runner.VERSION}, and this machine installs nothing"),
-    ],
-)
-def test_the_check_of_an_image_fails_instead_of_a_download(
-    run_machine: RunMachine, missing: str, reason: str, text: str
-) -> None:
-    asked: list[int] = []
-    found = run_machine(
-        Plan(
-            role="check",
-            answer=Answer(),
-            release=lambda number, archive: (asked.append(number) or 200, archive, len(archive)),  # type: ignore[func-returns-value]
-            prepare=lambda running: host_image(running, installs=False, **{missing: False}),
-        )
-    )
-    assert (found["verdict"]["verdict"], found["reason"]) == ("fail", reason), found["serial"]
-    assert found["detail"].startswith(text)
-    assert asked == []

@@ -12,7 +12,7 @@ from tests.agent.fakes.boot import BASH, SCRIPT
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.whole_machine import AT_WORK, GPU, Act, Plan, RunningMachine
+from tests.agent.fakes.whole_machine import AT_WORK, Act, Plan, RunningMachine
 
 LEFT = "4242, python3\n"
 """The line of nvidia-smi about a process that a job left on the GPU."""
@@ -31,13 +31,6 @@ def maintain(running: RunningMachine) -> None:
 def terminate(running: RunningMachine) -> None:
     """The machine is stopped: by a user, a deletion, or its group."""
     running.stop()
-
-
-def oom_kill(running: RunningMachine) -> None:
-    """The job uses all the memory, and the kernel kills the process of the runner with the most memory."""
-    with suppress(LookupError):
-        _signal(running.runner, signal.SIGKILL)
-        running.oom_killed()
 
 
 def shut_down(running: RunningMachine) -> None:
@@ -71,11 +64,6 @@ def start_again(running: RunningMachine) -> None:
 def no_gpu(running: RunningMachine) -> None:
     """The GPU disappears from the bus."""
     (STAGE / "gpu").write_text("")
-
-
-def gpu(running: RunningMachine) -> None:
-    """The GPU appears."""
-    (STAGE / "gpu").write_text(GPU)
 
 
 def leave_process(running: RunningMachine) -> None:

@@ -1,6 +1,6 @@
-"""A fake systemd of a Compute Engine VM: its units, and how a stop of the machine and an OOM kill end them.
+"""A fake systemd of a Compute Engine VM: its units, and how a stop of the machine ends them.
 
-It follows systemd.kill(5), systemd.service(5) and systemd-run(1); `test_systemd.py` compares it with a real systemd.
+It follows systemd.kill(5), systemd.service(5) and systemd-run(1).
 The startup script's unit is Google's (GoogleCloudPlatform/guest-agent@df9d203 and google-guest-agent@1adda70,
 google-startup-scripts.service): KillMode=process, no OOMPolicy, and a script runner that forwards no signal
 (google_metadata_script_runner/main.go, runCmd).
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tests.agent.fakes import processes
 
 BOOTED = Path("/run/systemd/system")
-DEFAULTS = {"KillMode": "control-group", "OOMPolicy": "stop", "FailureAction": "none", "TimeoutStopSec": "90"}
+DEFAULTS = {"KillMode": "control-group", "FailureAction": "none", "TimeoutStopSec": "90"}
 STARTUP = {"KillMode": "process", "StandardOutput": "journal+console"}
 # The time from the first SIGTERM of systemd-shutdown's last step to its SIGKILL. A real machine uses
 # DefaultTimeoutStopSec, 90 s.
@@ -150,12 +150,6 @@ class Systemd:
             _signal(unit.main, signal.SIGKILL)
         else:
             processes.kill_all_but(apart | {self.runner.pid})
-
-    def oom_killed(self, apart: set[int]) -> None:
-        """Apply the OOMPolicy of the unit whose process the kernel has killed because the memory was full."""
-        unit = self.unit("gpu-agent") or self.unit("google-startup-scripts")
-        if unit and unit.says("OOMPolicy") == "stop":
-            self._stop_unit(unit, apart)
 
     def close(self) -> None:
         """Wait for a stop in progress, so that it does not reach into the next boot."""

@@ -102,7 +102,6 @@ class Plan:
     """Seconds by which GitHub's clock is ahead of the machine's."""
     small: Mapping[str, str] = field(default_factory=dict)
     """Folders that get a disk of this size."""
-    systemd: type[Systemd] = Systemd
     has_systemd_run: bool = True
     """False for an image on which systemd-run fails. The agent then runs in Google's unit for startup scripts."""
     answer: manager.Answer | None = None
@@ -135,10 +134,6 @@ class RunningMachine:
         """Begin to switch the machine off, as for instances.stop or a deletion, and return at once."""
         self.systemd.stop(self._apart)
 
-    def oom_killed(self) -> None:
-        """Handle a process of the job that the kernel has killed because the memory was full."""
-        self.systemd.oom_killed(self._apart)
-
     @property
     def supervisor(self) -> int:
         """Return the process of the supervisor. Raises LookupError if it does not run."""
@@ -169,7 +164,7 @@ class RunningMachine:
             self._clear_temporary_files()
         self._apart = processes.numbers()
         boot.prepare(self.plan.smoke, gpu_ci_role=self.plan.role)
-        self.systemd = self.plan.systemd(self.folder / "systemd", boot.environ(), machine.network_down)
+        self.systemd = Systemd(self.folder / "systemd", boot.environ(), machine.network_down)
         console = os.open(self.systemd.console, os.O_RDONLY | os.O_NONBLOCK)
         self.systemd.start_script([BASH, str(SCRIPT)])
         os.set_blocking(console, True)
@@ -209,7 +204,6 @@ class RunningMachine:
 
     def _is_due(self, when: str | float, age_sec: float) -> bool:
         if when == AT_WORK:
-            # The path is the one that the machine sees, because a real systemd has its own mounts.
             return Path(f"/proc/{self.boot_script}/root/run/gpu-agent/runner/_diag/at-work").exists()
         if when == ANNOUNCED:
             return "gpu-agent/notice" in self.google.written()
@@ -275,10 +269,7 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         boot.tools.add("curl", f'exec {shutil.which("curl")} "$@" --max-time 1 --retry-max-time 1')
         # These are waits of the boot script. Only the wait for an agent without its supervisor matters.
         boot.tools.add("sleep", "[[ $1 != 40 ]] || read -rt 6 <> <(:) || true")
-        if plan.systemd is not Systemd:
-            (boot.tools.folder / "systemd-run").unlink()
-            (boot.tools.folder / "systemctl").unlink()
-        elif plan.has_systemd_run:
+        if plan.has_systemd_run:
             boot.tools.add("systemd-run", f'exec "{sys.executable}" "{SYSTEMD_RUN}" "{folder}/systemd" "$@"')
             Path("/usr/local/sbin/systemctl").symlink_to(boot.tools.folder / "systemctl")
         Path("/usr/local/sbin/nvidia-smi").symlink_to(boot.tools.add("nvidia-smi", _SMI))

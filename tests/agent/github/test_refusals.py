@@ -11,16 +11,6 @@ from tests.agent.fakes.github import Fault
 from tests.agent.fakes.world import World
 
 
-def test_another_key_is_refused_after_one_request(world: World, other_key: bytes):
-    world.key = other_key
-    assert world.ended() == (
-        "refused: GitHub answered 401 to a request for a token of the App's installation: A JSON web token could not "
-        "be decoded; the App's key does not belong to the App's id, or the key was deleted"
-    )
-    assert world.github.asked == ["token"]
-    assert world.clock.slept == []
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -53,11 +43,6 @@ def test_a_request_without_the_apps_permission_is_refused_at_once(world: World, 
     assert world.clock.slept == []
 
 
-def test_an_app_without_the_permission_is_refused(world: World):
-    del world.github.granted["organization_self_hosted_runners"]
-    assert "422 to a request for a token of the App's installation: The permissions requested are not" in world.ended()
-
-
 @pytest.mark.parametrize("more", [{"contents": "read"}, {"organization_self_hosted_runners": "admin"}])
 def test_a_token_with_more_permissions_than_requested_is_not_used(world: World, more: dict[str, str]):
     world.github.extra_permissions = more
@@ -70,16 +55,6 @@ def test_a_token_for_more_repositories_than_requested_is_not_used(world: World):
     body = {"token": "ghs_planted", "permissions": {}, "repositories": [{"name": "kernels"}, {"name": "website"}]}
     world.github.faults["token"] = [Fault(status=201, body=json.dumps(body).encode())]
     assert world.ended(repository="kernels").endswith("has more permissions than requested: repository website")
-
-
-@pytest.mark.parametrize("count", [0, 101])
-def test_labels_that_github_would_refuse_end_the_agent_before_any_request(world: World, count: int):
-    assert world.ended(labels=["l"] * count) == f"no-config: github.labels: expected 1 to 100 labels, got {count}"
-    assert world.github.asked == []
-
-
-def test_a_hundred_labels_are_taken(world: World):
-    assert world.register(labels=[f"l{number}" for number in range(100)]).runner_id == 101
 
 
 @pytest.mark.parametrize(
@@ -97,41 +72,3 @@ def test_a_hundred_labels_are_taken(world: World):
 )
 def test_the_key_is_not_used_for_an_address_that_is_not_plain_https(world: World, url: str, words: str):
     assert world.ended(api_url=url) == f"no-config: github.api_url: {words}"
-
-
-@pytest.mark.parametrize(
-    ("route", "status", "value", "words"),
-    [
-        ("token", 201, {}, "GitHub's answer to a request for a token does not contain a usable token"),
-        ("token", 201, {"token": 7}, "GitHub's answer to a request for a token does not contain a usable token"),
-        (
-            "token",
-            201,
-            {"token": "a\r\nX-Other: b"},
-            "GitHub's answer to a request for a token does not contain a usable token",
-        ),
-        ("token", 201, {"token": "clé"}, "GitHub's answer to a request for a token does not contain a usable token"),
-        ("groups", 200, {"runner_groups": 7}, "acme has no runner group named 'gpu', only none"),
-        (
-            "groups",
-            200,
-            {"runner_groups": [{"name": "gpu", "id": None}]},
-            "acme has no runner group named 'gpu', only gpu",
-        ),
-        ("register", 201, {"runner": {"id": 1}}, "GitHub's answer to a runner's registration has no"),
-        ("register", 201, {"runner": {"id": 1}, "encoded_jit_config": 7}, "GitHub's answer to a runner's registration"),
-        ("register", 201, {"encoded_jit_config": "planted"}, "GitHub's answer to a runner's registration has no"),
-    ],
-)
-def test_an_answer_of_another_form_is_refused(world: World, route: str, status: int, value: Any, words: str):
-    world.github.faults[route] = [Fault(status=status, body=json.dumps(value).encode())]
-    ended = world.ended()
-    assert ended.startswith(f"refused: {words}")
-    assert "planted" not in ended
-
-
-def test_groups_without_an_end_are_given_up_after_a_hundred_pages(world: World):
-    page = json.dumps({"runner_groups": [{"name": "other", "id": 1}] * 100}).encode()
-    world.github.faults["groups"] = [Fault(status=200, body=page)] * 200
-    assert world.ended().startswith("refused: acme has no runner group named 'gpu', only other, other")
-    assert world.github.asked.count("groups") == 100

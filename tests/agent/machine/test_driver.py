@@ -75,18 +75,6 @@ def driven(tmp_path: Path, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Dri
     return Driven(tmp_path, tools, monkeypatch)
 
 
-def test_an_images_driver_that_answers_is_not_waited_for(driven: Driven) -> None:
-    driven.has_driver()
-    driven.boot(DriverConfig())
-    assert driven.clock.slept == []
-
-
-def test_an_image_without_nvidia_smi_is_left_to_the_check(driven: Driven) -> None:
-    (driven.tools.folder / "nvidia-smi").unlink()
-    driven.boot(DriverConfig())
-    assert driven.clock.slept == []
-
-
 def test_an_image_whose_driver_does_not_load_fails_after_a_minute(driven: Driven) -> None:
     assert driven.fails(DriverConfig()) == "nvidia-smi does not answer: No devices were found"
     assert sum(driven.clock.slept) == 58
@@ -114,37 +102,6 @@ def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_r
     assert list(driven.machine.state.iterdir()) == []
 
 
-def test_a_later_start_of_a_machine_with_its_driver_fetches_and_runs_no_installer(driven: Driven) -> None:
-    driven.installs(f':>"{driven.folder}/driver"')
-    for _ in range(2):
-        driven.boot(INSTALLER)
-    assert (len(driven.downloads), len(driven.calls), list(driven.machine.state.iterdir())) == (1, 1, [])
-
-
-def test_what_the_installer_does_not_need_any_more_is_removed_and_nothing_else(driven: Driven) -> None:
-    kept = driven.machine.state / "torch"
-    kept.mkdir(parents=True)
-    driven.installs(f':>"{driven.folder}/driver"')
-    driven.boot(INSTALLER)
-    assert list(driven.machine.state.iterdir()) == [kept]
-
-
-def test_after_a_restart_the_installer_is_not_fetched_again(driven: Driven) -> None:
-    driven.installs("exit 3")
-    assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
-    assert (driven.machine.state / "restarts").read_text() == "1\n"
-    driven.installs(f':>"{driven.folder}/driver"')
-    driven.boot(INSTALLER)
-    assert len(driven.downloads) == 1
-    assert len(driven.calls) == 2
-
-
-def test_a_machine_that_has_its_driver_is_left_alone_by_the_installer(driven: Driven) -> None:
-    driven.has_driver()
-    driven.boot(INSTALLER)
-    assert (driven.downloads, driven.calls, driven.restarting) == ([], [], [])
-
-
 @pytest.mark.parametrize(
     ("text", "code", "waited"), [("exit 0", 0, 300), ("exit 3", 3, 0), ("kill -TERM $$", 143, 300)]
 )
@@ -154,34 +111,6 @@ def test_an_installer_that_ends_without_a_driver_has_time_to_restart_only_where_
     driven.installs(f'echo "the last words"; {text}')
     assert driven.fails(INSTALLER) == f"cuda_installer ended with code {code} and the driver is missing: the last words"
     assert sum(driven.clock.slept) == waited
-
-
-def test_an_installer_that_cannot_be_fetched_is_tried_again_and_then_named(driven: Driven) -> None:
-    driven.way_out = False
-    assert driven.fails(INSTALLER) == (
-        "cuda_installer could not be downloaded: GET https://releases.example/cuda_installer.pyz: "
-        "no complete answer before the deadline; the network may lack internet access"
-    )
-    assert len(driven.downloads) == 4
-
-
-def test_a_machine_that_is_restarted_again_and_again_has_no_driver(driven: Driven) -> None:
-    driven.machine.state.mkdir()
-    (driven.machine.state / "restarts").write_text("4\n")
-    assert (
-        driven.fails(INSTALLER) == "cuda_installer has restarted the machine 4 times, and the driver is still missing"
-    )
-
-
-def test_an_incomplete_file_of_an_earlier_boot_is_written_again(driven: Driven) -> None:
-    driven.machine.state.mkdir()
-    for name in ("restarts", "began"):
-        (driven.machine.state / name).write_text("")
-    driven.installs("exit 3")
-    assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
-    assert (driven.machine.state / "restarts").read_text() == "1\n"
-    driver.deadline(configured(INSTALLER), driven.machine)
-    assert (driven.machine.state / "began").read_text() != ""
 
 
 @pytest.mark.parametrize(("source", "left"), [(INSTALLER, 500), (DriverConfig(), 600)])
@@ -201,18 +130,6 @@ def test_no_driver_is_installed_outside_compute_engine(driven: Driven, source: D
     )
     assert driven.fails(source) == "drivers are installed only on Compute Engine VMs, and this is not one"
     assert not driven.machine.state.exists()
-
-
-def test_container_optimized_os_gets_its_driver_by_commands_of_the_machine_itself(driven: Driven) -> None:
-    driven.tools.add("nsenter", 'echo "$*"')
-    prefix = ("nsenter", "--target", "1", "--all")
-    driven.machine = Machine(driven.clock, driven.serial.append, driven.folder, driven.folder, prefix=prefix)
-    driven.boot(COS)
-    assert [line.removeprefix("| ") for line in driven.serial] == [
-        "--target 1 --all cos-extensions install gpu -- -version=R580",
-        "--target 1 --all mount --bind /var/lib/nvidia /var/lib/nvidia",
-        "--target 1 --all mount -o remount,exec /var/lib/nvidia",
-    ]
 
 
 def test_a_driver_that_container_optimized_os_lacks_is_named(driven: Driven) -> None:

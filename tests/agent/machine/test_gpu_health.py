@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.machine import gpu_health, system
-from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, at_boot, gpu_problem, problem_after_job
+from gpu_agent.machine import system
+from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, gpu_problem, problem_after_job
 from gpu_agent.machine.system import System, User
-from gpu_agent.outcomes import AgentExit
 from gpu_smoke.data.health import XIDS
 
 ONE = "GPU-11111111-aaaa"
@@ -60,12 +58,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         f"sys.stdout.write(open({str(tmp_path)!r} + '/' + name).read())\n"
     )
     return made
-
-
-def test_later_checks_compare_with_the_state_after_the_smoke_check(machine: Machine) -> None:
-    machine.gpus(f"{ONE}, 3, 0\n{TWO}, 5, [N/A]")
-    assert at_boot(machine) == Gpus({ONE: 3, TWO: 5}, {ONE: 0, TWO: 0})
-    assert (machine.folder / "persistent").exists()
 
 
 def test_an_unchanged_gpu_is_usable(machine: Machine) -> None:
@@ -127,35 +119,6 @@ def test_fatal_errors_in_the_kernels_log_are_reported(machine: Machine, line: st
 
 def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> None:
     assert {code for code, xid in XIDS.items() if xid.action} == FATAL_XIDS
-
-
-def test_an_nvidia_smi_that_hangs_fails_at_its_deadline(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its child keeps the pipe open, so a wait for the end of the output would last as long as the child."""
-    monkeypatch.setattr(gpu_health, "TIMEOUT_SEC", 0.5)
-    machine.script(
-        "import subprocess, time\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
-    )
-    begun = time.monotonic()
-    assert gpu_problem(machine, FIT) == "nvidia-smi failed (124): nvidia-smi did not end within 0.5 s"
-    assert time.monotonic() - begun < 30
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        (
-            "print('Unable to determine the device handle for GPU0'); sys.exit(15)",
-            "nvidia-smi failed (15): Unable to determine the device handle for GPU0",
-        ),
-        ("sys.exit(9)", "nvidia-smi failed (9): exit code 9"),
-    ],
-)
-def test_an_nvidia_smi_that_fails_makes_the_gpu_unusable(machine: Machine, script: str, words: str) -> None:
-    machine.script(script)
-    assert gpu_problem(machine, FIT) == words
-    with pytest.raises(AgentExit) as ended:
-        at_boot(machine)
-    assert str(ended.value) == f"gpu-unhealthy: {words}"
 
 
 def test_a_machine_without_nvidia_smi_has_no_usable_gpu(machine: Machine) -> None:

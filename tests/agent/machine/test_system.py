@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.machine import processes, system
-from gpu_agent.machine.processes import SubordinateIds
-from gpu_agent.machine.system import MISSING, TIMED_OUT, Output, System, User
+from gpu_agent.machine import system
+from gpu_agent.machine.system import TIMED_OUT, Output, System, User
 from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes import machine
@@ -40,12 +39,6 @@ def test_a_command_sees_nothing_of_the_agents_environment(monkeypatch: pytest.Mo
     assert "planted" not in HERE.run(["env"], timeout_sec=30).text
 
 
-def test_a_missing_program_is_an_exit_code() -> None:
-    assert HERE.run(["no-such-program"], timeout_sec=30) == Output(
-        MISSING, "no-such-program: No such file or directory"
-    )
-
-
 def test_a_command_that_hangs_is_killed_with_its_children() -> None:
     seconds = f"61.{os.getpid()}"
     program = f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}']); time.sleep(60)"
@@ -61,18 +54,6 @@ def test_a_command_that_hangs_is_killed_with_its_children() -> None:
     assert not running()
 
 
-def test_the_first_line_with_text_represents_the_output() -> None:
-    assert Output(1, "\n  first  \nsecond\n").line == "first"
-    assert Output(9, " \n").line == "exit code 9"
-    assert len(Output(1, "x" * 999).line) == 200
-
-
-def test_a_failed_required_command_ends_the_machine_with_its_output() -> None:
-    with pytest.raises(AgentExit) as ended:
-        HERE.must("no-runner", python("import sys; sys.exit('no room')"))
-    assert str(ended.value) == f"no-runner: {sys.executable} failed (1): no room"
-
-
 def test_a_process_of_a_user_has_the_users_rights_and_ends_with_its_parent() -> None:
     machine.needs("setpriv")
     process = HERE.start(["cat", "/proc/self/status"], SOMEBODY, environment={"PATH": system.PATH}, folder=Path("/"))
@@ -80,15 +61,6 @@ def test_a_process_of_a_user_has_the_users_rights_and_ends_with_its_parent() -> 
     status = dict(line.split(":\t", 1) for line in said.splitlines())
     rights = [status[name].split()[:4] for name in ("Uid", "Gid", "Groups", "NoNewPrivs", "CapEff")]
     assert rights == [[str(NOBODY)] * 4, [str(NOBODY)] * 4, [], ["1"], ["0" * 16]]
-
-
-@pytest.mark.parametrize("groups", [(), (44,), (44, 999)])
-def test_a_process_has_the_groups_it_is_given_and_no_others(groups: tuple[int, ...]) -> None:
-    machine.needs("setpriv")
-    user = SOMEBODY._replace(groups=groups)
-    process = HERE.start(["id", "-G"], user, environment={"PATH": system.PATH}, folder=Path("/"), may_gain=True)
-    said, _ = process.communicate()
-    assert said.split() == [str(NOBODY), *map(str, groups)]
 
 
 def test_all_processes_of_a_user_end_and_no_others() -> None:
@@ -105,69 +77,6 @@ def test_all_processes_of_a_user_end_and_no_others() -> None:
     assert machine.inside(work) == [True, [], None, [-9, -9, -9]]
 
 
-def test_a_process_that_a_scan_of_proc_misses_is_ended_too() -> None:
-    """A scan of /proc finds a process that forks and exits all the time only sometimes."""
-
-    def work() -> list[object]:
-        user = HERE.runner_user()
-        process = HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/"))
-        while HERE.commands_of(user) != [["sleep", "60"]]:
-            time.sleep(0.01)
-        processes.of = lambda *_: iter(())  # This changes only the child process in which `work` runs.
-        return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.poll() or process.wait(10)]
-
-    assert machine.inside(work) == [True, -9]
-
-
-def test_the_processes_of_a_users_containers_are_ended_too() -> None:
-    def work() -> list[object]:
-        user = HERE.runner_user()
-        Path("/etc/subuid").write_text(f"{user.name}:700000:65536\n")
-        inner = User("inner", 700_005, 700_005, Path("/"))
-        process = HERE.start(["sleep", "60"], inner, environment=system.ENVIRONMENT, folder=Path("/"))
-        while HERE.commands_of(user) != [["sleep", "60"]]:
-            time.sleep(0.01)
-        return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.wait()]
-
-    assert machine.inside(work) == [True, -9]
-
-
-def test_a_users_processes_are_ended_without_starting_another() -> None:
-    def work() -> list[object]:
-        processes.end_all_of("gpu-runner")  # The user has no process yet.
-        user = HERE.runner_user()
-        others = [HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/")) for _ in range(3)]
-        while [words[0] for words in HERE.commands_of(user)] != ["sleep"] * 3:
-            time.sleep(0.01)
-        subprocess.Popen = None  # type: ignore[misc,assignment] # only in the child process of `work`
-        os.fork = None  # type: ignore[assignment]
-        processes.end_all_of("gpu-runner")
-        return [HERE.commands_of(user), [other.wait() for other in others]]
-
-    assert machine.inside(work) == [[], [-9, -9, -9]]
-
-
-def test_a_process_whose_name_is_not_valid_text_is_found() -> None:
-    def work() -> list[str]:
-        user = HERE.runner_user()
-        program = "import ctypes, time; ctypes.CDLL(None).prctl(15, bytes([255, 254])); print(); time.sleep(60)"
-        python = [machine.open_python(), "-I", "-S", "-u", "-c", program]
-        process = HERE.start(python, user, environment=system.ENVIRONMENT, folder=Path("/"))
-        assert process.stdout is not None
-        process.stdout.readline()
-        return [words[0] for words in HERE.commands_of(user)]
-
-    assert machine.inside(work) == [machine.open_python()]
-
-
-def test_subordinate_ids_are_read_despite_invalid_lines() -> None:
-    def work() -> list[SubordinateIds]:
-        Path("/etc/subuid").write_text("# lent\n\nuser:100000:65536\n1000:200000:10\nbroken:1\n")
-        return [(each.owner, each.ids.start, each.ids.stop) for each in processes.subordinate_ids("uid")]  # type: ignore[misc]
-
-    assert machine.inside(work) == [["user", 100_000, 165_536], ["1000", 200_000, 200_010]]
-
-
 def test_a_runner_user_that_is_root_is_refused() -> None:
     def work() -> str:
         with Path("/etc/passwd").open("a") as file:
@@ -179,17 +88,6 @@ def test_a_runner_user_that_is_root_is_refused() -> None:
         return ""
 
     assert machine.inside(work) == "not-isolated: gpu-runner is root on this image"
-
-
-def test_a_runner_user_of_the_image_gets_a_missing_home() -> None:
-    def work() -> list[object]:
-        home = Path("/home/of/gpu-runner")
-        subprocess.run(["useradd", "--system", "--home-dir", str(home), "--no-create-home", "gpu-runner"], check=True)
-        user = HERE.runner_user()
-        status = home.stat()
-        return [str(user.home), status.st_uid == user.uid, oct(status.st_mode & 0o777)]
-
-    assert machine.inside(work) == ["/home/of/gpu-runner", True, "0o700"]
 
 
 @pytest.mark.parametrize("baked", ["/bin/bash", ""])
@@ -275,58 +173,8 @@ def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_th
     assert machine.inside(work) == [[], [44], []]
 
 
-def may_read_kernel_log() -> bool:
-    """Return True if the kernel's log can be read. With kernel.dmesg_restrict a user can open it but read nothing."""
-    try:
-        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        return bool(os.read(log, 8192))
-    except OSError:
-        return False
-    finally:
-        os.close(log)
-
-
-def test_the_kernels_log_is_read_to_its_end_line_by_line() -> None:
-    if not may_read_kernel_log():
-        pytest.skip("needs /dev/kmsg to be readable: root, outside of a container")
-    lines = HERE.kernel_log()
-    assert lines
-    assert not any("\n" in line for line in lines)
-
-
-def test_where_the_kernels_log_cannot_be_read_it_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> int:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "open", refused)
-    assert HERE.kernel_log() == []
-
-
 def _words(process: Path) -> bytes:
     try:
         return (process / "cmdline").read_bytes()
     except OSError:
         return b""
-
-
-@pytest.mark.parametrize(("program", "there"), [("useradd", False), ("usermod", True)])
-def test_the_agent_ends_if_the_runner_user_cannot_be_created(program: str, there: bool) -> None:
-    def work() -> str:
-        if there:
-            with Path("/etc/passwd").open("a") as file:
-                file.write("gpu-runner:x:4242:4242::/home/gpu-runner:/bin/sh\n")
-        folder = Path("/usr/local/sbin")
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", str(folder)], check=True)
-        tool = folder / program
-        tool.write_text("#!/bin/sh\necho no room\nexit 3\n")
-        tool.chmod(0o755)
-        try:
-            HERE.runner_user()
-        except AgentExit as ended:
-            return str(ended)
-        return ""
-
-    assert machine.inside(work) == f"no-tool: {program} failed (3): no room"

@@ -18,8 +18,7 @@ from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner import archive
 from gpu_agent.runner.archive import MARKER, obtain
 
-from tests.agent.fakes import machine, runner
-from tests.agent.fakes.machine import NOBODY
+from tests.agent.fakes import runner
 from tests.agent.fakes.runner import VERSION, Entry
 
 GOOD = runner.archive(runner.listener("/usr/bin/python3"))
@@ -79,33 +78,6 @@ def test_a_runner_in_the_image_that_other_users_may_write_is_not_used(system: Sy
     assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
 
 
-@pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
-def test_a_runner_in_the_image_of_another_user_is_not_used(system: System, path: str) -> None:
-    machine.needs()
-    folder = bake(system, runner.sha256(GOOD))
-    os.chown(folder / path, NOBODY, 0)
-    said: list[str] = []
-    with pytest.raises(AgentExit, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
-        get(system, config(), said=said)
-    assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
-
-
-def test_the_reason_why_a_runner_in_the_image_is_not_used_is_written(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, sha256 = bake(system, "0" * 64), runner.sha256(GOOD)
-    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (base, _):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
-        said: list[str] = []
-        assert get(system, config(), said=said) != folder
-        assert said == [f"gpu-agent: {folder} is not used: {MARKER} says '{'0' * 64}', and {sha256} is pinned"]
-        (folder / MARKER).unlink()
-        (system.state_folder / "actions-runner").rename(system.state_folder / "aside")
-        said.clear()
-        get(system, config(), said=said)
-        assert said == [f"gpu-agent: {folder} is not used: {folder / MARKER}: No such file or directory"]
-
-
 def test_the_pinned_runner_is_downloaded_if_the_image_has_another_one(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,13 +104,6 @@ def test_only_root_may_write_a_downloaded_runner(system: System, monkeypatch: py
     assert [name for name, each in status.items() if each.st_mode & 0o022 and not stat.S_ISLNK(each.st_mode)] == []
     assert (tree / MARKER).read_text() == runner.sha256(content) + "\n"
     assert sorted(path.name for path in tree.parent.iterdir()) == [VERSION]
-
-
-def test_a_fetched_runner_is_found_again_after_a_restart(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, asked):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        assert get(system, config()) == get(system, config())
-    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "added", "mode", "link", "no checksum"])
@@ -188,30 +153,6 @@ def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, m
     assert list((system.state_folder / "actions-runner").iterdir()) == []
 
 
-def test_a_truncated_download_starts_again(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    with runner.releases(lambda asked: (200, GOOD if asked else GOOD[:100], len(GOOD))) as (url, asked):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        assert (get(system, config()) / "bin" / "Runner.Listener").exists()
-    assert len(asked) == 2
-
-
-def test_a_server_that_is_down_is_retried_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    with runner.releases(lambda _: (503, b"", 0)) as (url, asked):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
-            get(system, config())
-    assert ended.value.end.reason == "no-runner"
-    assert len(asked) > 2
-
-
-def test_a_missing_release_is_requested_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    with runner.releases(lambda _: (404, b"", 0)) as (url, asked):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 404 Not Found$"):
-            get(system, config())
-    assert len(asked) == 1
-
-
 @pytest.mark.parametrize(
     "entry",
     [
@@ -237,52 +178,3 @@ def test_a_member_outside_the_folder_stops_the_unpacking(
     said = f"no-runner: the archive has {entry.name!r}, which is outside its folder"
     assert str(ended.value) == said
     assert list((system.state_folder / "actions-runner").iterdir()) == []
-
-
-def test_nothing_is_written_through_a_link_of_the_archives_own(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = runner.archive(Entry("out", kind=tarfile.SYMTYPE, target="bin"), Entry("out/file", "x"))
-    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit, match="no-runner: the archive has 'out/file'"):
-            get(system, config(content))
-
-
-@pytest.mark.parametrize("content", [b"no archive at all", GOOD[: len(GOOD) // 2]])
-def test_a_pinned_file_that_is_no_whole_archive_is_no_runner(
-    system: System, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit, match=r"^no-runner: .* cannot be unpacked"):
-            get(system, config(content))
-
-
-def test_an_archive_without_the_program_is_no_runner(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = runner.archive()
-    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit, match=r"^no-runner: .* the archive has no bin/Runner.Listener$"):
-            get(system, config(content))
-
-
-def test_a_missing_checksum_is_reported_with_the_existing_architectures(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(AgentExit) as ended:
-        get(system, config())
-    assert str(ended.value) == "no-runner: sha256: has ['x64'], but this machine needs arm64"
-
-
-def test_a_full_disk_is_reported_as_a_full_disk(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Path.open
-
-    def full(path: Path, mode: str = "r", *rest: object, **more: object) -> object:
-        return real(Path("/dev/full"), "wb", 0) if path.name == "archive" else real(path, mode, *rest, **more)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", full)
-    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, _):
-        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(AgentExit) as ended:
-            get(system, config())
-    assert str(ended.value) == "disk-full: no room for the runner: No space left on device (its archive)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -18,10 +17,7 @@ from pathlib import Path
 
 import pytest
 from gpu_agent.machine.system import System, User
-from gpu_agent.runner import hooks
 from gpu_agent.runner.hooks import Hooks, Job, client
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.agent.fakes.hook_client import pack, raw
 from tests.agent.fakes.machine import NOBODY, needs, open_python
@@ -68,26 +64,6 @@ def ask(folder: Path, stage: str) -> int:
     return client([stage, str(folder / "hooks.sock")])
 
 
-def test_a_job_on_a_usable_machine_starts_and_is_recorded(
-    serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    served = serve()
-    assert (served.job, served.started.is_set(), served.completed.is_set()) == (None, False, False)
-    assert ask(folder, "started") == 0
-    assert (served.job, served.started.is_set(), served.completed.is_set()) == (JOB, True, False)
-    assert ask(folder, "completed") == 0
-    assert (served.refused, served.completed.is_set()) == ("", True)
-    assert capsys.readouterr().out == ""
-
-
-def test_the_socket_is_the_runners_users_alone(serve: Callable[..., Hooks], folder: Path) -> None:
-    if os.geteuid():
-        pytest.skip("needs root: sudo -E make test")
-    serve(uid=NOBODY)
-    status = (folder / "hooks.sock").stat()
-    assert (oct(status.st_mode & 0o777), status.st_uid, status.st_gid) == ("0o600", NOBODY, NOBODY)
-
-
 def test_a_job_on_an_unusable_machine_fails_with_the_reason_in_its_log(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,18 +72,6 @@ def test_a_job_on_an_unusable_machine_fails_with_the_reason_in_its_log(
     assert capsys.readouterr().out == "::error::gpu-ci: the GPU is not fit when a job has started\n"
     assert (served.refused, served.job) == ("the GPU is not fit when a job has started", JOB)
     assert served.started.is_set()
-
-
-def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
-    serve: Callable[..., Hooks], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    served = serve()
-    assert ask(folder, "started") == 0
-    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/else")
-    assert ask(folder, "started") == 1
-    assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
-    assert served.job == JOB
-    assert served.refused == ""
 
 
 @pytest.mark.parametrize(
@@ -122,18 +86,6 @@ def test_without_an_agent_no_job_starts_and_one_that_ran_may_end(
 ) -> None:
     assert ask(folder, stage) == code
     assert capsys.readouterr().out == said
-
-
-@pytest.mark.parametrize(("stage", "code"), [("started", 1), ("completed", 0)])
-def test_a_silent_agent_is_waited_for_no_longer_than_the_limit(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stage: str, code: int
-) -> None:
-    monkeypatch.setattr(hooks, "LIMIT_SEC", 0.2)
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(folder / "hooks.sock"))
-        silent.listen()
-        assert ask(folder, stage) == code
-    assert "the machine's agent does not answer (TimeoutError)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -158,51 +110,6 @@ def test_an_answer_other_than_true_refuses_the_job(
         thread.join()
 
 
-@pytest.mark.parametrize("argv", [[], ["started"], ["begun", "socket"], ["started", "socket", "more"]])
-def test_a_hook_with_wrong_arguments_prints_the_expected_ones(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert client(argv) == 2
-    assert capsys.readouterr().out == "::error::expected: hook started|completed <socket>\n"
-
-
-def test_what_a_jobs_author_chose_is_cut_and_made_one_printable_line(
-    serve: Callable[..., Hooks], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_WORKFLOW", "two\nlines\x1b[31m" + "x" * 1000)
-    served = serve()
-    assert ask(folder, "started") == 0
-    assert served.job is not None
-    assert served.job.workflow == "two lines [31m" + "x" * 86
-
-
-@pytest.mark.parametrize(
-    "text",
-    [b"", b"\n", b"{\n", b"[" * 8000 + b"\n", b"x" * 100_000, b'{"stage": "started"', b"\xff\xfe\n", b"1e999999\n"],
-)
-def test_invalid_input_on_the_socket_starts_no_job_and_stops_nothing(
-    serve: Callable[..., Hooks], folder: Path, text: bytes
-) -> None:
-    served = serve()
-    raw(folder, text)
-    assert served.job is None
-    assert ask(folder, "started") == 0
-
-
-@given(asked=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), st.lists))
-def test_any_name_of_a_job_becomes_short_and_printable(asked: object) -> None:
-    made = hooks._plain(asked)
-    assert len(made) <= 100
-    assert made.isprintable()
-
-
-def test_a_silent_connection_does_not_block_other_connections(serve: Callable[..., Hooks], folder: Path) -> None:
-    serve()
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.connect(str(folder / "hooks.sock"))
-        assert ask(folder, "started") == 0
-
-
 def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
     serve: Callable[..., Hooks], folder: Path
 ) -> None:
@@ -222,53 +129,6 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
     for connection in flood:
         connection.close()
     assert wait_until(lambda: ask(folder, "started") == 0)
-
-
-def test_a_failed_accept_does_not_end_the_server(serve: Callable[..., Hooks], folder: Path) -> None:
-    """The error is that of an agent without a free file descriptor. Each thread gets it once."""
-    served = serve()
-    server, failed = served._server, threading.Semaphore(8)
-
-    class Failing:
-        def accept(self) -> tuple[socket.socket, object]:
-            if failed.acquire(blocking=False):
-                raise OSError(errno.EMFILE, "Too many open files")
-            return server.accept()
-
-        def shutdown(self, how: int) -> None:
-            server.shutdown(how)
-
-        def close(self) -> None:
-            server.close()
-
-    served._server = Failing()  # type: ignore[assignment]
-    # Eight requests make the eight threads leave their current accept. Their next accept fails.
-    for _ in range(8):
-        raw(folder, b'{"stage": "completed"}\n')
-    assert wait_until(lambda: not failed.acquire(blocking=False) or bool(failed.release()))
-    assert ask(folder, "started") == 0
-
-
-def test_a_check_that_raises_refuses_the_job_and_later_requests_are_answered(
-    serve: Callable[..., Hooks], folder: Path
-) -> None:
-    def check(stage: str) -> str:
-        raise RuntimeError("can't start new thread")
-
-    serve(check)
-    assert [ask(folder, "completed") for _ in range(10)] == [0] * 10
-    assert ask(folder, "started") == 1
-
-
-def test_close_ends_every_thread_of_the_server(serve: Callable[..., Hooks]) -> None:
-    # Threads of other tests end at any time, so the test counts only threads with this name.
-    before = set(threading.enumerate())
-    served = serve()
-    answering = [one for one in threading.enumerate() if one not in before and one.name == "hooks"]
-    assert len(answering) == 8
-    served.close()
-    assert wait_until(lambda: not any(one.is_alive() for one in answering))
-    served.close = lambda: None  # type: ignore[method-assign]
 
 
 def wait_until(done: Callable[[], bool]) -> bool:
@@ -330,3 +190,15 @@ def test_the_runners_user_cannot_change_the_scripts_or_files_next_to_them(
 def test_an_answer_is_one_json_line(serve: Callable[..., Hooks], folder: Path) -> None:
     serve(lambda _: "no")
     assert json.loads(raw(folder, b'{"stage": "started"}\n')) == {"ok": False, "words": "no"}
+
+
+def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
+    serve: Callable[..., Hooks], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = serve()
+    assert ask(folder, "started") == 0
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/else")
+    assert ask(folder, "started") == 1
+    assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
+    assert served.job == JOB
+    assert served.refused == ""

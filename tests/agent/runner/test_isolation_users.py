@@ -6,9 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.machine import limits
 from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import SOCKETS, isolate
 
@@ -58,22 +56,6 @@ def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_closed() -> No
     assert machine.inside(work) == ""
 
 
-@pytest.mark.parametrize("group", ["sudo", "docker"])
-def test_a_user_of_the_image_in_a_group_with_root_access_is_named(group: str) -> None:
-    machine.needs("nft")
-
-    def work() -> str:
-        machine.network()
-        subprocess.run(["groupadd", "--force", group], check=True)
-        subprocess.run(["useradd", "--system", "--user-group", "--groups", group, "gpu-runner"], check=True)
-        return try_isolation()
-
-    assert (
-        machine.inside(work)
-        == f"not-isolated: gpu-runner is a member of a group with root access in this image: {group}"
-    )
-
-
 def test_sudo_without_a_password_is_named() -> None:
     machine.needs("nft")
 
@@ -102,40 +84,6 @@ def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
         return [len(made.user.groups), *machine.reach(target, box=True), *machine.reach(target, uid=NOBODY)]
 
     assert machine.inside(work) == [1, "ConnectionRefusedError", "ConnectionRefusedError"]
-
-
-@pytest.mark.parametrize(
-    ("docker", "said"),
-    [
-        ("rootful", "no-tool: docker: rootful, but the image has no group docker: add docker-ce to the image"),
-        ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
-    ],
-)
-def test_an_invalid_docker_mode_is_reported(docker: str, said: str) -> None:
-    machine.needs("nft")
-
-    def work() -> str:
-        machine.network()
-        subprocess.run(["groupdel", "docker"], check=False, capture_output=True)
-        return try_isolation(docker=docker)
-
-    assert machine.inside(work) == said
-
-
-def test_rootless_names_the_packages_that_the_image_lacks() -> None:
-    machine.needs("nft")
-
-    class Lacking(System):
-        def have(self, program: str) -> bool:
-            return program in (*limits.NEEDED, "nft", "docker", "dockerd")
-
-    def work() -> str:
-        machine.network()
-        return try_isolation(Lacking(python=machine.open_python()), "rootless")
-
-    assert machine.inside(work) == (
-        "no-tool: docker: rootless needs packages that the image lacks: docker-ce-rootless-extras, slirp4netns, uidmap"
-    )
 
 
 def test_root_inside_a_namespace_of_the_users_own_cannot_take_the_cut_away() -> None:

@@ -14,7 +14,7 @@ from gpu_agent.runner import next_boot
 from gpu_agent.runner.network_isolation import block_identity, rules
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.isolated import BLOCKED, try_isolation
+from tests.agent.fakes.isolated import BLOCKED
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
 ASKED = Path("/run/asked")
@@ -64,21 +64,6 @@ def test_the_unit_starts_before_the_network_and_before_services_of_users() -> No
     assert "\nWantedBy=sysinit.target\n" in unit
 
 
-def test_systemd_starts_no_service_of_the_runner_users() -> None:
-    """This holds whatever a job leaves in its home, and if it enables lingering."""
-    machine.needs("nft")
-
-    def work() -> list[str]:
-        machine.network()
-        with_systemd()
-        said = try_isolation()
-        return [said, *ASKED.read_text().splitlines(), str(System().runner_user().uid)]
-
-    said, *asked, uid = machine.inside(work)
-    assert said == ""
-    assert asked == [f"mask --now user@{uid}.service", "enable gpu-agent-cut.service"]
-
-
 @pytest.mark.parametrize("command", ["enable gpu-agent-cut.service", "mask --now user@990.service"])
 def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
     def work() -> list[str]:
@@ -97,12 +82,3 @@ def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
     *said, one, two = machine.inside(work)
     assert said == ["not-isolated: systemctl failed (5): exit code 5"] * 2
     assert command in (one, two)
-
-
-def test_where_systemd_does_not_boot_the_machine_nothing_is_written() -> None:
-    def work() -> list[bool]:
-        next_boot.block_at_boot("", System())
-        next_boot.disable_services_of(User("gpu-runner", 990, 990, Path("/")), System())
-        return [next_boot.RULES.exists(), next_boot.UNIT.exists()]
-
-    assert machine.inside(work) == [False, False]

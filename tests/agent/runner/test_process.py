@@ -5,49 +5,17 @@ from __future__ import annotations
 import os
 import time
 
-import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.runner import process
 
 from tests.agent.fakes import machine
 from tests.agent.fakes.started_runner import (
     FOREVER,
     RUN,
-    diag,
     long_enough,
     processes_of_the_user,
     start_runner,
     wait_for_line,
 )
-
-
-def test_a_runner_takes_its_one_job_and_ends() -> None:
-    def work() -> list[object]:
-        lines: list[str] = []
-        running = start_runner('say("2026-11-22: Running job: train"); time.sleep(0.3); end(0)', lines.append)
-        before = running.wait(long_enough(), or_job=True)
-        seen = running.job_seen.is_set()
-        return [before, seen, running.wait(long_enough()), lines]
-
-    lines = ["| Listening for Jobs", "| 2026-11-22: Running job: train", "| exiting with 0"]
-    assert machine.inside(work) == [None, True, ["ended", "it ended normally"], lines]
-
-
-@pytest.mark.parametrize(
-    ("does", "word", "words"),
-    [
-        ("end(1)", "runner-failed", "it ended with an error that a restart does not fix"),
-        ("end(3)", "runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
-        ("end(5)", "runner-failed", "another runner is online with the same registration"),
-        ("end(7)", "runner-deprecated", "GitHub no longer accepts this version"),
-        ("end(99)", "runner-failed", "it ended with code 99"),
-        ('say("exiting with 9"); os.kill(os.getpid(), 9)', "runner-failed", "it was killed by signal 9"),
-    ],
-)
-def test_each_way_to_end_is_reported_with_the_last_lines(does: str, word: str, words: str) -> None:
-    said, text = machine.inside(lambda: start_runner(does).wait(long_enough()))
-    assert said == word
-    assert text.startswith(f"{words}; its last output: Listening for Jobs / exiting with ")
 
 
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
@@ -100,41 +68,6 @@ def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() ->
     assert machine.inside(work) == ["runner-failed", 0]
 
 
-def test_a_runner_whose_exit_code_requests_a_restart_is_started_without_the_blob(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
-
-    def work() -> list[object]:
-        running = start_runner("end(0 if len(starts.read_text().splitlines()) == 3 else 2)")
-        return [running.wait(long_enough()), diag("starts").splitlines()]
-
-    starts = ["with blob", "without blob", "without blob"]
-    assert machine.inside(work) == [["ended", "it ended normally"], starts]
-
-
-def test_a_runner_that_always_fails_is_started_four_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
-
-    def work() -> list[object]:
-        ended = start_runner("end(2)").wait(long_enough())
-        assert ended is not None
-        return [ended.reason, len(diag("starts").splitlines())]
-
-    assert machine.inside(work) == ["runner-failed", 4]
-
-
-def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
-
-    def work() -> list[object]:
-        ended = start_runner('say("Running job: train"); end(2)').wait(long_enough())
-        assert ended is not None
-        return [ended.reason, len(diag("starts").splitlines())]
-
-    assert machine.inside(work) == ["runner-failed", 1]
-
-
 def test_the_runners_output_is_redacted_before_it_is_truncated() -> None:
     """A secret that is cut first would be only half a secret, which no longer looks like one."""
 
@@ -154,17 +87,6 @@ def test_the_runners_output_is_redacted_before_it_is_truncated() -> None:
         "| [redacted]",
     ]
     assert ("MII" in words, "kJ8" in words) == (False, False)
-
-
-def test_a_line_without_an_end_is_heard_as_far_as_it_is_read_at_once() -> None:
-    def work() -> list[object]:
-        lines: list[str] = []
-        does = "sys.stdout.write('word ' * 100_000); say(''); say('Running job: train'); end(0)"
-        running = start_runner(does, lines.append)
-        running.wait(long_enough())
-        return [[len(line) for line in lines], running.job_seen.is_set()]
-
-    assert machine.inside(work) == [[20, 1002, 20, 16], True]
 
 
 def test_the_runner_dies_with_the_agent() -> None:

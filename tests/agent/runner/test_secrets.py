@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-import pytest
 from gpu_agent.machine.system import PATH
-from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner.process import JIT_VARIABLE, without_updates
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import SECRET
@@ -96,41 +91,6 @@ def test_the_programs_cannot_be_changed_and_the_jobs_files_lie_on_the_disk() -> 
         return [diag("said"), kept, oct((RUN / "runner").stat().st_mode & 0o777), oct(RUN.stat().st_mode & 0o777)]
 
     assert machine.inside(work) == ["[13, 30, 13]", "of the job", "0o700", "0o755"]
-
-
-def test_updates_are_switched_off_in_the_blob_and_the_rest_is_as_it_was() -> None:
-    files = json.loads(base64.b64decode(without_updates(runner.jitconfig(AgentName="gpu-1", disableUpdate="False"))))
-    assert json.loads(base64.b64decode(files[".runner"])) == {"AgentName": "gpu-1", "DisableUpdate": True}
-    assert json.loads(base64.b64decode(files[".credentials"])) == {"token": SECRET}
-
-
-@given(text=st.text() | st.binary().map(lambda content: base64.b64encode(content).decode()))
-def test_a_blob_that_cannot_be_read_goes_to_the_runner_as_it_is(text: str) -> None:
-    assert without_updates(text) == text
-
-
-@pytest.mark.parametrize(
-    "value", [[], {}, {".runner": 1}, {".runner": "!"}, {".runner": base64.b64encode(b"[]").decode()}]
-)
-def test_a_blob_of_another_form_goes_to_the_runner_as_it_is(value: object) -> None:
-    text = base64.b64encode(json.dumps(value).encode()).decode()
-    assert without_updates(text) == text
-
-
-@pytest.mark.parametrize(("over", "starts"), [(0, True), (1, False)])
-def test_a_blob_too_large_for_a_variable_ends_the_runner_and_not_the_agent(over: int, starts: bool) -> None:
-    """The test uses the kernel's own limit: a value with one byte less is accepted."""
-    blob = "x" * (131_072 - len(f"{JIT_VARIABLE}=") - 1 + over)
-
-    def work() -> str:
-        try:
-            start_runner("end(0)", blob=blob)
-        except AgentExit as ended:
-            return str(ended)
-        return "started"
-
-    too_large = "GitHub's JIT configuration needs a variable of 131073 bytes; expected at most 131072"
-    assert machine.inside(work) == ("started" if starts else f"runner-failed: {too_large}")
 
 
 def _read(path: Path) -> bytes:

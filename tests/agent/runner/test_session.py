@@ -46,20 +46,6 @@ def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
     assert words.startswith(_CODES.get(code, ("", f"it ended with code {code}"))[1])
 
 
-@pytest.mark.parametrize(
-    ("does", "reason", "words"),
-    [
-        ("end(0)", "runner-failed", "it ended without a job"),
-        ("end(7)", "runner-deprecated", "GitHub no longer accepts this version; its last output: "),
-        ("end(1)", "runner-failed", "it ended with an error that a restart does not fix; its last output: "),
-    ],
-)
-def test_a_runner_that_ends_before_any_job_is_reported_by_its_exit_code(does: str, reason: str, words: str) -> None:
-    said, text = machine.inside(lambda: started(does).wait(long_enough()))
-    assert said == reason
-    assert text.startswith(words)
-
-
 def test_a_runner_that_github_removed_before_any_job_is_reported_as_such() -> None:
     """The runner writes the lines of actions/runner#4726 and exits with 0."""
     gone = "The runner no longer exists on the server. Cleaning up local configuration."

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_ci import versions
-from gpu_ci.gcp.host_image import permissions, program, provisioning
+from gpu_ci.gcp.host_image import resources
 from gpu_ci.gcp.host_image.settings import parse
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline, HostImagePipelineArgs
 from gpu_ci.stack import images
@@ -74,7 +74,7 @@ def test_the_schedule_publishes_to_the_topic_of_the_trigger() -> None:
 def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_source() -> None:
     deployment = build()
     role = deployment.one(":IAMCustomRole").inputs
-    assert role["permissions"] == google_permissions.of_calls(permissions.CALLS)
+    assert role["permissions"] == google_permissions.of_calls(resources.CALLS)
     assert not [each for each in role["permissions"] if "setIamPolicy" in each or "actAs" in each]
     granted = [row.inputs["role"] for row in deployment.of(":IAMMember") if row.inputs["role"].startswith("roles/")]
     assert granted == ["roles/logging.logWriter"]
@@ -123,14 +123,14 @@ def test_the_check_machine_is_one_that_installs_nothing_and_tries_the_runner() -
     assert config["driver"] == {"source": "image"}
     assert check.inputs["machineType"] == "g2-standard-8"
     assert builder.inputs["machineType"] == "e2-standard-8"
-    assert builder.inputs["metadata"]["startup-script"] == provisioning.script()
+    assert builder.inputs["metadata"]["startup-script"] == resources.script()
 
 
 def test_the_check_machine_takes_the_driver_from_the_image_that_an_installer_made() -> None:
     base = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
     [builder, check] = build(image=base, driver={"source": "installer", "branch": 580}).of(":RegionInstanceTemplate")
     assert json.loads(check.inputs["metadata"]["gpu-agent-config"])["driver"] == {"source": "image"}
-    lines = builder.inputs["metadata"][provisioning.SETTINGS_KEY].splitlines()
+    lines = builder.inputs["metadata"][resources.SETTINGS_KEY].splitlines()
     assert lines[:3] == ["DRIVER=installer", "BRANCH=lts", f"INSTALLER={versions.CUDA_INSTALLER}"]
 
 
@@ -147,7 +147,7 @@ def test_the_steps_install_hashed_libraries_and_then_build_and_check() -> None:
     ]
     # Two zones, an hour for the builder, 20 minutes for the check, and two hours around them.
     assert trigger["build"]["timeout"] == "16800s"
-    assert deployment.one(":BucketObject").inputs["name"] == f"program-{program.digest()}.zip"
+    assert deployment.one(":BucketObject").inputs["name"] == f"program-{resources.PROGRAM.digest()}.zip"
 
 
 def test_the_program_reads_the_settings_of_its_steps() -> None:
@@ -158,7 +158,7 @@ def test_the_program_reads_the_settings_of_its_steps() -> None:
     assert found.in_use == ["projects/b/global/images/two", *pinned]
     assert (found.builder.deadline_sec, found.check.deadline_sec) == (3600, 1200)
     assert found.storage_location == "us-central1"
-    script = hashlib.sha256(provisioning.script().encode()).hexdigest()[:12]
+    script = hashlib.sha256(resources.script().encode()).hexdigest()[:12]
     assert found.made_from == {
         "base": versions.GCE_IMAGE,
         "driver": "image",
@@ -199,17 +199,17 @@ def test_another_input_gives_another_name(changes: dict[str, Any]) -> None:
 
 
 def test_no_file_of_the_archive_is_empty_because_the_engine_drops_an_empty_text() -> None:
-    assert [path for path, text in program.files().items() if not text] == []
+    assert [path for path, text in resources.PROGRAM.files().items() if not text] == []
 
 
 def test_the_archive_of_the_program_has_no_other_imports_than_its_libraries() -> None:
-    text = "\n".join(program.files().values())
+    text = "\n".join(resources.PROGRAM.files().values())
     assert "import pulumi\n" not in text
-    assert "gpu_ci/gcp/host_image/provisioning.py" not in program.files()
+    assert "gpu_ci/gcp/host_image/resources.py" not in resources.PROGRAM.files()
 
 
 def test_no_file_of_the_archive_is_empty_because_the_engine_drops_empty_texts() -> None:
-    assert [path for path, text in program.files().items() if not text] == []
+    assert [path for path, text in resources.PROGRAM.files().items() if not text] == []
 
 
 SHORT = {"kind": "host", **EXAMPLE}
@@ -233,8 +233,6 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"keep": 1}, ".keep", "must be at least 2", "such as keep: 3"),
     ({"refreshDays": 0}, ".refreshDays", "must be at least 1", "such as refreshDays: 7"),
     ({"keeps": 3}, ".keeps", "unknown key", "did you mean keep"),
-    ({"family": "gpu"}, ".family", "cannot be set", "remove it: an image has no family"),
-    ({"baseImage": "x"}, ".baseImage", "cannot be set", "remove it: image is the base image"),
     ({"pinned": []}, ".pinned", "is set by gpu-ci, not in a stack file", "remove it"),
     ({"skip": ["projects/p/global/images/one"]}, ".skip[0]", "has a form that is not accepted", ""),
     ({"keepImages": ["one"]}, ".keepImages[0]", "has a form that is not accepted", ""),

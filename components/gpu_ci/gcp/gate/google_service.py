@@ -98,6 +98,21 @@ class ApiError(Exception):
         return found[1] if found else ""
 
     @property
+    def hint_for_builds(self) -> str:
+        """What to do if this error ends a build in Cloud Build; empty if the message says it."""
+        if self.reason == "unauthenticated":
+            return "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
+        if self.constraint:
+            return (
+                f"the organization policy {self.constraint} forbids the machine: ask its administrator for an exception"
+            )
+        if self.permission or self.status == 403:
+            return (
+                "run pulumi up, which restores the roles of the pool's service account; a grant takes minutes to apply"
+            )
+        return ""
+
+    @property
     def constraint(self) -> str:
         """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
         found = re.search(r"constraints/([\w.]*\w)", self.message)
@@ -169,7 +184,7 @@ class GoogleService:
         try:
             return send()
         except HttpError as error:
-            raise _http_error(error.resp.status, error.content) from None
+            raise http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
             # A TransportError that ended the renewal of the token is the cause of a RefreshError.
             if isinstance(error, TransportError) or isinstance(error.__cause__, TransportError):
@@ -189,7 +204,8 @@ class GoogleService:
         return self._threads.http
 
 
-def _http_error(status: int, content: bytes) -> ApiError:
+def http_error(status: int, content: bytes) -> ApiError:
+    """Return the error in an answer of an API."""
     try:
         error = json.loads(content)["error"]
         first = (error.get("errors") or [{}])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -51,21 +52,21 @@ def _run(given: Sequence[str], cancel: Event) -> int:
 
 
 def _reap(given: Sequence[str]) -> int:
-    project, bridge = arguments.parse_reap(given)
-    reaped = reap(GoogleCompute(), GoogleBuilds(), project, time.time(), _log, bridge)
+    options = arguments.parser().parse_args(given)
+    reaped = reap(GoogleCompute(), GoogleBuilds(), options.project, time.time(), _log, options.bridge)
     _log(f"deleted {len(reaped)} {'machine' if len(reaped) == 1 else 'machines'}")
     return 0
 
 
 def _settings_text(bucket: str, name: str) -> str:
-    storage = GoogleStorage(bucket)
+    sink = io.BytesIO()
     try:
-        entry = storage.find(name)
-        if entry is None:
-            raise ValueError("does not exist")
-        sink = io.BytesIO()
-        storage.read(name, entry.generation, sink)
-        return sink.getvalue().decode()
+        with contextlib.closing(GoogleStorage(bucket)) as storage:
+            entry = storage.find(name)
+            if entry is None:
+                raise ValueError("does not exist")
+            storage.read(entry, sink)
+        return sink.getvalue().decode(errors="replace")
     except ApiError as error:
         raise ValueError(f"cannot be read ({error})") from None
 

@@ -1,4 +1,4 @@
-"""Runs one build step: sources, slot, machine, output, artifacts, exit code. It deletes its machine in every case."""
+"""Runs one build step: sources, machine, output, artifacts, exit code. It deletes its machine in every case."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 from threading import Event
 from time import time
 
-from gpu_common.capacity import InsertError, Rung
-
 from ..gate.clock import Clock, RealClock
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
@@ -19,15 +17,15 @@ from ..gate.verdict import CANCELLED, NO_CAPACITY, Verdict
 from . import protocol
 from .failures import ACCOUNT_HINT, BridgeError
 from .follow import BridgeApi, Follower
-from .ladder import BridgeLadder, no_machine
 from .protocol import Request, Result
-from .settings import Settings
-from .slots import Slot, Slots
-from .storage import Storage
+from .settings import Place, Settings
+from .storage import GoogleStorage
 from .workspace import Source, pack, unpack_artifacts
 
 # A machine has this time in addition before the reaper deletes it, because Google should delete it first.
 _TTL_SPARE_SEC = 600
+# Long, so that few of many waiting steps see the same free machine before one of them has started its own.
+_WAIT_POLL_SEC, _PROGRESS_SEC = 15.0, 30.0
 _SIGNAL = 128
 # The reasons of a machine (agent/gpu_agent/outcomes.py) that are not failures to start the command.
 _OF_RESULT = {
@@ -79,7 +77,7 @@ class BridgeBuild:
     settings: Settings
     options: Options
     api: BridgeApi
-    storage: Storage
+    storage: GoogleStorage
     log: Callable[[str], None]
     write: Callable[[bytes], object]
     """Prints output of the command."""
@@ -93,13 +91,8 @@ class BridgeBuild:
         """Return the exit code of the command. Raises BridgeError or ApiError if the bridge fails."""
         with tempfile.TemporaryDirectory(prefix="gpu-ci-") as scratch:
             source = self._send_source(Path(scratch, "source.tar.gz"))
-            slot = Slots(
-                self.api, self.storage, self.settings, self._attempt(0), self.log, self.cancel, self.clock
-            ).acquire()
-            try:
-                return self._run_with_retry(source, slot, Path(scratch, "artifacts.tar.gz"))
-            finally:
-                slot.release()
+            self._wait_until_free()
+            return self._run_with_retry(source, Path(scratch, "artifacts.tar.gz"))
 
     def _send_source(self, target: Path) -> Source:
         began = self.clock.now()
@@ -109,8 +102,7 @@ class BridgeBuild:
         if found and found.size == size and self.unix() - found.created < self._longest_age_sec:
             what = "which the bucket has already"
         else:
-            generation = found.generation if found else 0
-            self.storage.upload(source.object_name, target, source.sha256, self.cancel.is_set, generation)
+            self.storage.upload(source.object_name, target, source.sha256)
             what = f"uploaded in {self.clock.now() - packed_at:.1f} s"
         if self.cancel.is_set():
             raise BridgeError("cancelled", "the workspace was being uploaded")
@@ -124,21 +116,50 @@ class BridgeBuild:
         one_machine_sec = settings.check_sec + settings.fetch_sec + self.options.timeout_sec
         return protocol.OBJECT_SEC - settings.wait_sec - 2 * one_machine_sec
 
-    def _run_with_retry(self, source: Source, slot: Slot, artifacts: Path) -> int:
+    def _wait_until_free(self) -> None:
+        """Wait until fewer than `max` machines of the bridge exist. Raise BridgeError: no-machine or cancelled.
+
+        Steps that see the same free machine all go on, so a few machines more than `max` may exist for a while. The
+        quota of the project is the hard limit. While Google does not answer, the step waits too.
+        """
+        settings = self.settings
+        began = self.clock.now()
+        reported = began - _PROGRESS_SEC
+        while not self.cancel.is_set():
+            unanswered: ApiError | None = None
+            try:
+                expression = f"labels.{protocol.BRIDGE_LABEL}={settings.name}"
+                if len(self.api.instances_of_all_zones(settings.project, expression, ("name",))) < settings.max:
+                    return
+            except ApiError as error:
+                if not error.not_yet:
+                    raise
+                unanswered = error
+            now = self.clock.now()
+            if now - began >= settings.wait_sec:
+                raise unanswered or BridgeError("no-machine", f"no machine was free within {settings.wait_sec} s")
+            if now - reported >= _PROGRESS_SEC:
+                reported = now
+                why = unanswered or f"other builds use all {settings.max} machines of the bridge"
+                self.log(f"waiting, because {why}: {now - began:.0f} s")
+            self.clock.wait(self.cancel, _WAIT_POLL_SEC)
+        raise BridgeError("cancelled", "the step was waiting for a machine")
+
+    def _run_with_retry(self, source: Source, artifacts: Path) -> int:
         try:
-            return self._run(source, slot, artifacts, attempt=1)
+            return self._run(source, artifacts, attempt=1)
         except BridgeError as error:
             if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
                 raise
             self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
-        return self._run(source, slot, artifacts, attempt=2)
+        return self._run(source, artifacts, attempt=2)
 
-    def _run(self, source: Source, slot: Slot, artifacts: Path, attempt: int) -> int:
+    def _run(self, source: Source, artifacts: Path, attempt: int) -> int:
         options, settings = self.options, self.settings
         prefix = f"builds/{options.build}/{self._attempt(attempt)}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
         follower = Follower(
-            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, slot.clock
+            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, self.clock
         )
         results: list[Result] = []
         began = self.clock.now()
@@ -152,55 +173,43 @@ class BridgeBuild:
             results.append(result)
 
         request, place = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
-        generation = self.storage.create(place, request.content())
-        ladder = BridgeLadder(settings, self.storage, self.unix, without_spot=attempt > 1)
+        self.storage.write(place, request.content())
         try:
-            try:
-                verdict = self._start(ladder, request.place(place), slot, attempt, follow)
-            finally:
-                self._delete_request(place, generation)
-            if not results:
-                raise _failure(verdict)
-            return self._exit_code(results[0], follower, artifacts, began)
-        except BridgeError as error:
-            if error.name == "preempted":
-                ladder.preempted()
-            raise
+            verdict = self._start(request.place(place), attempt, follow)
+        finally:
+            self._delete_request(place)
+        if not results:
+            raise _failure(verdict)
+        return self._exit_code(results[0], follower, artifacts, began)
 
-    def _start(
-        self, ladder: BridgeLadder, request: str, slot: Slot, attempt: int, follow: Callable[[str, str], None]
-    ) -> Verdict:
-        """Request a machine on one rung after the other, until one is created. Return the verdict about it.
+    def _start(self, request: str, attempt: int, follow: Callable[[str, str], None]) -> Verdict:
+        """Request a machine at one place after the other, until one is created. Return the verdict about it.
 
         Raises:
-            ApiError: Google refuses the machine for a reason that holds on each rung, or a quota is used up on each.
+            ApiError: Google refuses the machine for a reason that holds at each place, or each place lacks quota.
         """
-        tried: list[Rung] = []
+        places = self.settings.places(without_spot=attempt > 1)
         suggested: dict[str, None] = {}
         quotas: list[ApiError] = []
-        while rung := ladder.next():
-            tried.append(rung)
-            spec = self._spec(request, slot, attempt, rung, follow)
+        for place in places:
             try:
-                verdict = GateRunner(self.api, self.log, self.cancel, slot.clock).run(spec)
+                spec = self._spec(request, attempt, place, follow)
+                verdict = GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
             except ApiError as error:
                 if not error.over_quota:
                     raise
                 quotas.append(error)
-                ladder.failed(rung, InsertError("over-quota", str(error), quota=error.quota.id if error.quota else ""))
-                self.log(f"{rung.zone}: {error}")
+                self.log(f"{place.zone}: {error}")
                 continue
             if verdict.outcome != NO_CAPACITY:
-                if verdict.outcome != CANCELLED:
-                    ladder.created(rung)
                 return verdict
             suggested |= dict.fromkeys(verdict.zones_available)
-            ladder.failed(rung, InsertError("no-capacity", verdict.summary, verdict.zones_available))
-        if len(quotas) == len(tried):
+        if len(quotas) == len(places):
             raise quotas[0]
-        others = [zone for zone in suggested if zone not in {each.zone for each in tried}]
-        text = "; ".join((no_machine(tried, others), *dict.fromkeys(map(str, quotas))))
-        return Verdict(NO_CAPACITY, text)
+        tried = [" ".join(filter(None, (each.zone, each.machine_type, each.market))) for each in places]
+        others = [zone for zone in suggested if zone not in {each.zone for each in places}]
+        text = f"no machine in {', '.join(tried)}" + (f"; Google suggests {', '.join(others)}" if others else "")
+        return Verdict(NO_CAPACITY, "; ".join((text, *dict.fromkeys(map(str, quotas)))))
 
     def _request(self, source: Source, prefix: str) -> Request:
         options, settings = self.options, self.settings
@@ -216,47 +225,37 @@ class BridgeBuild:
             image=options.image,
             environment=options.environment,
             artifacts=options.artifacts,
-            artifact_files=settings.artifact_files,
             artifact_bytes=settings.artifact_mib * 2**20,
         )
 
-    def _delete_request(self, name: str, generation: int) -> None:
-        """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later.
-
-        `generation` is 0 if the answer to the creation was lost. No other step has a request of this name.
-        """
+    def _delete_request(self, name: str) -> None:
+        """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later."""
         try:
-            if not generation and (entry := self.storage.find(name)):
-                generation = entry.generation
-            if generation:
-                self.storage.delete(name, generation)
+            self.storage.delete(name)
         except ApiError as error:
             self.log(f"{name} could not be deleted: {error}")
 
-    def _spec(
-        self, request: str, slot: Slot, attempt: int, rung: Rung, follow: Callable[[str, str], None]
-    ) -> CheckSpec:
+    def _spec(self, request: str, attempt: int, place: Place, follow: Callable[[str, str], None]) -> CheckSpec:
         options, settings = self.options, self.settings
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
             gate=f"{options.build} {self._attempt(attempt)}",
             project=settings.project,
-            template=rung.template,
-            zones=[rung.zone],
+            template=place.template,
+            zones=[place.zone],
             pool=settings.name,
             labels={
                 **settings.labels,
                 protocol.BRIDGE_LABEL: settings.name,
                 protocol.BUILD_LABEL: options.build,
                 protocol.REGION_LABEL: options.region,
-                protocol.SLOT_LABEL: str(slot.number),
                 protocol.TTL_LABEL: str(ends_at),
             },
             deadline_sec=settings.check_sec,
             role=protocol.ROLE,
             metadata={protocol.REQUEST_KEY: request},
-            market=rung.market,
+            market=place.market,
             steps=protocol.STEPS,
             spare_sec=spare_sec,
             after_pass=follow,
@@ -285,7 +284,7 @@ class BridgeBuild:
     def _return_artifacts(self, result: Result, follower: Follower, target: Path) -> None:
         if not result.artifacts:
             return
-        limits = (self.settings.artifact_files, self.settings.artifact_mib * 2**20)
+        limits = (protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20)
         try:
             follower.download_artifacts(result, target)
         except OSError as error:
@@ -310,11 +309,7 @@ def refused(error: ApiError) -> BridgeError:
     """Return the failure for an error with which Google refused a request."""
     if error.over_quota:
         return BridgeError("over-quota", str(error))
-    hint = ""
-    if error.reason == "unauthenticated":
-        hint = "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
-    elif error.constraint:
-        hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
-    elif error.permission or error.status == 403:
-        hint = f"{ACCOUNT_HINT}; pulumi up restores its roles, and a grant takes minutes to apply"
+    hint = error.hint_for_builds
+    if error.status == 403 and not error.constraint:
+        hint = f"{ACCOUNT_HINT}; {hint}"
     return BridgeError("refused", str(error), hint)

@@ -65,7 +65,7 @@ _FAILURES = (
     Failure(212, "no-artifacts", "the artifacts could not be returned", "correct --artifact, or create the files"),
     Failure(
         213,
-        "no-slot",
+        "no-machine",
         "other builds used all machines of the bridge for too long",
         "raise the bridge's max, or run fewer builds at once",
     ),

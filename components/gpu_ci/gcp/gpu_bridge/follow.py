@@ -13,7 +13,7 @@ from ..gate.clock import Clock
 from ..gate.compute_api import ApiError, ComputeApi
 from .failures import BridgeError
 from .protocol import ARTIFACTS, REPORT_SEC, RESULT, Result, log_name, parse_result
-from .storage import Entry, Storage
+from .storage import GoogleStorage
 
 # The machine writes once a second, so output appears at most 1.5 s after it was printed, plus two requests.
 _POLL_SEC = 0.5
@@ -39,7 +39,7 @@ class Follower:
     def __init__(
         self,
         api: BridgeApi,
-        storage: Storage,
+        storage: GoogleStorage,
         project: str,
         prefix: str,
         limit_sec: float,
@@ -90,7 +90,7 @@ class Follower:
         if entry is None:
             raise BridgeError("wrong-digest", f"{name} does not exist")
         with target.open("wb") as file:
-            self._storage.read(name, entry.generation, file)
+            self._storage.read(entry, file)
         with target.open("rb") as file:
             got = hashlib.file_digest(file, "sha256").hexdigest()
         if got != expected:
@@ -129,13 +129,13 @@ class Follower:
     def _content(self, name: str, limit_bytes: int) -> bytes | None:
         """Return the content of an object whose digest is right, or None if the object does not exist."""
         path = f"{self._prefix}{name}"
-        entry: Entry | None = self._storage.find(path, once=True)
+        entry = self._storage.find(path, once=True)
         if entry is None:
             return None
         if entry.size > limit_bytes:
             raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {limit_bytes}")
         sink = io.BytesIO()
-        self._storage.read(path, entry.generation, sink, once=True)
+        self._storage.read(entry, sink, once=True)
         got = hashlib.sha256(sink.getvalue()).hexdigest()
         if got != entry.sha256:
             raise BridgeError("wrong-digest", f"{path}: got sha256 {got}, expected {entry.sha256 or 'one'}")

@@ -32,6 +32,7 @@ CHANGE: Mapping[str, tuple[str, ...]] = {
 }
 """Permissions of builds on the objects below CHANGED. They cannot change the settings or the program."""
 
+# Programs of release 0.1.0 write slots/. Builds may use them until the bucket is deleted.
 CHANGED = ("sources/", "slots/", "builds/")
 WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/")
 """protocol.py lists the objects. A machine also reads its request, which is below builds/."""

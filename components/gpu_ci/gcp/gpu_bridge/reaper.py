@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from ..gate.compute_api import ApiError
 from ..gate.credentials import PLATFORM
@@ -24,13 +24,6 @@ _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _FIELDS = ("name", "zone", "status", "labels")
 
 
-class BuildsApi(Protocol):
-    """The call of Cloud Build that the reaper needs."""
-
-    def status(self, project: str, region: str, build: str) -> str:
-        """Return the status of a build. Raise ApiError with `missing` if it does not exist."""
-
-
 class GoogleBuilds(GoogleService):
     """Cloud Build through Google's Python client."""
 
@@ -40,22 +33,15 @@ class GoogleBuilds(GoogleService):
         super().__init__("cloudbuild", "v1", endpoint, PLATFORM)
 
     def status(self, project: str, region: str, build: str) -> str:
+        """Return the status of a build. Raise ApiError with `missing` if it does not exist."""
         name = f"projects/{project}/locations/{region}/builds/{build}"
         return str(self._run(self._service.projects().locations().builds().get(name=name))["status"])
 
 
-class Reaped(NamedTuple):
-    """A machine that was deleted, and why."""
-
-    zone: str
-    name: str
-    why: str
-
-
 def reap(
-    api: BridgeApi, builds: BuildsApi, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
-) -> list[Reaped]:
-    """Delete the machines of a bridge that no step needs, and return them. By default of all bridges of the project.
+    api: BridgeApi, builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
+) -> list[str]:
+    """Delete the machines of a bridge that no step needs, and return their names. By default, of all bridges.
 
     A machine stays if its build runs, or if Cloud Build does not answer, until the time in its label is over. An error
     about one machine is logged, and does not stop the others.
@@ -63,7 +49,7 @@ def reap(
     Raises:
         ApiError: Google does not list the machines.
     """
-    reaped: list[Reaped] = []
+    reaped: list[str] = []
     for row in api.instances_of_all_zones(project, f"labels.{BRIDGE_LABEL}:*", _FIELDS):
         labels = row["labels"]
         if bridge not in ("*", labels[BRIDGE_LABEL]):
@@ -78,14 +64,14 @@ def reap(
                 log(f"could not delete {name} in {zone}: {error}")
             continue
         log(f"deleting {name} in {zone}: {why}")
-        reaped.append(Reaped(zone, name, why))
+        reaped.append(name)
     return reaped
 
 
 def _why(
     row: dict[str, Any],
     labels: dict[str, str],
-    builds: BuildsApi,
+    builds: GoogleBuilds,
     project: str,
     unix_sec: float,
     log: Callable[[str], None],

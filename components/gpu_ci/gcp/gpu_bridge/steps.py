@@ -12,9 +12,11 @@ import yaml
 
 from ... import versions
 from .. import build_program
-from ..build_program import PIP_INSTALL
-from .program import PROGRAM
+from ..build_program import PIP_INSTALL, BuildProgram
 
+_MODULES = ("arguments", "build", "failures", "follow", "protocol", "reaper", "settings", "storage", "workspace")
+PROGRAM = BuildProgram("gcp/gpu_bridge", _MODULES)
+"""The files of the program."""
 SETTINGS_OBJECT = "bridge.json"
 ARCHIVE, LOCK = "gpu_bridge.zip", "requirements.lock"
 FOLDER = "/gpu-ci"

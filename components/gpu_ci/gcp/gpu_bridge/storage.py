@@ -1,163 +1,119 @@
-"""The objects of the bridge's bucket, through Google's Python client."""
+"""The objects of the bridge's bucket, through Google's library for Cloud Storage.
+
+The library's own checksums are off: each reader of an object verifies its SHA-256.
+"""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO, NamedTuple
 
-from ..gate.credentials import PLATFORM
-from ..gate.google_service import ApiError, GoogleService
+from ..gate.credentials import PLATFORM, CredentialsError, credentials
+from ..gate.google_service import ApiError, http_error
 from .protocol import DIGEST
 
 ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
 """The environment variable with another address of Cloud Storage, including storage/v1/."""
 # "a multiple of 256 KiB" (cloud.google.com/storage/docs/performing-resumable-uploads).
 _CHUNK_BYTES = 16 * 2**20
-_LONGEST_PAUSE_SEC = 16.0
+_RETRY_WITHIN_SEC = 60.0
 
 
 class Entry(NamedTuple):
-    """An object without its content."""
+    """One generation of an object, without its content."""
 
-    generation: int
     size: int
     sha256: str
     """The digest in the custom metadata, or ""."""
     created: float
     """The Unix time of its creation."""
+    blob: Any
+    """The object of Google's library."""
 
 
-class Storage(Protocol):
-    """The calls that the bridge needs. Each can raise ApiError.
+class GoogleStorage:
+    """The objects of one bucket. Each call can raise ApiError.
 
-    With `once`, a request is not repeated. A poll uses this, so that a signal during an outage ends the step soon.
+    Names are unique to a step or to a content, so a repeated write has no other effect than the first one. With `once`,
+    a request is not repeated. A poll uses this, so that a signal during an outage ends the step soon.
     """
+
+    def __init__(self, bucket: str) -> None:
+        from google.cloud import storage
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        # Otherwise the library requests the bucket's own metadata, which builds may not read.
+        os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"
+        endpoint = os.environ.get(ENDPOINT, "").rstrip("/").removesuffix("/storage/v1")
+        options = {"api_endpoint": endpoint} if endpoint else {}
+        with _api_errors():
+            self._client = storage.Client(None, credentials(os.environ, PLATFORM), client_options=options)
+        self._bucket = self._client.bucket(bucket)
+        self._retry = DEFAULT_RETRY.with_timeout(_RETRY_WITHIN_SEC)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         """Return an object, or None if it does not exist."""
+        with _api_errors():
+            blob = self._bucket.get_blob(name, retry=None if once else self._retry)
+        if blob is None:
+            return None
+        return Entry(blob.size, (blob.metadata or {}).get(DIGEST, ""), blob.time_created.timestamp(), blob)
 
-    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
+    def read(self, entry: Entry, sink: BinaryIO, *, once: bool = False) -> None:
         """Write the content of one generation into `sink`."""
+        entry.blob.chunk_size = _CHUNK_BYTES
+        with _api_errors():
+            if entry.size:  # a range of an empty object does not exist
+                entry.blob.download_to_file(sink, checksum=None, retry=None if once else self._retry)
 
-    def create(self, name: str, content: bytes) -> int:
-        """Create a small object, and return its generation. Return 0 if it exists."""
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small object."""
+        with _api_errors():
+            self._bucket.blob(name).upload_from_string(
+                content, content_type="application/json", checksum=None, retry=self._retry
+            )
 
-    def replace(self, name: str, content: bytes, generation: int) -> int:
-        """Replace a generation, and return the new one. Return 0 if the object has another generation."""
+    def upload(self, name: str, path: Path, sha256: str) -> None:
+        """Write an object from a file, in chunks."""
+        blob = self._bucket.blob(name, chunk_size=_CHUNK_BYTES)
+        blob.metadata = {DIGEST: sha256}
+        with _api_errors():
+            blob.upload_from_filename(str(path), content_type="application/gzip", checksum=None, retry=self._retry)
 
-    def delete(self, name: str, generation: int) -> None:
-        """Delete a generation, unless the object has another one."""
-
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
-        """Create an object from a file, or replace a generation, in chunks. `stopped` ends it between two of them.
-
-        If the object has another generation, another build has uploaded it meanwhile, and nothing changes.
-        """
-
-
-class GoogleStorage(GoogleService):
-    """The objects of one bucket."""
-
-    def __init__(self, bucket: str) -> None:
-        endpoint = os.environ.get(ENDPOINT, "")
-        super().__init__("storage", "v1", endpoint, PLATFORM)
-        self._root = endpoint.rstrip("/").removesuffix("/storage/v1")
-        self._bucket = bucket
-        self._objects = self._service.objects()
-
-    def find(self, name: str, *, once: bool = False) -> Entry | None:
-        fields = "generation,size,metadata,timeCreated"
+    def delete(self, name: str) -> None:
+        """Delete an object, unless it does not exist."""
         try:
-            row = self._run(self._objects.get(bucket=self._bucket, object=name, fields=fields), 0 if once else None)
+            with _api_errors():
+                self._bucket.delete_blob(name, retry=self._retry)
         except ApiError as error:
-            if error.missing:
-                return None
-            raise
-        created = datetime.fromisoformat(row["timeCreated"]).timestamp()
-        return Entry(int(row["generation"]), int(row["size"]), str(row.get("metadata", {}).get(DIGEST, "")), created)
-
-    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
-        from googleapiclient.http import MediaIoBaseDownload
-
-        call = self._objects.get_media(bucket=self._bucket, object=name, generation=str(generation))
-        call.http = self._connection()
-        download = MediaIoBaseDownload(sink, call, chunksize=_CHUNK_BYTES)
-        done = False
-        while not done:
-            _, done = self._answer(lambda: download.next_chunk(num_retries=0 if once else self._retries))
-
-    def create(self, name: str, content: bytes) -> int:
-        return self._write(name, content, 0)
-
-    def replace(self, name: str, content: bytes, generation: int) -> int:
-        return self._write(name, content, generation)
-
-    def delete(self, name: str, generation: int) -> None:
-        try:
-            self._run(self._objects.delete(bucket=self._bucket, object=name, ifGenerationMatch=str(generation)))
-        except ApiError as error:
-            if error.status not in (404, 412):
+            if not error.missing:
                 raise
 
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
-        from googleapiclient.http import MediaFileUpload
 
-        body = {"name": name, "metadata": {DIGEST: sha256}}
+@contextmanager
+def _api_errors() -> Iterator[None]:
+    """Turn each error of Google's library into an ApiError."""
+    from google.api_core.exceptions import GoogleAPICallError, RetryError
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from requests.exceptions import RequestException
 
-        class Chunks(MediaFileUpload):  # type: ignore[misc]
-            def has_stream(self) -> bool:
-                """Return False, so that each chunk is sent as bytes.
-
-                httplib2 repeats a request on a broken connection, but without the content of a file that it has read.
-                """
-                return False
-
-        media = Chunks(str(path), mimetype="application/gzip", chunksize=_CHUNK_BYTES, resumable=True)
-        call = self._objects.insert(bucket=self._bucket, body=body, media_body=media, ifGenerationMatch=str(generation))
-        call.http = self._connection()
-        self._redirect(call)
-        failures = 0
-        while not stopped():
-            try:
-                _, answer = self._answer(call.next_chunk)
-            except ApiError as error:
-                if error.status == 412:
-                    return  # another build has uploaded the same content meanwhile
-                failures += 1
-                if not error.not_yet or failures > self._retries:
-                    raise
-                # The next call asks how much has arrived.
-                time.sleep(min(2.0**failures, _LONGEST_PAUSE_SEC))
-                continue
-            failures = 0
-            if answer is not None:
-                return
-
-    def _redirect(self, call: Any) -> None:
-        """Send an upload to the endpoint. Google's client always uses https for uploads (2.202)."""
-        if self._root:
-            where = urlsplit(call.uri)
-            call.uri = f"{self._root}{where.path}?{where.query}"
-
-    def _write(self, name: str, content: bytes, generation: int) -> int:
-        from googleapiclient.http import MediaInMemoryUpload
-
-        call = self._objects.insert(
-            bucket=self._bucket,
-            body={"name": name},
-            media_body=MediaInMemoryUpload(content, mimetype="application/json"),
-            ifGenerationMatch=str(generation),
-            fields="generation",
-        )
-        self._redirect(call)
-        try:
-            return int(self._run(call)["generation"])
-        except ApiError as error:
-            if error.status == 412:
-                return 0
-            raise
+    try:
+        yield
+    except CredentialsError as missing:
+        raise ApiError("unauthenticated", str(missing)) from None
+    except (GoogleAPICallError, GoogleAuthError, RequestException, RetryError) as raised:
+        error: Any = raised.cause if isinstance(raised, RetryError) else raised
+        if isinstance(error, GoogleAPICallError):
+            raise http_error(int(error.code or 0), getattr(error.response, "content", b"")) from None
+        # A TransportError that ended the renewal of the token is the cause of a RefreshError.
+        is_transport = isinstance(error, TransportError) or isinstance(error.__cause__, TransportError)
+        if isinstance(error, GoogleAuthError) and not is_transport:
+            raise ApiError("unauthenticated", str(error)) from None
+        raise ApiError("unreachable", f"cannot connect to the storage API: {error}") from None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from .failures import BridgeError
 
@@ -23,7 +23,6 @@ _MIB = 2**20
 _MTIME = 946_684_800
 # The fastest level: the upload is in Google's network, so time of the CPU costs more than bytes.
 _LEVEL = 1
-_COPY_BYTES = 2**20
 # The directories in the message for a workspace that is too large.
 _LARGEST = 3
 
@@ -35,8 +34,6 @@ class Source:
     path: Path
     sha256: str
     files: int
-    content_bytes: int
-    """The size of the files before compression."""
 
     @property
     def object_name(self) -> str:
@@ -97,26 +94,27 @@ def pack(
     sizes: Counter[str] = Counter()
     files = 0
     try:
-        with target.open("wb") as file:
-            hashed = _Hashed(file)
-            with (
-                gzip.GzipFile("", "wb", _LEVEL, hashed, mtime=0) as stream,
-                tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-            ):
-                for path, name in _entries(folder, ignore_lines(folder)):
-                    if stopped():
-                        raise BridgeError("cancelled", "the workspace was being packed")
-                    size = _add(archive, path, name, log)
-                    files += size is not None and not path.is_dir()
-                    sizes[name.partition("/")[0]] += size or 0
-                    if sizes.total() > limit_mib * _MIB:
-                        raise _too_large(sizes, limit_mib)
+        with (
+            target.open("wb") as file,
+            gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as stream,
+            tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path, name in _entries(folder, ignore_lines(folder)):
+                if stopped():
+                    raise BridgeError("cancelled", "the workspace was being packed")
+                size = _add(archive, path, name, log)
+                files += size is not None and not path.is_dir()
+                sizes[name.partition("/")[0]] += size or 0
+                if sizes.total() > limit_mib * _MIB:
+                    raise _too_large(sizes, limit_mib)
+        with target.open("rb") as packed:
+            digest = hashlib.file_digest(packed, "sha256").hexdigest()
     except OSError as error:
         detail = f"{error.strerror or error} ({error.filename or target})"
         raise BridgeError("bad-workspace", detail, "free disk space, or correct the permissions") from None
     if not files:
         raise BridgeError("bad-workspace", f"{folder} has no file to send", f"correct --dir or {IGNORE_FILE}")
-    return Source(target, hashed.digest.hexdigest(), files, sizes.total())
+    return Source(target, digest, files)
 
 
 def _entries(folder: Path, patterns: list[str]) -> Iterator[tuple[Path, str]]:
@@ -192,21 +190,6 @@ def _stays_inside(path: PurePosixPath) -> bool:
 def _too_large(sizes: Counter[str], limit_mib: int) -> BridgeError:
     largest = ", ".join(f"{name} ({size // _MIB} MiB so far)" for name, size in sizes.most_common(_LARGEST))
     return BridgeError("bad-workspace", f"it has more than {limit_mib} MiB; the largest entries are {largest}")
-
-
-class _Hashed:
-    """A file that is hashed while it is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, piece: bytes) -> int:
-        self.digest.update(piece)
-        return self._file.write(piece)
-
-    def flush(self) -> None:
-        self._file.flush()
 
 
 def unpack_artifacts(archive: Path, folder: Path, limit_files: int, limit_bytes: int) -> int:

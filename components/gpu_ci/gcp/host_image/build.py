@@ -19,7 +19,7 @@ from ..gate.clock import Clock, RealClock
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
 from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
-from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, ImageApi, path_of
+from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, GoogleImages, path_of
 from .settings import MachineSettings, Settings
 
 BUILDER_STEPS = {
@@ -59,7 +59,7 @@ class ImageBuild:
     """The build of one pipeline."""
 
     settings: Settings
-    api: ImageApi
+    api: GoogleImages
     log: Callable[[str], None]
     unix_sec: float
     """The time at the start of the build, which is a part of the image's name."""
@@ -221,15 +221,9 @@ class ImageBuild:
 
 def refused(error: ApiError) -> str:
     """Return the message for an error with which Google refused a request."""
-    hint = ""
-    if error.reason == "unauthenticated":
-        hint = "Cloud Build provides credentials; elsewhere, run gcloud auth application-default login"
-    elif error.over_quota:
+    hint = error.hint_for_builds
+    if error.over_quota:
         hint = "request more quota, or wait until other machines have ended"
-    elif error.constraint:
-        hint = f"the organization policy {error.constraint} forbids the machine: ask its administrator for an exception"
-    elif error.permission:
-        hint = "run pulumi up, which restores the role of the pipeline; a grant takes minutes to apply"
     return f"Google refused a request: {error}" + (f"\n  hint: {hint}" if hint else "")
 
 

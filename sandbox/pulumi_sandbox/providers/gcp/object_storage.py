@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.machines.metadata import is_token
 
-OBJECT = re.compile(r"(?:/storage/v1)?/b/([^/]+)/o/([^/]+)")
+OBJECT = re.compile(r"(?:/download)?(?:/storage/v1)?/b/([^/]+)/o/([^/]+)")
 OBJECTS = re.compile(r"(?:/storage/v1)?/b/([^/]+)/o")
 UPLOAD = re.compile(r"/upload/storage/v1/b/([^/]+)/o")
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")

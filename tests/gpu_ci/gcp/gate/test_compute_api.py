@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -150,43 +148,6 @@ def test_a_request_has_the_id_that_its_caller_gives(server: Server) -> None:
     assert parse_qs(urlsplit(server.asked[0][1]).query)["requestId"] == [identity]
 
 
-def test_a_stop_keeps_the_machine_and_a_start_has_the_id_that_its_caller_gives(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    server.answers = {
-        f"POST {ZONE}/instances/m/stop": (200, {"name": "operation-3"}),
-        f"POST {ZONE}/instances/m/start": (200, {"name": "operation-4"}),
-    }
-    api = GoogleCompute()
-    assert api.stop("p", "us-central1-a", "m") == "operation-3"
-    identity = "0b6a1f6e-3c1b-5b52-8e9a-6f1f6e7c8a10"
-    server.lost = 1
-    assert api.start("p", "us-central1-a", "m", identity) == "operation-4"
-    stopped, *started = [(method, urlsplit(path), body) for method, path, body in server.asked]
-    machine = f"/compute/v1/projects/p/{ZONE}/instances/m"
-    assert (stopped[0], stopped[1].path, stopped[2]) == ("POST", f"{machine}/stop", None)
-    assert [(method, url.path, body) for method, url, body in started] == [("POST", f"{machine}/start", None)] * 2
-    assert [parse_qs(url.query)["requestId"] for _, url, _ in started] == [[identity]] * 2
-
-
-def test_fewer_repetitions_may_be_chosen(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    server.answers[f"GET {ZONE}/instances/m"] = (503, _error(503, "backendError", "down"))
-    for retries, asked in ((1, 2), (0, 3)):
-        with pytest.raises(ApiError, match="down"):
-            GoogleCompute(retries).instance("p", "us-central1-a", "m")
-        assert len(server.asked) == asked
-
-
-def test_an_operation_is_done_or_not(server: Server) -> None:
-    api = GoogleCompute()
-    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "RUNNING"})
-    assert api.done("p", "us-central1-a", "o") is False
-    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "DONE"})
-    assert api.done("p", "us-central1-a", "o") is True
-
-
 def test_a_stockout_error_has_the_zones_that_google_suggests(server: Server) -> None:
     server.answers[f"GET {ZONE}/operations/o"] = (200, STOCKOUT)
     with pytest.raises(ApiError) as caught:
@@ -198,17 +159,6 @@ def test_a_stockout_error_has_the_zones_that_google_suggests(server: Server) -> 
         ("us-central1-b", "us-central1-f"),
     )
     assert str(error) == "The zone 'projects/p/zones/us-central1-a' does not have enough resources available."
-
-
-def test_an_operation_that_failed_differs_from_one_that_cannot_be_asked_for(server: Server) -> None:
-    api = GoogleCompute(retries=0)
-    server.answers[f"GET {ZONE}/operations/o"] = (200, STOCKOUT)
-    done, error = api.operation("p", "us-central1-a", "o")
-    assert error is not None
-    assert (done, error.no_capacity, error.status) == (True, True, 503)
-    server.answers[f"GET {ZONE}/operations/o"] = (503, _error(503, "backendError", "down"))
-    with pytest.raises(ApiError, match="down"):
-        api.operation("p", "us-central1-a", "o")
 
 
 @pytest.mark.parametrize(
@@ -243,67 +193,6 @@ def test_a_quota_error_is_not_a_stockout_and_has_googles_quota(
     with pytest.raises(ApiError) as caught:
         GoogleCompute().done("p", "us-central1-a", "o")
     assert (caught.value.over_quota, caught.value.no_capacity, caught.value.quota) == (True, False, quota)
-
-
-def test_a_refusal_is_googles_reason_and_sentence(server: Server) -> None:
-    server.answers[f"POST {ZONE}/instances"] = (403, _error(403, "forbidden", "Required permission"))
-    with pytest.raises(ApiError) as caught:
-        GoogleCompute().insert("p", "us-central1-a", {}, "t")
-    assert (caught.value.reason, str(caught.value), caught.value.status) == ("forbidden", "Required permission", 403)
-    assert caught.value.no_capacity is False
-
-
-def test_an_answer_that_is_no_json_is_still_an_error_in_words(server: Server) -> None:
-    server.answers[f"GET {ZONE}/instances/m"] = (400, "nonsense")
-    with pytest.raises(ApiError, match='Google answered 400: "nonsense"'):
-        GoogleCompute().status("p", "us-central1-a", "m")
-
-
-def test_the_state_of_a_machine_and_that_it_is_gone(server: Server) -> None:
-    server.answers[f"GET {ZONE}/instances/m"] = (200, {"status": "RUNNING"})
-    assert GoogleCompute().status("p", "us-central1-a", "m") == "RUNNING"
-    with pytest.raises(ApiError) as caught:
-        GoogleCompute().status("p", "us-central1-a", "other")
-    assert caught.value.missing is True
-
-
-def test_a_guest_attribute_is_its_value_or_nothing_yet(server: Server) -> None:
-    assert GoogleCompute().guest_attribute("p", "us-central1-a", "m", "gpu-smoke/verdict") == ""
-    items = [{"namespace": "gpu-smoke", "key": "verdict", "value": "{}"}]
-    server.answers[f"GET {ZONE}/instances/m/getGuestAttributes"] = (200, {"queryValue": {"items": items}})
-    assert GoogleCompute().guest_attribute("p", "us-central1-a", "m", "gpu-smoke/verdict") == "{}"
-    assert "queryPath=gpu-smoke%2Fverdict" in server.asked[-1][1]
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [(429, "rateLimitExceeded"), (403, "rateLimitExceeded"), (503, "backendError"), (400, "resourceNotReady")],
-)
-def test_what_a_machine_reports_is_asked_for_once_and_later_again(server: Server, status: int, reason: str) -> None:
-    for path in ("serialPort", "getGuestAttributes"):
-        server.answers[f"GET {ZONE}/instances/m/{path}"] = (status, _error(status, reason, "not now"))
-    api = GoogleCompute()
-    for read in (lambda: api.serial("p", "us-central1-a", "m", 0), lambda: api.guest_attribute("p", "z", "m", "a/b")):
-        server.answers |= {k.replace("us-central1-a", "z"): v for k, v in server.answers.items()}
-        before = len(server.asked)
-        with pytest.raises(ApiError) as caught:
-            read()
-        assert caught.value.not_yet
-        assert len(server.asked) == before + 1
-
-
-def test_a_refusal_by_a_policy_names_its_constraint(server: Server) -> None:
-    message = "Constraint constraints/compute.requireShieldedVm violated for projects/p. Secure Boot is not enabled."
-    server.answers[f"POST {ZONE}/instances"] = (412, _error(412, "conditionNotMet", message))
-    with pytest.raises(ApiError) as caught:
-        GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, "t")
-    assert (caught.value.constraint, caught.value.not_yet) == ("compute.requireShieldedVm", False)
-
-
-def test_machines_are_found_by_label_over_all_pages(server: Server) -> None:
-    server.answers[f"GET {ZONE}/instances"] = (200, {"items": [{"name": "a"}, {"name": "b"}]})
-    assert GoogleCompute().instances("p", "us-central1-a", "gpu-ci-gate", "x") == ["a", "b"]
-    assert "filter=labels.gpu-ci-gate%3Dx" in server.asked[-1][1]
 
 
 SCOPES = {
@@ -354,48 +243,6 @@ def test_a_list_without_some_zone_is_an_error_and_no_shorter_list(
     assert caught.value.not_yet
 
 
-def test_operations_come_newest_first_and_page_by_page(server: Server) -> None:
-    server.answers[f"GET {ZONE}/operations"] = (200, {"items": [{"name": "new"}], "nextPageToken": "two"})
-    found = GoogleCompute().operations("p", "us-central1-a", 'operationType="compute.instances.preempted"')
-    assert next(found) == {"name": "new"}
-    assert len(server.asked) == 1
-    server.answers[f"GET {ZONE}/operations"] = (200, {"items": [{"name": "old"}]})
-    assert list(found) == [{"name": "old"}]
-    query = parse_qs(urlsplit(server.asked[0][1]).query)
-    assert query["orderBy"] == ["creationTimestamp desc"]
-    assert query["filter"] == ['operationType="compute.instances.preempted"']
-
-
-def test_the_serial_port_the_template_and_a_deletion(server: Server) -> None:
-    server.answers[f"GET {ZONE}/instances/m/serialPort"] = (200, {"contents": "boot\n", "start": "7", "next": "12"})
-    server.answers["GET regions/us-central1/instanceTemplates/t-1"] = (200, {"properties": {"labels": {}}})
-    server.answers[f"DELETE {ZONE}/instances/m"] = (200, {"name": "operation-2"})
-    api = GoogleCompute()
-    assert api.serial("p", "us-central1-a", "m", 7) == ("boot\n", 12)
-    assert parse_qs(urlsplit(server.asked[-1][1]).query)["start"] == ["7"]
-    assert api.template("p", "us-central1", "t-1") == {"labels": {}}
-    assert api.delete("p", "us-central1-a", "m") == "operation-2"
-
-
-def test_threads_share_one_and_each_has_a_connection_of_its_own(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")  # as Google's: a connection serves many requests
-    server.answers[f"GET {ZONE}/instances/m"] = (200, {"status": "RUNNING"})
-    api = GoogleCompute()
-    with ThreadPoolExecutor(3) as threads:
-        both = threading.Barrier(3)
-
-        def ask() -> list[str]:
-            both.wait(timeout=30)
-            with contextlib.closing(api._connection()):
-                return [api.status("p", "us-central1-a", "m") for _ in range(4)]
-
-        answers = [future.result(timeout=30) for future in [threads.submit(ask) for _ in range(3)]]
-    assert answers == [["RUNNING"] * 4] * 3
-    assert (len(server.asked), len(server.connections)) == (12, 3)
-
-
 def test_missing_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(scopes: list[str]) -> Any:
         raise DefaultCredentialsError("Your default credentials were not found.")  # type: ignore[no-untyped-call]
@@ -420,14 +267,6 @@ def on_google(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def test_a_token_of_the_metadata_server_is_fetched_without_a_warning(
-    on_google: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert GoogleCompute().status("p", "us-central1-a", "m") == "RUNNING"
-    assert [path.partition("?")[0].rpartition("/")[2] for _, path, _ in on_google.asked].count("token") == 1
-    assert caplog.records == []
-
-
 @pytest.mark.parametrize("lost", ["before the first call", "after the first call"])
 def test_a_metadata_server_that_is_not_there_is_no_wrong_login(
     on_google: Server, lost: str, monkeypatch: pytest.MonkeyPatch
@@ -438,13 +277,3 @@ def test_a_metadata_server_that_is_not_there_is_no_wrong_login(
     with pytest.raises(ApiError, match="cannot get a token for the compute API") as raised:
         (found or [GoogleCompute()])[0].status("p", "us-central1-a", "m")
     assert (raised.value.reason, raised.value.not_yet) == ("unreachable", True)
-
-
-def test_a_server_that_is_not_there_is_an_error_in_words(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("googleapiclient.http.time.sleep", pauses.append)
-    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute/v1/")
-    with pytest.raises(ApiError, match="cannot connect to the compute API") as raised:
-        GoogleCompute().template("p", "us-central1", "t")
-    assert raised.value.connection_refused
-    assert len(pauses) == 5

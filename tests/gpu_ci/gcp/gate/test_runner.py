@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -11,11 +9,10 @@ from typing import Any
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
-from gpu_ci.gcp.gate.verdict import STEPS, Verdict
+from gpu_ci.gcp.gate.verdict import Verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FAILED, PASSED, FakeClock, FakeGoogle, result_line, step_line
 
 ZONES = ("us-central1-a", "us-central1-b")
@@ -80,29 +77,6 @@ def test_the_machine_is_the_template_with_the_role_check() -> None:
     }
 
 
-def test_progress_is_reported_while_it_waits() -> None:
-    scenario = Scenario(boots_in=8, verdict_after=20)  # it is read as a guest attribute at 8, 20 and 32 s
-    scenario.verdict()
-    assert scenario.messages == [
-        "starting a check machine in us-central1-a",
-        "check machine in us-central1-a is provisioning, 6 s of 600 s",
-        "check machine in us-central1-a is running, 4 s of 300 s",
-        "check machine in us-central1-a is running, 10 s of 300 s",
-    ]
-    assert scenario.google.queries == [8, 20]
-
-
-def test_progress_names_the_step_the_machine_is_at() -> None:
-    scenario = Scenario(
-        boots_in=8, verdict_after=14, serial_text=f"login: {step_line('config')}{step_line('driver')}| half"
-    )
-    scenario.verdict()
-    assert scenario.messages[1:3] == [
-        "check machine in us-central1-a is provisioning, 6 s of 600 s",
-        "check machine in us-central1-a is running, step driver, 4 s of 300 s",
-    ]
-
-
 def progress(scenario: Scenario) -> list[str]:
     scenario.verdict()
     return [
@@ -123,21 +97,8 @@ def test_progress_has_the_last_serial_line_once_no_step_came_for_a_minute() -> N
     assert f"{quiet.format(60)}; last line on its serial port: {shown}" in said
 
 
-def test_a_new_step_begins_another_minute_of_progress_without_the_serial_line() -> None:
-    scenario = Scenario(boots_in=0, verdict_after=120, serial_text=f"boot\n{step_line('driver')}", serial_after=40)
-    said = progress(scenario)
-    late = [line for line in said if "last line on its serial port" in line]
-    assert [line.partition(";")[0].rpartition(" ")[2] for line in late] == ["102", "108", "114"]
-
-
 def test_progress_of_a_silent_machine_does_not_change() -> None:
     assert not any("serial" in line for line in progress(Scenario(boots_in=0, verdict_after=120)))
-
-
-def test_a_serial_port_that_does_not_answer_for_now_costs_nothing_but_the_steps_name() -> None:
-    scenario = Scenario(boots_in=8, verdict_after=14, serial_error=ApiError("backendError", "try again", 503))
-    assert scenario.verdict().outcome == "pass"
-    assert scenario.messages[2] == "check machine in us-central1-a is running, 4 s of 300 s"
 
 
 def test_guest_attributes_are_read_within_googles_limits_and_leave_the_machine_half_of_them() -> None:
@@ -163,18 +124,6 @@ def test_a_verdict_on_the_serial_port_needs_no_guest_attribute_and_is_read_withi
     assert scenario.clock.time < 64
 
 
-def test_half_a_verdict_on_the_serial_port_is_none_yet() -> None:
-    whole = result_line(FAILED)
-    scenario = Scenario(verdict=None, serial_text=whole[:60])
-
-    def more() -> None:
-        if scenario.clock.now() >= 60:
-            scenario.google.serial_text = f"{whole}\n"
-
-    scenario.google.on_status = more
-    assert scenario.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
-
-
 def test_a_long_line_of_a_program_holds_no_verdict() -> None:
     scenario = Scenario(verdict=None, serial_text=f"| {'x' * 70_000}", deadline_sec=60)
 
@@ -186,27 +135,10 @@ def test_a_long_line_of_a_program_holds_no_verdict() -> None:
     assert scenario.verdict().outcome == "fail"
 
 
-def test_a_machine_that_is_off_and_not_ready_to_be_read_is_waited_for_no_longer() -> None:
-    scenario = Scenario(verdict=None, stops_after=40, serial_error=ApiError("resourceNotReady", "it is not ready", 400))
-    assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
-    assert scenario.clock.time < 60
-
-
 def test_a_machine_that_is_off_is_read_within_the_limits_until_both_sources_have_answered() -> None:
     scenario = Scenario(verdict_after=100, stops_after=40, serial_error=ApiError("backendError", "TIMEOUT", 503))
     assert scenario.verdict().outcome == "pass"
     assert scenario.google.refused_queries == 0
-
-
-def test_a_limit_that_others_use_up_is_waited_for() -> None:
-    scenario = Scenario(verdict_after=40, attribute_error=ApiError("rateLimitExceeded", "Quota exceeded", 429))
-
-    def over() -> None:
-        if scenario.clock.now() >= 60:
-            scenario.google.attribute_error = None
-
-    scenario.google.on_status = over
-    assert scenario.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -231,26 +163,6 @@ def test_a_state_that_google_does_not_answer_any_more_is_its_own_error() -> None
     assert 145 <= scenario.clock.time < 160
 
 
-@pytest.mark.parametrize(("until", "passes"), [(38, True), (10_000, False)])
-def test_a_connection_that_is_refused_is_tried_again_for_some_seconds_only(until: int, passes: bool) -> None:
-    error = ApiError("connectionRefused", "cannot connect to the compute API: [Errno 111] Connection refused")
-    scenario = Scenario(verdict_after=60, status_error=error, status_fails=(30, until))
-    if passes:
-        assert scenario.verdict().outcome == "pass"
-        return
-    with pytest.raises(ApiError, match="Connection refused"):
-        scenario.verdict()
-    assert 38 <= scenario.clock.time < 50
-
-
-def test_a_state_that_the_deployer_may_not_read_is_refused_at_once() -> None:
-    error = ApiError("forbidden", "Required 'compute.instances.get' permission for 'l4-check'", 403)
-    scenario = Scenario(status_error=error, status_fails=(0, 10_000))
-    with pytest.raises(ApiError, match=r"compute\.instances\.get"):
-        scenario.verdict()
-    assert scenario.clock.time < 15
-
-
 POLICY = "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/p."
 
 
@@ -270,29 +182,6 @@ def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> 
             "the gate reads the verdict from the serial port"
         )
     ]
-
-
-def test_a_missing_verdict_under_such_a_policy_names_the_policy() -> None:
-    scenario = Scenario(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
-    assert scenario.verdict().summary == (
-        f"no verdict within 60 s of the start; it reported no step; Google rejected guest attributes: {POLICY}"
-    )
-
-
-@pytest.mark.parametrize("deadline_sec", range(60, 73, 2))
-def test_a_verdict_of_the_last_moment_counts_where_the_serial_port_is_refused(deadline_sec: int) -> None:
-    """Guest attributes are read every 12 s, so the last regular reading may be 12 s before the deadline."""
-    may_not = ApiError("forbidden", "Required 'compute.instances.getSerialPortOutput' permission", 403)
-    scenario = Scenario(serial_error=may_not, verdict_after=deadline_sec - 1, boots_in=0, deadline_sec=deadline_sec)
-    assert scenario.verdict().outcome == "pass"
-    assert scenario.google.refused_queries == 0
-
-
-def test_a_caller_that_may_read_neither_source_is_refused_in_googles_words() -> None:
-    may_not = ApiError("forbidden", "Required 'compute.instances.getSerialPortOutput' permission", 403)
-    scenario = Scenario(serial_error=may_not, attribute_error=may_not)
-    with pytest.raises(ApiError, match="getSerialPortOutput"):
-        scenario.verdict()
 
 
 @pytest.mark.parametrize(
@@ -331,51 +220,11 @@ def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
     assert scenario.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
 
 
-def test_after_a_reported_preemption_the_next_zone_is_tried() -> None:
-    taken = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "Google takes it", "reason": "preempted"})
-    scenario = Scenario(verdict=None, serial_text=f"{result_line(taken)}\n", serial_after=40)
-
-    def next_zone() -> None:
-        if ("insert", B) in scenario.google.log:
-            scenario.google.serial_text = f"{result_line(PASSED)}\n"
-
-    scenario.google.on_status = next_zone
-    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
-    assert f"{A} preempted the check machine before its verdict" in scenario.messages
-
-
-def test_a_machine_that_stops_for_ever_is_given_up() -> None:
-    scenario = Scenario(verdict=None, stops_after=40, stops_for=10_000)
-    assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
-    assert 130 <= scenario.clock.time < 140
-
-
-def test_a_zone_without_machines_is_passed_over() -> None:
-    scenario = Scenario(zones=ZONES)
-    scenario.google.zones = {A: exhausted(A, (B,))}
-    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
-    assert scenario.messages[:3] == [
-        "starting a check machine in us-central1-a",
-        "us-central1-a has no capacity for the machine; Google suggests us-central1-b",
-        "starting a check machine in us-central1-b",
-    ]
-
-
 def test_no_zone_with_a_machine_is_neither_pass_nor_fail() -> None:
     scenario = Scenario()
     scenario.google.zones = {zone: exhausted(zone) for zone in ZONES}
     assert scenario.verdict() == Verdict(
         "no-capacity", "no zone had capacity for the check machine: us-central1-a, us-central1-b"
-    )
-
-
-def test_a_zone_that_google_names_and_the_pool_has_not_is_in_the_message() -> None:
-    scenario = Scenario()
-    scenario.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
-    assert scenario.verdict() == Verdict(
-        "no-capacity",
-        "no zone had capacity for the check machine: us-central1-a, us-central1-b; Google suggests us-central1-c",
-        zones_available=("us-central1-c",),
     )
 
 
@@ -385,12 +234,6 @@ def test_a_quota_is_not_tried_around() -> None:
     with pytest.raises(ApiError, match="NVIDIA_L4_GPUS"):
         scenario.verdict()
     assert ("insert", B) not in scenario.google.log
-
-
-def test_a_refused_request_is_googles_own_error() -> None:
-    scenario = Scenario(insert_error=ApiError("forbidden", "Required 'compute.instances.create' permission", 403))
-    with pytest.raises(ApiError, match=r"compute\.instances\.create"):
-        scenario.verdict()
 
 
 def test_the_time_that_google_takes_to_start_a_machine_is_not_the_machines() -> None:
@@ -409,48 +252,10 @@ def test_a_zone_that_does_not_start_the_machine_is_left_for_the_next() -> None:
     assert scenario.clock.time >= 600
 
 
-def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> None:
-    scenario = Scenario(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
-    assert scenario.verdict() == Verdict(
-        "fail",
-        "no verdict within 300 s of the start; it reported no step; "
-        "last line on its serial port: NVRM: RmInitAdapter failed!",
-        A,
-        "no-verdict",
-    )
-    assert scenario.clock.time == pytest.approx(310, abs=5)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("key", "key: it read the App's key from Secret Manager"), ("of-a-newer-agent", "of-a-newer-agent: unknown step")],
-)
-def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
-    line = step_line(name)
-    scenario = Scenario(verdict=None, serial_text=line)
-    assert scenario.verdict().summary == (
-        f"no verdict within 300 s of the start; its last step was {words}; last line on its serial port: {line.strip()}"
-    )
-
-
-def test_a_gate_knows_every_step_of_a_check_machine() -> None:
-    source = (ROOT / "agent" / "gpu_agent" / "agent.py").read_text()
-    named = set(re.findall(r'(?:step|_begin)\("([a-z-]+)"', source))
-    assert set(STEPS) == named - {"waiting", "job", "after-job"}
-
-
 def test_a_machine_that_stops_without_a_word_is_a_fail_at_once() -> None:
     scenario = Scenario(verdict=None, stops_after=40)
     assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
     assert scenario.clock.time < 60
-
-
-def test_a_verdict_that_only_reached_the_serial_port_counts() -> None:
-    text = f"boot\n{result_line(FAILED)}\nreboot: Power down\n"
-    scenario = Scenario(verdict=None, stops_after=40, serial_text=text, serial_after=30)
-    assert scenario.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
-    scenario = Scenario(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n", serial_after=30)
-    assert scenario.verdict().outcome == "pass"
 
 
 def test_a_verdict_just_before_the_machine_stops_is_not_missed() -> None:
@@ -495,12 +300,6 @@ def test_nothing_a_machine_publishes_breaks_the_gate(answer: str) -> None:
     assert Scenario(zones=(A,), verdict=answer, deadline_sec=70).verdict().outcome == "fail"
 
 
-@given(st.lists(st.one_of(st.text(), st.text().map(result_line), st.text().map(step_line))))
-def test_nothing_on_a_serial_port_breaks_the_gate(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    assert Scenario(zones=(A,), verdict=None, serial_text=text, deadline_sec=70).verdict().outcome == "fail"
-
-
 @pytest.mark.parametrize("answer", ["[" * 100_000, '{"verdict": ' * 50_000])
 def test_no_depth_of_json_breaks_the_gate(answer: str) -> None:
     assert Scenario(zones=(A,), verdict=answer, serial_text=result_line(answer)).verdict().outcome == "fail"
@@ -527,13 +326,6 @@ def test_a_check_cancelled_while_its_machine_is_made_waits_for_it_and_deletes_it
     assert scenario.clock.time >= 30
 
 
-def test_a_gate_cancelled_before_it_began_starts_nothing() -> None:
-    scenario = Scenario()
-    scenario.cancel.set()
-    assert scenario.verdict().outcome == "cancelled"
-    assert ("insert", A) not in scenario.google.log
-
-
 def test_what_an_earlier_check_left_is_removed_first() -> None:
     scenario = Scenario(leftovers={B: ["l4-check-old111"]})
     scenario.verdict()
@@ -552,12 +344,6 @@ def test_a_failed_deletion_is_logged_and_keeps_the_verdict() -> None:
         "could not delete l4-check-abc123 in us-central1-a (Required 'compute.instances.delete' permission); "
         "Google deletes it at its time limit"
     )
-
-
-def test_a_template_that_is_named_with_its_id_is_asked_for_without() -> None:
-    scenario = Scenario()
-    scenario.spec = replace(scenario.spec, template=f"{scenario.spec.template}?uniqueId=1234567890")
-    assert scenario.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize(("part", "one", "other"), [("gate", "l4-gate", "t4-gate"), ("template", "/t-1", "/t-2")])

@@ -23,36 +23,11 @@ def check(setting: Setting, inputs: dict[str, Any]) -> tuple[dict[str, Any], lis
     return json_format.MessageToDict(response.inputs), failures
 
 
-def test_check_fills_in_the_defaults(setting: Setting) -> None:
-    given = {key: INPUTS[key] for key in ("project", "template", "zones", "pool")}
-    inputs, failures = check(setting, given)
-    assert (inputs, failures) == ({**given, "labels": {}, "deadlineSec": 1200, "onNoCapacity": "fail"}, [])
-
-
 def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Setting) -> None:
     project = secret("p")
     inputs, failures = check(setting, {**INPUTS, "template": UNKNOWN, "project": project})
     assert failures == []
     assert (inputs["template"], inputs["project"]) == (UNKNOWN, project)
-
-
-def test_check_returns_every_problem_with_its_property(setting: Setting) -> None:
-    _, failures = check(setting, {**INPUTS, "zones": [], "deadlineSec": 5, "onNoCapacity": "x", "tempalte": "t"})
-    assert [path for path, _ in failures] == ["zones", "deadlineSec", "onNoCapacity", "tempalte"]
-    assert failures[3] == (
-        "tempalte",
-        (
-            "unknown key; expected: one of project, template, zones, pool, labels, deadlineSec, onNoCapacity; "
-            "hint: did you mean template"
-        ),
-    )
-
-
-def test_a_problem_of_a_secret_has_no_property_because_the_engine_would_print_its_value(setting: Setting) -> None:
-    _, failures = check(setting, {**INPUTS, "onNoCapacity": secret("zqz")})
-    [(path, reason)] = failures
-    assert (path, reason.partition(";")[0]) == ("", "onNoCapacity: must be one of 'fail' or 'unproven'")
-    assert "zqz" not in reason
 
 
 def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None:
@@ -61,30 +36,6 @@ def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None
         ("", "pool: is a secret, and would be in plain text in the check machine's name"),
         ("", "zones: is a secret, and would be in plain text in the messages of the check"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "path"),
-    [
-        ("template", "", "template"),
-        ("template", "t", "template"),
-        ("template", "projects/p/global/instanceTemplates/t", "template"),
-        ("pool", "", "pool"),
-        ("project", "", "project"),
-        ("zones", ["us-central1-a", "nonsense"], "zones[1]"),
-    ],
-)
-def test_check_refuses_what_no_machine_can_be_asked_for_with(
-    setting: Setting, name: str, value: object, path: str
-) -> None:
-    assert [found for found, _ in check(setting, {**INPUTS, name: value})[1]] == [path]
-
-
-@pytest.mark.parametrize("tail", ["", "?uniqueId=123"])
-@pytest.mark.parametrize("version", ["v1", "beta"])
-def test_check_takes_a_template_as_the_provider_names_it(setting: Setting, version: str, tail: str) -> None:
-    link = f"https://www.googleapis.com/compute/{version}/{TEMPLATE}{tail}"
-    assert check(setting, {**INPUTS, "template": link})[1] == []
 
 
 def diff_request(*, verdict: str = "pass", **changes: Any) -> Any:
@@ -241,15 +192,6 @@ def test_deleting_a_gate_waits_for_a_machine_that_stops_just_now(setting: Settin
     assert (names(setting), setting.clock.time) == ([], 20.0)
 
 
-def test_a_machine_that_never_stops_does_not_hold_up_a_destroy(setting: Setting) -> None:
-    setting.google.managed, setting.google.stop_takes = [managed("stops", "STOPPING"), managed("off")], 1e9
-    assert deleted(setting) == [
-        "deleting off, which is stopped in us-central1-f",
-        "stops did not stop in 120 s and will not be deleted",
-    ]
-    assert (names(setting), setting.clock.time) == (["stops"], 120.0)
-
-
 def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reason(setting: Setting) -> None:
     setting.google.managed = [managed("off")]
     setting.google.delete_error = ApiError("forbidden", "Required 'compute.instances.delete' permission", 403)
@@ -258,26 +200,8 @@ def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reas
     assert "compute.instances.delete" in log
 
 
-def test_a_machine_that_is_gone_by_now_is_no_problem(setting: Setting) -> None:
-    setting.google.managed = [managed("off")]
-    setting.google.delete_error = ApiError("notFound", "off was not found", 404)
-    assert deleted(setting) == []
-
-
 def test_the_labels_of_the_managers_machines_are_those_that_the_manager_writes() -> None:
     assert (stopped.MANAGER_LABEL, stopped.TEMPLATE_LABEL) == (machine_body.MANAGER, machine_body.TEMPLATE)
-
-
-def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setting) -> None:
-    setting.unreachable = ApiError("unreachable", "cannot connect to the compute API: refused")
-
-    async def work(running: Plugin) -> list[Any]:
-        await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
-        return running.monitor.logs
-
-    (log,) = setting.ask(work)
-    assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
-    assert "cannot connect to the compute API" in log.message
 
 
 def test_the_outputs_of_the_class_are_those_of_the_service() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf import json_format
-from gpu_ci.gcp.gate.compute_api import ApiError
-from pulumi.runtime.proto import engine_pb2, provider_pb2
+from pulumi.runtime.proto import provider_pb2
 
 from tests.gpu_ci.engine_stub import Plugin
 from tests.gpu_ci.gcp.gate.setting import TEMPLATE, Setting, struct
@@ -53,15 +52,3 @@ def test_nothing_is_deleted_when_it_is_made_changed_or_read(setting: Setting) ->
     assert read.id == "x"
     assert list(moved.replaces) == ["project"]
     assert len(names(setting)) == 4
-
-
-def test_a_google_that_cannot_be_asked_is_a_warning_and_does_not_hold_up_a_destroy(setting: Setting) -> None:
-    setting.unreachable = ApiError("unreachable", "cannot connect to the compute API: refused")
-
-    async def work(running: Plugin) -> list[Any]:
-        await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
-        return list(running.monitor.logs)
-
-    [log] = setting.ask(work)
-    assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
-    assert "cannot connect to the compute API" in log.message

@@ -10,20 +10,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
-from gpu_ci.gcp.gate.google_service import GoogleService
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
-from gpu_ci.gcp.gpu_bridge.failures import BridgeError
-from gpu_ci.gcp.gpu_bridge.program import PROGRAM
 from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer, StoredObject
@@ -73,7 +69,7 @@ class Bridge:
             "ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90
         )
         self.lines: list[str] = []
-        self.clients: list[GoogleService] = []
+        self.clients: list[GoogleCompute | GoogleStorage] = []
         self.printed = io.BytesIO()
         self.cancel = Event()
 
@@ -100,7 +96,7 @@ class Bridge:
         return subprocess.Popen(
             [sys.executable, "-m", "gpu_ci.gcp.gpu_bridge", *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONPATH": str(root), "BUILD_ID": BUILD},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -122,18 +118,12 @@ class Bridge:
 
 
 @contextlib.contextmanager
-def serving(
-    storage: StorageServer,
-    setenv: Callable[[str, str], object],
-    system: Path = SYSTEM,
-    environment: Mapping[str, str] | None = None,
-) -> Iterator[Bridge]:
-    """Serve the APIs of a bridge. `system` emulates root's tasks on its machines, with this environment."""
+def serving(storage: StorageServer, setenv: Callable[[str, str], object]) -> Iterator[Bridge]:
+    """Serve the APIs of a bridge."""
     # A short path: the sockets of a machine are below it.
     with tempfile.TemporaryDirectory(prefix="vm") as folder:
         setenv("TMPDIR", folder)
-        settings = SETTINGS.format(root=ROOT, storage=storage.address, system=system)
-        settings += "".join(f"    {name}: {json.dumps(value)}\n" for name, value in (environment or {}).items())
+        settings = SETTINGS.format(root=ROOT, storage=storage.address, system=SYSTEM)
         google = Google(Path(folder), settings=settings)
         made = Bridge(google, storage.storage)
         port = google.workspace.compute_port
@@ -142,52 +132,3 @@ def serving(
         made.close()
         google.cloud.stop()
         google.world.close()
-
-
-class Running:
-    """A step that runs in a thread until the end of the block."""
-
-    def __init__(self, step: BridgeBuild) -> None:
-        self._step = step
-        self._code: int | None = None
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self._code = self._step.run()
-        except BaseException as error:  # the thread of the test reports it
-            self._failure = error
-        finally:
-            # Each thread has its own connections.
-            self._step.api.close()  # type: ignore[attr-defined]
-            self._step.storage.close()  # type: ignore[attr-defined]
-
-    def __enter__(self) -> Running:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._step.cancel.set()
-        self._thread.join(60)
-
-    def until(self, true: Callable[[], bool]) -> None:
-        """Wait for the machine."""
-        end = time.monotonic() + 60
-        while not true():
-            assert time.monotonic() < end
-            assert self._failure is None, self._failure
-            time.sleep(0.05)
-
-    def code(self) -> int:
-        """Return the exit code of the step."""
-        self._thread.join(90)
-        assert self._failure is None, self._failure
-        assert self._code is not None
-        return self._code
-
-    def failure(self) -> BridgeError:
-        """Return the failure of the step."""
-        self._thread.join(90)
-        assert isinstance(self._failure, BridgeError)
-        return self._failure

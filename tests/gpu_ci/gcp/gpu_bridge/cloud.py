@@ -133,8 +133,8 @@ class Cloud:
 
     time: VirtualTime = field(default_factory=VirtualTime)
     machines: dict[str, Machine] = field(default_factory=dict)
-    objects: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
-    """Generation, content and digest by name."""
+    objects: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+    """Content and digest by name."""
     created: dict[str, float] = field(default_factory=dict)
     """When each object was written."""
     preempted: list[str] = field(default_factory=list)
@@ -152,7 +152,6 @@ class Cloud:
     has_bucket: bool = True
     builds: dict[str, str] = field(default_factory=dict)
     """The status of each build in Cloud Build."""
-    _generation: int = 0
 
     def tick(self) -> None:
         """Let the machines do what they have done until now, and let Google delete those whose time is over."""
@@ -168,7 +167,7 @@ class Cloud:
     def _run(self, name: str, machine: Machine, now: float) -> None:
         age = min(now, machine.preempt_at if machine.preempt_at is not None else now) - machine.born
         if not machine.request and machine.place["name"] in self.objects:
-            _, content, digest = self.objects[machine.place["name"]]
+            content, digest = self.objects[machine.place["name"]]
             assert digest == machine.place["sha256"]
             machine.request = json.loads(content)
         if machine.is_off or age < FETCHED_SEC or self.verdict != "pass" or not machine.request:
@@ -178,7 +177,7 @@ class Cloud:
             return
         request = machine.request
         prefix, command = request["prefix"], request["command"]
-        _, content, _ = self.objects.get(request["source"], (0, b"", ""))
+        content, _ = self.objects.get(request["source"], (b"", ""))
         got = hashlib.sha256(content).hexdigest()
         if got != request["source_sha256"]:
             self._end(machine, prefix, failed="fetch", reason="wrong-source", detail=f"got sha256 {got}")
@@ -204,21 +203,18 @@ class Cloud:
         self.put(f"{prefix}result.json", json.dumps(result).encode())
         machine.is_off = True
 
-    def put(self, name: str, content: bytes) -> int:
+    def put(self, name: str, content: bytes) -> None:
         if not self.has_bucket:
             raise NO_BUCKET
-        self._generation += 1
-        self.objects[name] = (self._generation, content, hashlib.sha256(content).hexdigest())
+        self.objects[name] = (content, hashlib.sha256(content).hexdigest())
         self.created[name] = self.time.now_sec
-        return self._generation
 
     def preempt(self, name: str) -> None:
         self.machines[name].preempt_at = self.time.now_sec
 
     def change(self, name: str, content: bytes) -> None:
         """Change an object's content, and keep its digest."""
-        generation, _, digest = self.objects[name]
-        self.objects[name] = (generation, content, digest)
+        self.objects[name] = (content, self.objects[name][1])
 
 
 @dataclass
@@ -324,34 +320,23 @@ class Client:
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("poll" if once else "find")
         found = self.cloud.objects.get(name)
-        return Entry(found[0], len(found[1]), found[2], self.cloud.created[name]) if found else None
+        return Entry(len(found[0]), found[1], self.cloud.created[name], found) if found else None
 
-    def read(self, name: str, generation: int, sink: BinaryIO, *, once: bool = False) -> None:
+    def read(self, entry: Entry, sink: BinaryIO, *, once: bool = False) -> None:
         self._called("poll" if once else "read")
-        found = self.cloud.objects.get(name)
-        if found is None or found[0] != generation:
-            raise ApiError("notFound", f"{name} was not found", 404)
-        sink.write(found[1])
+        sink.write(entry.blob[0])
 
-    def create(self, name: str, content: bytes) -> int:
-        self._called("create")
-        return 0 if name in self.cloud.objects else self.cloud.put(name, content)
+    def write(self, name: str, content: bytes) -> None:
+        self._called("write")
+        self.cloud.put(name, content)
 
-    def replace(self, name: str, content: bytes, generation: int) -> int:
-        self._called("replace")
-        found = self.cloud.objects.get(name)
-        return self.cloud.put(name, content) if found and found[0] == generation else 0
-
-    def remove(self, name: str, generation: int) -> None:
+    def remove(self, name: str) -> None:
         self._called("remove")
-        found = self.cloud.objects.get(name)
-        if found and found[0] == generation:
-            del self.cloud.objects[name]
+        self.cloud.objects.pop(name, None)
 
-    def upload(self, name: str, path: Path, sha256: str, stopped: Callable[[], bool], generation: int = 0) -> None:
+    def upload(self, name: str, path: Path, sha256: str) -> None:
         self._called("upload")
-        if not stopped() and self.cloud.objects.get(name, (0,))[0] == generation:
-            self.cloud.put(name, path.read_bytes())
+        self.cloud.put(name, path.read_bytes())
 
 
 @dataclass
@@ -363,8 +348,8 @@ class Bucket:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)
 
-    def delete(self, name: str, generation: int) -> None:
-        self.client.remove(name, generation)
+    def delete(self, name: str) -> None:
+        self.client.remove(name)
 
 
 class Step:

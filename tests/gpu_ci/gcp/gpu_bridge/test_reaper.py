@@ -1,8 +1,9 @@
-"""The reaper, with the machines and builds of Google's own clients."""
+"""The reaper: which machines it deletes, and its requests to Cloud Build."""
 
 from __future__ import annotations
 
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import httplib2  # type: ignore[import-untyped]
@@ -11,134 +12,66 @@ from google.auth.credentials import AnonymousCredentials
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge import __main__ as program
-from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds, reap
+from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
 
 NOW = 1_800_000_000
 
 
-class Google:
-    """A project with machines. `errors` has the error of each deletion."""
+def reaped(monkeypatch: pytest.MonkeyPatch, build: Any, *names: str, errors: Any = None, **changes: str) -> list[str]:
+    """Run the command `reap` in a project with machines of these names. Return those that it deleted."""
+    given = {"ttl": str(NOW + 60), "status": "RUNNING", **changes}
+    labels = {"gpu-ci-bridge": "l4", "gpu-ci-build": "b", "gpu-ci-ttl": given["ttl"]}
+    rows = [{"name": name, "zone": "x/zones/z-a", "status": given["status"], "labels": labels} for name in names]
+    deleted: list[str] = []
 
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.deleted: list[tuple[str, str]] = []
-        self.errors: dict[str, ApiError] = {}
-        self.statuses: dict[str, str] = {}
-        self.region = "us-central1"
-
-    def add(self, name: str, *, ttl: str = str(NOW + 60), status: str = "RUNNING", **labels: str) -> None:
-        given = {"gpu-ci-bridge": "l4", "gpu-ci-build": "b", "gpu-ci-build-region": "us-central1", "gpu-ci-ttl": ttl}
-        self.rows.append(
-            {"name": name, "zone": "https://x/zones/us-central1-a", "status": status, "labels": {**given, **labels}}
-        )
-
-    def instances_of_all_zones(self, project: str, expression: str, fields: Any) -> list[dict[str, Any]]:
-        assert (project, expression) == ("acme-ci", "labels.gpu-ci-bridge:*")
-        return self.rows
-
-    def delete(self, project: str, zone: str, name: str) -> str:
-        self.deleted.append((zone, name))
-        if error := self.errors.get(name):
+    def delete(project: str, zone: str, name: str) -> None:
+        if error := (errors or {}).get(name):
             raise error
-        return "operation"
+        deleted.append(f"{project} {zone} {name}")
 
-    def status(self, project: str, region: str, build: str) -> str:
-        assert (project, region) == ("acme-ci", self.region)
-        if build not in self.statuses:
-            raise ApiError("notFound", "Requested entity was not found.", 404)
-        return self.statuses[build]
+    def status(project: str, region: str, build_id: str) -> str:
+        assert (project, region, build_id) == ("acme-ci", "global", "b")
+        if isinstance(build, ApiError):
+            raise build
+        return str(build)
 
-
-@pytest.fixture
-def google() -> Google:
-    return Google()
-
-
-def reaped(google: Google, bridge: str = "*") -> list[tuple[str, str]]:
-    found = reap(google, google, "acme-ci", NOW, print, bridge)  # type: ignore[arg-type]
-    return [(each.name, each.why) for each in found]
+    compute = SimpleNamespace(instances_of_all_zones=lambda *_: rows, delete=delete)
+    monkeypatch.setattr(program, "GoogleCompute", lambda: compute)
+    monkeypatch.setattr(program, "GoogleBuilds", lambda: SimpleNamespace(status=status))
+    monkeypatch.setattr(program, "cancellation", Event)
+    monkeypatch.setattr(program.time, "time", lambda: NOW)
+    assert program.main(["reap", "--project", "acme-ci", "--bridge", given.get("bridge", "*")]) == 0
+    return deleted
 
 
-@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED"])
-def test_the_machine_of_an_ended_build_is_deleted(google: Google, status: str) -> None:
-    google.add("a")
-    google.statuses["b"] = status
-    assert reaped(google) == [("a", f"its build has ended ({status})")]
-    assert google.deleted == [("us-central1-a", "a")]
+@pytest.mark.parametrize("status", ["SUCCESS", "CANCELLED", "EXPIRED"])
+def test_the_machine_of_an_ended_build_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    assert reaped(monkeypatch, status, "a") == ["acme-ci z-a a"]
+    assert capsys.readouterr().err.splitlines() == [
+        f"gpu-ci: deleting a in z-a: its build has ended ({status})",
+        "gpu-ci: deleted 1 machine",
+    ]
 
 
-@pytest.mark.parametrize("status", ["QUEUED", "PENDING", "WORKING", "STATUS_UNKNOWN", None])
-def test_the_machine_of_a_build_that_may_run_stays(google: Google, status: str | None) -> None:
-    google.add("a")
-    if status:
-        google.statuses["b"] = status
-    assert (reaped(google), google.deleted) == ([], [])
+@pytest.mark.parametrize("status", ["QUEUED", "WORKING", "STATUS_UNKNOWN", ApiError("notFound", "not found", 404)])
+def test_the_machine_of_a_build_that_may_run_stays(monkeypatch: pytest.MonkeyPatch, status: Any) -> None:
+    assert reaped(monkeypatch, status, "a") == []
 
 
-@pytest.mark.parametrize(
-    ("labels", "why"),
-    [
-        ({"ttl": str(NOW)}, "its time is over"),
-        ({"ttl": "never"}, "it has no valid label gpu-ci-ttl"),
-        ({"status": "TERMINATED"}, "it is off"),
-        ({"status": "STOPPED"}, "it is off"),
-        ({"status": "SUSPENDED"}, "it is off"),
-    ],
-)
-def test_a_machine_that_no_step_can_need_is_deleted(google: Google, labels: dict[str, str], why: str) -> None:
-    google.add("a", **labels)
-    google.statuses["b"] = "WORKING"
-    assert reaped(google) == [("a", why)]
-
-
-def test_a_build_without_a_region_is_global(google: Google) -> None:
-    google.add("a")
-    del google.rows[0]["labels"]["gpu-ci-build-region"]
-    google.region, google.statuses["b"] = "global", "TIMEOUT"
-    assert reaped(google) == [("a", "its build has ended (TIMEOUT)")]
+@pytest.mark.parametrize("changes", [{"ttl": str(NOW)}, {"ttl": "never"}, {"status": "TERMINATED"}])
+def test_a_machine_that_no_step_can_need_is_deleted(monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]) -> None:
+    assert reaped(monkeypatch, "WORKING", "a", **changes) == ["acme-ci z-a a"]
+    assert reaped(monkeypatch, "WORKING", "a", bridge="h100", **changes) == []
 
 
 def test_an_error_about_one_machine_does_not_stop_the_others(
-    google: Google, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("a", "b", "c"):
-        google.add(name, ttl="1")
-    google.errors = {
-        "a": ApiError("forbidden", "Forbidden", 403),
-        "b": ApiError("notFound", "b was not found", 404),
-    }
-    assert [name for name, _ in reaped(google)] == ["c"]
-    assert "could not delete a in us-central1-a: Forbidden" in capsys.readouterr().out
-
-
-def test_one_bridge_can_be_named(google: Google) -> None:
-    google.add("a", ttl="1")
-    google.add("b", ttl="1", **{"gpu-ci-bridge": "h100"})
-    assert [name for name, _ in reaped(google, "h100")] == ["b"]
-
-
-def test_the_command_reap_names_what_it_deleted(
-    google: Google, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    google.add("a", ttl="1")
-    monkeypatch.setattr(program, "GoogleCompute", lambda: google)
-    monkeypatch.setattr(program, "GoogleBuilds", lambda: google)
-    monkeypatch.setattr(program, "cancellation", Event)
-    assert program.main(["reap", "--project", "acme-ci"]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        "gpu-ci: deleting a in us-central1-a: its time is over",
-        "gpu-ci: deleted 1 machine",
-    ]
-    assert program.main(["reap"]) == 200
-
-
-def test_a_build_whose_state_is_unknown_is_named(google: Google, capsys: pytest.CaptureFixture[str]) -> None:
-    google.add("a")
-    assert (reaped(google), google.deleted) == ([], [])
-    assert capsys.readouterr().out == (
-        "a stays until its time is over: the state of build b in us-central1 is unknown: "
-        "Requested entity was not found.\n"
-    )
+    errors = {"a": ApiError("forbidden", "Forbidden", 403), "b": ApiError("notFound", "b was not found", 404)}
+    assert reaped(monkeypatch, "FAILURE", "a", "b", "c", errors=errors) == ["acme-ci z-a c"]
+    assert "could not delete a in z-a: Forbidden" in capsys.readouterr().err
 
 
 def test_the_address_of_another_cloud_build_contains_the_version_once(monkeypatch: pytest.MonkeyPatch) -> None:

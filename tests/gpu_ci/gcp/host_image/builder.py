@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_ci.gcp.gate.verdict import VERDICT_KEY, Verdict, from_serial_log
-from gpu_ci.gcp.host_image import provisioning
+from gpu_ci.gcp.host_image import resources
 
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.google import FakeGoogle
@@ -46,15 +46,7 @@ class Builder:
         self.tools = Tools(folder / "tools")
         self.downloads = folder / "downloads"
         self.calls = folder / "calls"
-        for path in (
-            "etc/ssh",
-            "var/lib/apt/lists",
-            "var/log/journal/1",
-            "tmp",
-            "var/tmp",
-            "root/.cache",
-            "home/ci/.ssh",
-        ):
+        for path in ("tmp", "var/tmp"):
             (self.root / path).mkdir(parents=True)
         for path, text in {
             "etc/os-release": "ID=ubuntu\nVERSION_CODENAME=noble\n",
@@ -68,6 +60,7 @@ class Builder:
             "root/.cache/pip": "x",
             "home/ci/.ssh/authorized_keys": "key",
         }.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_text(text)
         self.downloads.mkdir()
         archive = runner_archive()
@@ -124,7 +117,7 @@ class Builder:
             "HOME": os.environ.get("HOME", "/"),
         }
         return subprocess.run(
-            ["bash", "-c", provisioning.script()], env=environ, capture_output=True, text=True, timeout=60, check=False
+            ["bash", "-c", resources.script()], env=environ, capture_output=True, text=True, timeout=60, check=False
         )
 
     def verdict(self) -> Verdict:

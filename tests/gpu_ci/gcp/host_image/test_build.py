@@ -15,15 +15,10 @@ from typing import Any
 import pytest
 from googleapiclient.http import HttpRequest
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.host_image import __main__ as program
-from gpu_ci.gcp.host_image import build as image_build
-from gpu_ci.gcp.host_image import permissions
+from gpu_ci.gcp.host_image import resources
 from gpu_ci.gcp.host_image.api import GoogleImages
-from gpu_ci.gcp.host_image.program import files
-from gpu_ci.gcp.host_image.settings import parse
-from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
+from gpu_ci.gcp.host_image.resources import PROGRAM
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
-from pulumi_sandbox.world.store import Fault
 
 from tests.gpu_ci.gcp.host_image.project import BASE, Project, says
 from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE
@@ -44,43 +39,6 @@ def test_a_build_and_its_check_make_a_candidate_and_leave_no_machine(
     path = f"projects/{PROJECT}/global/images/{name}"
     assert out[0] == f"gpu-ci: building {path}"
     assert out[-1] == f"gpu-ci: candidate: {path} passed its check in us-central1-a: fine"
-
-
-def test_the_check_machine_boots_from_the_new_image_and_google_deletes_both_at_their_limits(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bodies: list[dict[str, Any]] = []
-    insert = Instances.insert
-
-    def recorded(*args: Any) -> Any:
-        bodies.append(args[3])
-        return insert(*args)
-
-    monkeypatch.setattr(Instances, "insert", recorded)
-    assert (project.run("build"), project.run("check")) == (0, 0)
-    [name] = project.images()
-    builder, check = bodies
-    assert "disks" not in builder
-    assert check["disks"][0]["initializeParams"]["sourceImage"] == f"projects/{PROJECT}/global/images/{name}"
-    limits = [body["scheduling"]["maxRunDuration"]["seconds"] for body in bodies]
-    assert limits == ["660", "360"]
-    assert {body["scheduling"]["instanceTerminationAction"] for body in bodies} == {"DELETE"}
-
-
-def test_a_second_build_of_the_same_inputs_creates_nothing(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (project.run("build"), project.run("check")) == (0, 0)
-    images = project.images()
-    project.templates("exit 1", "exit 1")  # no machine is started, so these scripts do not run
-    capsys.readouterr()
-    assert (project.run("build"), project.run("check")) == (0, 0)
-    assert project.images() == images
-    [name] = images
-    assert capsys.readouterr().out.splitlines() == [
-        f"gpu-ci: projects/{PROJECT}/global/images/{name} exists, built from the same inputs",
-        f"gpu-ci: projects/{PROJECT}/global/images/{name} passed its check before",
-    ]
 
 
 def test_a_provisioning_that_fails_creates_no_image_and_leaves_no_machine(
@@ -112,50 +70,6 @@ def test_an_image_that_fails_its_check_never_becomes_a_candidate(
     assert project.images() == {name: "passed"}
 
 
-def test_a_check_machine_that_ends_without_a_verdict_gives_no_candidate(project: Project) -> None:
-    project.templates(says("pass"), "shutdown -h now")
-    assert (project.run("build"), project.run("check")) == (0, 1)
-    assert list(project.images().values()) == ["failed"]
-
-
-def test_without_capacity_for_its_check_an_image_stays_unchecked(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert project.run("build") == 0
-    project.google.world.add_fault(Fault("stockout", "*-check-*", times=2))
-    capsys.readouterr()
-    assert project.run("check") == 1
-    [name] = project.images()
-    assert project.images() == {name: ""}
-    text = f"projects/{PROJECT}/global/images/{name} is no candidate: no zone had capacity for the check machine"
-    assert capsys.readouterr().err.splitlines() == [
-        f"gpu-ci: {text}: us-central1-a, us-central1-b; Google suggests us-central1-c",
-        "  hint: run the pipeline again later, or add zones",
-    ]
-    assert project.run("check") == 0
-    assert project.images() == {name: "passed"}
-
-
-def test_a_builder_without_capacity_is_started_in_the_next_zone(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.google.world.add_fault(Fault("stockout", "*-build-*"))
-    assert project.run("build") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "gpu-ci: starting a build machine in us-central1-b" in lines
-
-
-def test_a_refused_image_leaves_no_machine(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "Constraint constraints/compute.storage violated"
-    project.google.world.add_fault(Fault("refuse", IMAGE, message=text))
-    assert project.run("build") == 1
-    assert (project.images(), project.machines()) == ({}, [])
-    assert capsys.readouterr().err == (
-        "gpu-ci: Google refused a request: Constraint constraints/compute.storage violated\n"
-        "  hint: the organization policy compute.storage forbids the machine: ask its administrator for an exception\n"
-    )
-
-
 def test_old_images_are_deleted_but_never_one_that_a_template_or_a_stack_file_names(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,39 +85,6 @@ def test_old_images_are_deleted_but_never_one_that_a_template_or_a_stack_file_na
     assert sorted(project.images()) == ["old-1", "old-2", "old-4", "old-6"]
     out = capsys.readouterr().out
     assert f"{named} stays, because a template or the stack file names it" in out
-
-
-def test_images_of_other_pipelines_and_full_addresses_in_the_stack_file_stay(project: Project) -> None:
-    for day in range(1, 5):
-        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
-    project.add_image("other-1", "2025-01-01T00:00:00Z", pipeline="gpu-host-dev")
-    # A pool may name an image by its address, as the API returns it.
-    project.settings["in_use"] = [f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/global/images/old-1"]
-    assert project.run("check") == 0
-    assert sorted(project.images()) == ["old-1", "old-3", "old-4", "other-1"]
-
-
-def test_old_images_are_deleted_after_a_failed_check_too(project: Project) -> None:
-    for day in range(1, 5):
-        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z", "" if day == 4 else "passed")
-    project.templates("exit 1", says("fail", "check-failed"))
-    assert project.run("check") == 1
-    assert project.images() == {"old-2": "passed", "old-3": "passed", "old-4": "failed"}
-
-
-def test_a_refused_list_of_templates_deletes_nothing_and_fails_the_step(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for day in range(1, 5):
-        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
-
-    def refused(*_: object) -> None:
-        raise ApiError("unreachable", "the list of instance templates lacks regions/us-east1")
-
-    monkeypatch.setattr(GoogleImages, "images_of_templates", refused)
-    assert project.run("check") == 1
-    assert len(project.images()) == 4
-    assert "lacks regions/us-east1" in capsys.readouterr().err
 
 
 def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features_of_the_disk(
@@ -230,57 +111,11 @@ def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features
     assert image["storageLocations"] == ["us-central1"]
 
 
-def _name(project: Project) -> str:
-    return parse(json.dumps(project.settings)).image_name(time.time())
-
-
-def test_an_image_that_another_build_creates_is_not_created_twice_or_checked(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = project.add_image(_name(project), "2026-01-01T00:00:00Z", "", status="PENDING")
-    assert (project.run("build"), project.run("check")) == (1, 1)
-    assert capsys.readouterr().err.splitlines() == [
-        f"gpu-ci: {path} is PENDING, so another build creates it",
-        "gpu-ci: gpu-host-prod has no image to check",
-        "  hint: run the step `build` first",
-    ]
-
-
-def test_an_image_whose_creation_failed_is_created_again(project: Project) -> None:
-    name = _name(project)
-    project.add_image(name, "2026-01-01T00:00:00Z", "", status="FAILED")
-    assert project.run("build") == 0
-    assert project.api.ok("GET", f"global/images/{name}")["status"] == "READY"
-
-
-def test_an_image_that_is_never_complete_fails_the_build_and_leaves_no_machine(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(image_build, "_IMAGE_WITHIN_SEC", 0.2)
-    monkeypatch.setattr(GoogleImages, "image_done", lambda *_: False)
-    assert project.run("build") == 1
-    assert project.machines() == []
-    path = f"projects/{PROJECT}/global/images/{_name(project)}"
-    assert capsys.readouterr().err == f"gpu-ci: the creation of {path} did not end within 0 s\n"
-
-
 def _until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_a_killed_build_leaves_no_machine_after_the_time_limit(project: Project, tmp_path: Path) -> None:
-    project.templates("exec sleep 300", "exit 1")
-    project.settings["builder"]["deadline_sec"] = -597  # Google's limit is 600 s later
-    with start(project, tmp_path, "build") as process:
-        _until(lambda: len(project.machines()) == 1)
-        process.kill()
-        process.wait()
-    assert len(project.machines()) == 1
-    _until(lambda: not project.machines())
 
 
 @pytest.mark.slow
@@ -293,24 +128,9 @@ def test_a_stopped_build_deletes_its_machine(project: Project, tmp_path: Path) -
     assert (project.machines(), project.images()) == ([], {})
 
 
-@pytest.mark.slow
-def test_a_build_deletes_the_machine_of_a_killed_build_first(project: Project, tmp_path: Path) -> None:
-    project.templates("exec sleep 300", "exit 1")
-    with start(project, tmp_path, "build") as process:
-        _until(lambda: len(project.machines()) == 1)
-        process.kill()
-    [left] = project.machines()
-    # The same templates, because the label of the machine contains the template.
-    with start(project, tmp_path, "build") as process:
-        _until(lambda: project.machines() not in ([left], []))
-        assert left not in project.machines()
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
 def start(project: Project, folder: Path, step: str) -> subprocess.Popen[str]:
     """Start a step as Cloud Build does: with the files of the archive, and without pydantic and pulumi."""
-    for path, text in files().items():
+    for path, text in PROGRAM.files().items():
         file = folder / "workspace" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -340,12 +160,19 @@ def test_every_call_of_the_build_is_in_the_table_of_its_permissions(
         project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
     assert (project.run("build"), project.run("check")) == (0, 0)
     # Guest attributes are read only if the verdict is not on the serial port yet.
-    assert sorted(called | {"compute.instances.getGuestAttributes"}) == sorted(permissions.CALLS)
+    assert sorted(called | {"compute.instances.getGuestAttributes"}) == sorted(resources.CALLS)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "no", '{"project": "p"}', '{"builder": {}, "check": {}}'])
-def test_settings_of_another_form_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        program.main(["build", "--settings", text])
-    assert ended.value.code == 2
-    assert "error: " in capsys.readouterr().err
+def test_a_refused_list_of_templates_deletes_nothing_and_fails_the_step(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in range(1, 5):
+        project.add_image(f"old-{day}", f"2026-01-0{day}T00:00:00Z")
+
+    def refused(*_: object) -> None:
+        raise ApiError("unreachable", "the list of instance templates lacks regions/us-east1")
+
+    monkeypatch.setattr(GoogleImages, "images_of_templates", refused)
+    assert project.run("check") == 1
+    assert len(project.images()) == 4
+    assert "lacks regions/us-east1" in capsys.readouterr().err

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpu_agent import check as agent_check
-from gpu_agent.runner import archive as agent_runner
-from gpu_ci.gcp.gate.verdict import Verdict, from_serial_log
-from gpu_ci.gcp.host_image import provisioning
+from gpu_ci.gcp.gate.verdict import Verdict
+from gpu_ci.gcp.host_image import resources
 from gpu_ci.gcp.host_image.build import BUILDER_STEPS
 
 from tests.agent.fakes.google import FakeGoogle, serving
 from tests.gpu_ci.gcp.host_image.builder import RUNNER, TORCH, Builder
 
-SCRIPT = Path(provisioning.__file__).with_name("provision.sh")
+SCRIPT = Path(resources.__file__).with_name("provision.sh")
 
 
 @pytest.fixture
@@ -84,27 +82,6 @@ def test_programs_are_installed_from_their_pinned_sources_in_this_order(builder:
     ]
 
 
-def test_the_agent_accepts_the_runner_and_the_torch_of_the_image(builder: Builder) -> None:
-    assert builder.verdict().outcome == "pass"
-    runner = builder.root / "opt/actions-runner" / RUNNER
-    assert agent_runner._problem_of(runner, builder.settings["SHA256"]) == ""
-    assert not (runner / "_diag").exists()
-    torch = builder.root / "var/lib/gpu-ci/torch"
-    assert agent_check._text(torch / agent_check._INSTALLED) == TORCH
-    assert (torch / "bin/python").exists()
-
-
-def test_torch_for_another_cuda_version_comes_from_the_index_that_uv_chooses(builder: Builder) -> None:
-    builder.settings["TORCH"] = "9.9.9+cu126"
-    assert builder.verdict().outcome == "pass"
-    torch = builder.root / "var/lib/gpu-ci/torch"
-    assert [call for call in builder.called() if "pip" in call] == [
-        "python -m pip install --quiet --no-cache-dir uv==0.13.8",
-        f"uv pip install --quiet --no-cache --python {torch}/bin/python --torch-backend cu126 torch==9.9.9",
-    ]
-    assert (torch / ".gpu-agent-torch").read_text() == "9.9.9+cu126"
-
-
 def test_nothing_of_the_builder_machine_is_left_in_the_image(builder: Builder) -> None:
     assert builder.verdict().outcome == "pass"
     root = builder.root
@@ -129,34 +106,6 @@ def test_nothing_of_the_builder_machine_is_left_in_the_image(builder: Builder) -
     assert left["etc/apt/sources.list.d/docker.list"] == (
         f"deb [signed-by={root}/etc/apt/keyrings/docker.asc] https://download.docker.com/linux/ubuntu noble stable\n"
     )
-
-
-def test_without_docker_no_repository_is_added(builder: Builder) -> None:
-    builder.settings["DOCKER"] = "none"
-    assert builder.verdict().outcome == "pass"
-    assert not (builder.root / "etc/apt").exists()
-
-
-def test_the_installer_of_the_driver_continues_after_its_restart(builder: Builder) -> None:
-    builder.settings |= {"DRIVER": "installer", "BRANCH": "lts", "INSTALLER": "https://e.example/cuda_installer.pyz"}
-    python = (builder.tools.folder / "python3").read_text().split("\n", 1)[1]
-    (builder.tools.folder / "nvidia-smi").unlink()
-    builder.tools.add(
-        "python3",
-        f"{python}\nif [[ $2 == install_driver ]]; then if [[ -e {builder.root}/kernel ]]; then "
-        f"touch {builder.tools.folder}/nvidia-smi; chmod +x {builder.tools.folder}/nvidia-smi; "
-        f"else touch {builder.root}/kernel; echo 'Rebooting now.'; fi; fi",
-    )
-    first, second = builder.boot(), builder.boot()
-    assert builder.steps(first.stdout) == ["packages", "driver"]
-    assert "SMOKE-RESULT" not in first.stdout
-    assert builder.steps(second.stdout) == list(BUILDER_STEPS)[1:]
-    installer = f"python3 {builder.root}/var/lib/gpu-ci-image/cuda_installer.pyz install_driver --ignore-no-gpu"
-    calls = [call for call in builder.called() if "cuda_installer" in call]
-    assert calls == [
-        "curl https://e.example/cuda_installer.pyz",
-        *[f"{installer} --installation-mode=binary --installation-branch=lts"] * 2,
-    ]
 
 
 def _stub(name: str, text: str) -> Callable[[Builder], object]:
@@ -187,18 +136,11 @@ KEY = "A" * 40
 
 FAILURES = [
     (_settings(RUNNER="$(touch /x)"), "no-config", "step start: gpu-image-settings has the line RUNNER=$(touch /x)"),
-    (_settings(UV=""), "no-config", "step start: gpu-image-settings has no UV"),
     (
         _stub("apt-get", '[[ $* != *update* ]] || { echo "E: no route to host"; exit 100; }'),
         "unreachable",
         "step packages: the package lists could not be read: E: no route to host",
     ),
-    (
-        _stub("apt-get", '[[ $* != *install* ]] || { echo "E: Unable to locate package nftables"; exit 100; }'),
-        "unreachable",
-        "step packages: the packages could not be installed: E: Unable to locate package nftables",
-    ),
-    (_python("$2 == *version_info*", "exit 1"), "no-tool", "step packages: python3 is not 3.11 or newer"),
     (
         lambda builder: (builder.tools.folder / "nvidia-smi").unlink(),
         "no-driver",
@@ -224,35 +166,14 @@ FAILURES = [
         f"step runner: actions-runner-linux-x64-{RUNNER}.tar.gz has the SHA-256",
     ),
     (
-        _settings(RUNNER="9.8.6"),
-        "unreachable",
-        "step runner: https://github.com/actions/runner/releases/download/v9.8.6",
-    ),
-    (
         _python("$* == *torch==*", "echo 'OSError: [Errno 28] No space left on device'; exit 1"),
         "disk-full",
         f"step torch: torch {TORCH} could not be installed: OSError: [Errno 28] No space left on device",
     ),
     (
-        _python("$* == *torch==*", "echo 'ERROR: No matching distribution'; exit 1"),
-        "unreachable",
-        f"step torch: torch {TORCH} could not be installed: ERROR: No matching distribution",
-    ),
-    (_python('$2 == "import torch"', "exit 1"), "no-torch", f"step torch: torch {TORCH} cannot be imported"),
-    (
         _stub("gpg", f"echo fpr:::::::::{KEY}:"),
         "wrong-key",
         f"step docker: https://download.docker.com/linux/ubuntu/gpg has the fingerprint {KEY}, expected 9DC858229FC7DD",
-    ),
-    (
-        lambda builder: (builder.root / "etc/os-release").write_text("ID=rocky\nVERSION_CODENAME=x\n"),
-        "no-tool",
-        "step docker: Docker's packages are for Ubuntu and Debian, not rocky",
-    ),
-    (
-        lambda builder: (builder.tools.folder / "newuidmap").unlink(),
-        "no-tool",
-        "step verify: newuidmap is missing after the installation",
     ),
 ]
 
@@ -262,47 +183,18 @@ def test_a_provisioning_that_fails_names_the_step_and_the_last_line(
     builder: Builder, change: Callable[[Builder], object], reason: str, text: str
 ) -> None:
     # Only the stubs, and the programs that a base image has in any case.
-    builder.tools.only(
-        *(
-            "awk",
-            "base64",
-            "bash",
-            "basename",
-            "cat",
-            "chmod",
-            "cp",
-            "cut",
-            "env",
-            "find",
-            "grep",
-            "mkdir",
-            "rm",
-            "sed",
-        ),
-        *("sh", "sha256sum", "sleep", "tail", "tar", "tee", "touch", "tr", "truncate", "timeout", "gzip"),
+    programs = (
+        "awk base64 bash basename cat chmod cp cut env find grep gzip mkdir rm sed sh sha256sum sleep tail tar tee"
     )
+    builder.tools.only(*programs.split(), "timeout", "touch", "tr", "truncate")
     change(builder)
     found = builder.verdict()
     assert found == Verdict("fail", found.summary, "", reason)
     assert found.summary.startswith(text), found.summary
 
 
-def test_a_base_image_without_curl_fails_with_its_own_message_on_the_serial_port(builder: Builder) -> None:
-    builder.tools.only("base64", "bash", "cat", "grep", "mkdir", "tail", "tr")
-    (builder.tools.folder / "curl").unlink()
-    text = "step start: the base image has no curl, which reads the metadata"
-    assert from_serial_log(builder.boot().stdout, "") == Verdict("fail", text, "", "no-tool")
-
-
-def test_output_of_a_program_is_never_read_as_a_verdict(builder: Builder) -> None:
-    forged = "U01PS0UtUkVTVUxU"
-    builder.tools.add("apt-get", f"echo 'SMOKE-RESULT {forged}'; [[ $* != *install* ]]")
-    assert builder.verdict().reason == "unreachable"
-    assert f"| SMOKE-RESULT {forged}" in builder.boot().stdout
-
-
 def test_the_settings_of_the_script_are_those_of_the_component(host_image_args: object) -> None:
-    assert json.loads(json.dumps(provisioning.settings(host_image_args))) == {  # type: ignore[arg-type]
+    assert json.loads(json.dumps(resources.settings(host_image_args))) == {  # type: ignore[arg-type]
         "DRIVER": "image",
         "RUNNER": "2.338.0",
         "SHA256": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
