@@ -24,7 +24,6 @@ class Commands(Lazy):
             "gpu_ci.cli.new_project.command",
             "Write a new Python project with tests on CPUs and on the GPUs of a pool.",
         ),
-        "migrate": ("gpu_ci.cli.migrate.command", "Draft a stack file from the Terraform state of other runners."),
         "github-app": (
             "gpu_ci.cli.github_app.command",
             "Create the GitHub Apps of a stack, and store their keys in Secret Manager.",

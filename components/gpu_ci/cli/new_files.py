@@ -1,4 +1,4 @@
-"""Prints and writes the new files of `gpu-ci init`, `new-project` and `migrate`. An existing file is never changed."""
+"""Prints and writes the new files of `gpu-ci init` and `new-project`. An existing file is never changed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for
 
 def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
-        "init", "new-project", "migrate", "github-app", "github-app create", "github-app store",
+        "init", "new-project", "github-app", "github-app create", "github-app store",
         "catalog", "catalog list", "catalog show", "catalog refresh",
         "recommend", "check", "cost", "quota", "images", "images outdated",
         "images candidates", "images promote", "preview",
