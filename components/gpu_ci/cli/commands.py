@@ -57,10 +57,6 @@ class Commands(Lazy):
             "gpu_ci.cli.doctor.command",
             "Check the real environment of a stack file before `pulumi up`, and print what fixes each failure.",
         ),
-        "verify": (
-            "gpu_ci.cli.verify.command",
-            "Check that a real project, cluster or GPU machine is ready: the read-only steps of the checklist.",
-        ),
         "zipapp": ("gpu_ci.cli.zipapp", "Write gpu-smoke as one file, for any machine or container with torch."),
         "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for completion in editors."),
         "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in your shell."),

@@ -29,8 +29,8 @@ from gpu_ci.cli.verify.checklist import NotAskedError
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.cli.json_server import json_server
-from tests.gpu_ci.cli.verify.google_apis import compare
 
 STACK = """\
 config:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.cli.images import containers
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.programs import NotAskedError
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 

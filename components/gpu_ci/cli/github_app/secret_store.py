@@ -8,10 +8,10 @@ import re
 import click
 from google.auth import crypt
 
+from gpu_ci.cli import google_api
+from gpu_ci.cli.google_api import Call, GoogleError
 from gpu_ci.cli.output import InputError
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.google import Call, GoogleError
+from gpu_ci.cli.programs import NotAskedError
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
@@ -21,7 +21,7 @@ _MAX_KEY_BYTES = 64 * 1024  # the limit of a secret's version: cloud.google.com/
 def connect() -> Call:
     """Return a connection to Google with the credentials of this computer. Raise InputError if there are none."""
     try:
-        return google.connect()
+        return google_api.connect()
     except NotAskedError as error:
         command = click.get_current_context().command_path
         hint = next(iter(error.fix), "")

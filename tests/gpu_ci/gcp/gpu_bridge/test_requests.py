@@ -12,7 +12,7 @@ from googleapiclient.http import HttpRequest
 from pulumi_sandbox.providers.gcp.discovery import document, methods
 from pulumi_sandbox.providers.gcp.object_storage import UPLOAD, StorageServer, _parts
 
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.gpu_bridge.bridge import Bridge
 
 

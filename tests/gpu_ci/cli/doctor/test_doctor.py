@@ -5,49 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from gpu_ci.cli import google_api, programs
+from gpu_ci.cli.doctor import deployer, google
+from gpu_ci.cli.programs import NotAskedError, Output
 from gpu_ci.cli.stack_files import read
-from gpu_ci.cli.verify import deployer, eks, gke, google, programs
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.programs import Output
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_common import google_permissions
 
 from tests.conftest import ROOT
 from tests.engine import gke as gke_stack
-from tests.gpu_ci.cli.conftest import Answer, Ask
-from tests.gpu_ci.cli.verify.google_apis import CLUSTER, SECRETS, Google
-from tests.gpu_ci.cli.verify.programs import Account
+from tests.gpu_ci.cli.doctor.conftest import BUCKET, KEYS, KMS, PLANTED, STACK, Environment, fixes, statuses
+from tests.gpu_ci.cli.doctor.google_apis import SECRETS
 from tests.gpu_ci.program.test_program import run as run_program
 
-STACK = """\
-config:
-  gcp:project: acme-ci
-  gpu-ci:site:
-    subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}
-    github:
-      owner: acme
-      app: {id: 101, installationId: 1011, privateKey: projects/acme-ci/secrets/key}
-      managerApp: {id: 103, installationId: 1013, privateKey: projects/acme-ci/secrets/manager-key}
-  gpu-ci:github: {runnerGroup: {repositories: [kernels]}}
-  gpu-ci:pools:
-    l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a, us-central1-b], market: spot, max: 4}
-secretsprovider: gcpkms://projects/acme-ci/locations/us-central1/keyRings/pulumi/cryptoKeys/pulumi-secrets
-"""
-EKS = """\
-  gpu-ci:clusters:
-    ci: {region: us-east-1, subnets: {us-east-1a: subnet-0123456789abcdef0, us-east-1b: subnet-0123456789abcdef1}}
-"""
 GOOGLE = [
     "project", "apis", "permissions", "service agent", "policies", "machines", "quotas", "images", "networks",
     "secrets", "leftovers",
@@ -60,161 +35,6 @@ STEPS = [
 SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 # Made by Pulumi's algorithm with the passphrase "another".
 OTHER_SALT = "v1:AQIDBAUGBwg=:v1:AAECAwQFBgcICQoL:56uljWePUFuyGfap8Ga19sBhu9e9yg=="
-BUCKET = "gs://acme-ci-pulumi-state"
-PLANTED = "hush-hush-planted-value"
-
-
-def new_key() -> tuple[bytes, Any]:
-    key = rsa.generate_private_key(65537, 2048)
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), key.public_key()
-
-
-KEYS = {"key": new_key(), "manager-key": new_key()}
-
-
-@dataclass
-class Github:
-    """A GitHub with both Apps installed, until a test changes it."""
-
-    url: str = ""
-    apps: dict[int, dict[str, Any]] = field(
-        default_factory=lambda: {
-            101: {"id": 101, "slug": "ci-admin", "owner": {"login": "acme"}, "note": PLANTED,
-                  "permissions": {"metadata": "read", "organization_self_hosted_runners": "write"}},
-            103: {"id": 103, "slug": "ci-manager", "owner": {"login": "Acme"},
-                  "permissions": {"organization_self_hosted_runners": "write", "actions": "write"}},
-        }
-    )  # fmt: skip
-    installations: dict[int, dict[str, Any]] = field(
-        default_factory=lambda: {
-            1011: {"app_id": 101, "account": {"login": "acme"}, "suspended_at": None,
-                   "permissions": {"organization_self_hosted_runners": "write"}},
-            1013: {"app_id": 103, "account": {"login": "acme"}, "suspended_at": None,
-                   "permissions": {"organization_self_hosted_runners": "write", "actions": "write"}},
-        }
-    )  # fmt: skip
-    release: dict[str, Any] = field(
-        default_factory=lambda: {"tag_name": "v2.338.0", "published_at": "2026-11-18T10:00:00Z"}
-    )
-    status: int = 0
-    """The status of every answer, if it is not 0."""
-    text: str = ""
-    """The text of every answer, if it is not empty."""
-    asked: list[str] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
-
-    def answer(self, path: str, authorization: str) -> tuple[int, Any]:
-        self.asked.append(path)
-        if self.status or self.text:
-            return self.status or 200, {"message": f"denied {authorization} {PLANTED}"}
-        if path == "/repos/actions/runner/releases/latest":
-            return 200, self.release
-        token = authorization.removeprefix("Bearer ")
-        self.tokens.append(token)
-        claimed = int(jwt.decode(token, options={"verify_signature": False})["iss"])
-        if claimed not in self.apps:
-            return 404, {"message": f"Integration not found {PLANTED}"}
-        try:
-            jwt.decode(token, KEYS["key" if claimed == 101 else "manager-key"][1], algorithms=["RS256"])
-        except jwt.InvalidSignatureError:
-            return 401, {"message": f"A JSON web token could not be decoded {token}"}
-        if path == "/app":
-            return 200, self.apps[claimed]
-        found = self.installations.get(int(path.removeprefix("/app/installations/")))
-        return (200, found) if found and found["app_id"] == claimed else (404, {"message": "Not Found"})
-
-
-@pytest.fixture
-def github() -> Iterator[Github]:
-    fake = Github()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, answer = fake.answer(self.path, self.headers.get("authorization", ""))
-            body = (fake.text or json.dumps(answer)).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    fake.url = f"http://127.0.0.1:{server.server_port}"
-    yield fake
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@dataclass
-class Environment:
-    """Everything that doctor asks, in order until a test changes it."""
-
-    ask: Ask
-    folder: Path
-    github: Github
-    cloud: Google = field(
-        default_factory=lambda: Google(
-            secrets={**SECRETS}, keys={name: pem for name, (pem, _) in KEYS.items()},
-            apis=set(google.APIS) | {"orgpolicy.googleapis.com", "storage.googleapis.com", "cloudkms.googleapis.com"},
-        )
-    )  # fmt: skip
-    account: Account = field(default_factory=Account)
-    text: str = STACK
-    project: str = "name: pools\nruntime: python\n"
-    login: str = BUCKET
-    """The backend that `pulumi whoami` names; without one, nobody is logged in."""
-    has_credentials: bool = True
-    ran: list[str] = field(default_factory=list)
-
-    def connect(self) -> google.Call:
-        if not self.has_credentials:
-            raise NotAskedError("Your default credentials were not found", google._LOGIN)
-        return google.calls_over(self.cloud)
-
-    def run(self, command: Sequence[str], *words: Any, **options: Any) -> Output:
-        self.ran.append(" ".join(command))
-        if command[0] != "pulumi":
-            return self.account.run(command, *words, **options)
-        if not self.login:
-            return Output(
-                255, "", "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions"
-            )
-        return Output(0, json.dumps({"user": "ada", "url": self.login}), "")
-
-    def replace(self, old: str, new: str) -> None:
-        assert old in self.text
-        self.text = self.text.replace(old, new)
-
-    def doctor(self, *words: str) -> Answer:
-        (self.folder / "Pulumi.dev.yaml").write_text(self.text)
-        (self.folder / "Pulumi.yaml").write_text(self.project)
-        return self.ask("doctor", "Pulumi.dev.yaml", "--github-url", self.github.url, *words)
-
-
-@pytest.fixture
-def environment(ask: Ask, tmp_path: Path, github: Github, monkeypatch: pytest.MonkeyPatch) -> Environment:
-    found = Environment(ask, tmp_path, github)
-    monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
-    monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
-    monkeypatch.setattr(google, "connect", found.connect)
-    monkeypatch.setattr(programs, "run", found.run)
-    monkeypatch.setattr(eks, "run", found.run)
-    return found
-
-
-def statuses(answer: Answer) -> dict[str, str]:
-    return {step["name"]: step["status"] for step in answer.json["steps"]}
-
-
-def fixes(answer: Answer, name: str) -> list[str]:
-    [found] = [step["fix"] for step in answer.json["steps"] if step["name"] == name]
-    return list(found)
 
 
 def test_every_step_passes_where_all_is_ready(environment: Environment) -> None:
@@ -285,6 +105,17 @@ BROKEN: list[tuple[str, Break, str, str, list[str]]] = [
     ("a policy refuses the zones", change("cloud", policies={"gcp.resourceLocations": LOCATIONS}),
      "google/policies", "fail",
      ["gcloud resource-manager org-policies allow gcp.resourceLocations in:us-central1-locations --project acme-ci"]),
+    ("a policy refuses the project of the image",
+     change("cloud", policies={"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian"]}}]}),
+     "google/policies", "fail",
+     [("gcloud resource-manager org-policies allow compute.trustedImageProjects projects/ubuntu-os-accelerator-images "
+      "--project acme-ci")]),
+    ("a policy names a group that the command does not know",
+     change("cloud", policies={"gcp.resourceLocations": [{"values": {"allowedValues": ["in:eu-locations"]}}]}),
+     "google/policies", "unknown", []),
+    ("a policy depends on tags", change("cloud", policies={POLICY: [{"enforce": True, "condition": {"expression": "a"}},
+                                                                    {"enforce": False}]}),
+     "google/policies", "unknown", []),
     ("a zone has no such machine", change("cloud", machine_types={"us-central1-a/g2-standard-8"}),
      "google/machines", "fail",
      ["gcloud compute machine-types list --filter name=g2-standard-8 --project acme-ci  # the zones for `zones`"]),
@@ -377,17 +208,19 @@ def test_what_is_broken_fails_its_own_step_alone_and_names_the_fix(
     assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), step: status}
     assert fixes(answer, step) == [each.replace("{web}", environment.github.url) for each in fix]
     assert (answer.code, answer.json["works"]) == ((1, False) if status == "fail" else (0, True))
-    printed = environment.doctor()
-    assert printed.code == answer.code
-    for line in fixes(answer, step):
-        assert f"  fix: {line}" in printed.out.splitlines()
-        assert line.split()[0] in ("#", "aws", "export", "gcloud", "gpu-ci", "pulumi")
+    assert {line.split()[0] for line in fix} <= {"#", "aws", "export", "gcloud", "gpu-ci", "pulumi"}
     script = "\n".join(fixes(answer, step))
     parsed = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
     assert (parsed.returncode, parsed.stderr) == (0, ""), script
 
 
-KMS = "gcpkms://projects/acme-ci/locations/us-central1/keyRings/pulumi/cryptoKeys/pulumi-secrets"
+def test_the_text_has_a_table_then_got_expected_and_fix_of_each_failure(environment: Environment) -> None:
+    environment.cloud.private_access = False
+    lines = environment.doctor().out.splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("google/project ")] == [["google/project", "pass"]]
+    at = lines.index("google/networks")
+    assert [line.partition(":")[0] for line in lines[at + 1 : at + 4]] == ["  got", "  expected", "  fix"]
+    assert lines[-1] == f"Pulumi.dev.yaml: {len(STEPS) - 1} pass, 1 fail, 0 unknown"
 
 
 @pytest.mark.parametrize(
@@ -575,203 +408,6 @@ def test_a_step_that_does_not_exist_is_refused_with_the_closest(environment: Env
     assert "hint: did you mean google/apis?" in answer.err
 
 
-RUNNER_IMAGE = f"111122223333.dkr.ecr.us-east-1.amazonaws.com/runner@sha256:{'1' * 64}"
-NODES = (
-    "    a10g: {kind: eks-runners, clusterName: ci, instanceTypes: [g5.2xlarge], market: spot, max: 2, "
-    f"runner: {{image: '{RUNNER_IMAGE}'}}}}\n"
-)
-ON_EKS = STACK.replace("    subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}\n", "")
-ON_EKS = ON_EKS.replace("managerApp", "runnerApp").partition("  gpu-ci:pools:")[0] + EKS + f"  gpu-ci:pools:\n{NODES}"
-EKS_STEPS = [step.name for step in eks.STEPS if step.ask]
-
-
-def on_eks(environment: Environment) -> None:
-    environment.text = f"{ON_EKS}secretsprovider: {KMS}\n"
-    del environment.github.apps[103]["permissions"]["actions"]
-
-
-def test_a_stack_on_eks_alone_asks_google_for_its_keys_only(environment: Environment) -> None:
-    on_eks(environment)
-    environment.cloud.apis = {
-        f"{name}.googleapis.com" for name in ("cloudkms", "cloudresourcemanager", "secretmanager", "storage")
-    }
-    answer = environment.doctor("--json")
-    names = [
-        "google/project", "google/apis", "google/secrets", *(f"eks/{name}" for name in EKS_STEPS),
-        "github/app", "github/runnerApp", "state/backend", "state/secrets provider",
-    ]  # fmt: skip
-    assert statuses(answer) == dict.fromkeys(names, "pass")
-    assert not any(" compute " in asked for asked in environment.cloud.asked)
-
-
-@pytest.mark.parametrize(
-    ("step", "changes", "fix"),
-    [
-        ("cluster", {"cluster": {"name": "ci", "status": "ACTIVE", "version": "1.33",
-                                 "accessConfig": {"authenticationMode": "CONFIG_MAP"}}},
-         ("aws eks update-cluster-config --name ci --access-config authenticationMode=API_AND_CONFIG_MAP "
-         "--region us-east-1")),
-        ("network plugin", {"addon": {"addonVersion": "v1", "serviceAccountRoleArn": "arn:aws:iam::111122223333:role/c",
-                                      "configurationValues": '{"init": {}}'}},
-         ("aws eks update-addon --cluster-name ci --addon-name vpc-cni --region us-east-1 --configuration-values "
-         """'{"init": {}, "enableNetworkPolicy": "true"}'""")),
-        ("quotas", {"quotas": {"L-3819A6DF": 8, "L-DB2E81BA": 64}},
-         ("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-3819A6DF "
-         "--desired-value 16 --region us-east-1")),
-        ("roles", {"roles": {"AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAutoScaling"}},
-         "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com --region us-east-1"),
-        ("subnets", {"routes": [{"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local"}]},
-         ("aws ec2 describe-route-tables --region us-east-1 --filters "
-         "Name=association.subnet-id,Values=subnet-0123456789abcdef0  # then: aws ec2 create-route to a NAT gateway")),
-        ("node groups", {"issues": [{"code": "AccessDenied", "message": "x", "resourceIds": []}]},
-         ("aws eks describe-nodegroup --cluster-name ci --region us-east-1 --nodegroup-name a10g "
-         "--query nodegroup.health")),
-    ],
-)  # fmt: skip
-def test_what_is_broken_on_a_cluster_names_the_command(
-    environment: Environment, step: str, changes: dict[str, Any], fix: str
-) -> None:
-    on_eks(environment)
-    change("account", **changes)(environment)
-    answer = environment.doctor("--json", "--only", "eks")
-    assert statuses(answer) == {**{f"eks/{name}": "pass" for name in EKS_STEPS}, f"eks/{step}": "fail"}
-    assert fixes(answer, f"eks/{step}")[0] == fix
-    assert answer.code == 1
-
-
-GKE_STEPS = [step.name for step in gke.STEPS if step.ask]
-ON_GKE = ON_EKS.replace(EKS, "  gpu-ci:clusters: {gpu: {kind: gke, location: us-central1}}\n").replace(
-    NODES,
-    "    l4: {kind: gke-runners, clusterName: gpu, machineType: g2-standard-8, zones: [us-central1-a, us-central1-b], "
-    f"market: spot, max: 4, runner: {{image: '{RUNNER_IMAGE}'}}}}\n",
-)
-
-
-def on_gke(environment: Environment) -> None:
-    environment.text = f"{ON_GKE}secretsprovider: {KMS}\n"
-    environment.account.objects["daemonsets"] = []
-    environment.cloud.apis.add("container.googleapis.com")
-    del environment.github.apps[103]["permissions"]["actions"]
-
-
-def test_a_stack_on_gke_alone_asks_about_its_project_once(environment: Environment) -> None:
-    on_gke(environment)
-    answer = environment.doctor("--json")
-    names = [
-        "google/project", "google/apis", "google/permissions", "google/secrets",
-        *(f"gke/{name}" for name in GKE_STEPS if name not in ("apis", "permissions")),
-        "github/app", "github/runnerApp", "state/backend", "state/secrets provider",
-    ]  # fmt: skip
-    assert statuses(answer) == dict.fromkeys(names, "pass")
-    environment.cloud.apis.discard("container.googleapis.com")
-    answer = environment.doctor("--json", "--only", "google")
-    assert fixes(answer, "google/apis") == ["gcloud services enable container.googleapis.com --project acme-ci"]
-
-
-def test_a_gke_cluster_of_another_project_is_asked_about_this_project(environment: Environment) -> None:
-    on_gke(environment)
-    environment.replace("location: us-central1}", "location: us-central1, project: acme-clusters}")
-    answer = environment.doctor("--json")
-    found = statuses(answer)
-    assert [name for name in found if name.startswith("gke/")] == [f"gke/{name}" for name in GKE_STEPS]
-    assert "google/permissions" not in found  # the stack only reads secrets in its own project
-    asked = {line.split(" ", 2)[2] for line in environment.cloud.asked if " container " in line}
-    assert asked == {"/v1/projects/acme-clusters/locations/us-central1/clusters/gpu"}
-
-
-@pytest.mark.parametrize(
-    ("step", "cluster", "fix"),
-    [
-        ("cluster", None, ["gcloud container clusters list --project acme-ci  # names and locations"]),
-        ("network policies", {**CLUSTER, "networkConfig": {"subnetwork": CLUSTER["networkConfig"]["subnetwork"]}},
-         [("gcloud container clusters update gpu --location us-central1 --project acme-ci "
-           "--update-addons NetworkPolicy=ENABLED"),
-          ("gcloud container clusters update gpu --location us-central1 --project acme-ci --enable-network-policy"
-           "  # creates all nodes again")]),
-        ("node pools", {**CLUSTER, "nodePools": [{"name": "l4-a1", "status": "ERROR"}]},
-         [("gcloud container node-pools describe --cluster gpu --location us-central1 --project acme-ci l4-a1")]),
-    ],
-)  # fmt: skip
-def test_what_is_broken_on_a_gke_cluster_names_the_command(
-    environment: Environment, step: str, cluster: dict[str, Any] | None, fix: list[str]
-) -> None:
-    on_gke(environment)
-    environment.cloud.cluster = cluster
-    answer = environment.doctor("--json", "--only", "gke")
-    assert (statuses(answer)[f"gke/{step}"], fixes(answer, f"gke/{step}")) == ("fail", fix)
-
-
-def test_kubectl_without_a_gke_cluster_names_the_command_that_connects_it(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on_gke(environment)
-    monkeypatch.setattr(programs, "run", lambda *_, **__: Output(1, "", f"{NO_CLUSTER}\n"))
-    answer = environment.doctor("--json", "--only", "gke")
-    connect = "gcloud container clusters get-credentials gpu --location us-central1 --project acme-ci"
-    assert {name: fixes(answer, f"gke/{name}") for name in ("other nodes", "device plugins", "listeners")} == {
-        "other nodes": [connect],
-        "device plugins": [connect],
-        "listeners": [connect],
-    }
-
-
-NO_CREDENTIALS = 'Unable to locate credentials. You can configure credentials by running "aws login".'
-NO_CLUSTER = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
-CONNECT = "aws eks update-kubeconfig --name ci --region us-east-1"
-OF_AWS = ("identity", "cluster", "network plugin", "quotas", "roles", "subnets", "node groups")
-
-
-@pytest.mark.parametrize(
-    ("profile", "aws", "kubectl", "of_aws", "of_kubectl"),
-    [
-        ("", NO_CREDENTIALS, NO_CLUSTER,
-         "aws sso login  # or set AWS_PROFILE to a profile of the cluster's account", CONNECT),
-        ("ops", "The SSO session associated with this profile has expired or is otherwise invalid.", NO_CLUSTER,
-         "aws sso login --profile ops", f"{CONNECT} --profile ops"),
-        ("", "An error occurred (AccessDenied) when calling the operation: not authorized", "Forbidden", None, None),
-        ("", None, None, "# install the AWS CLI: docs.aws.amazon.com/cli",
-         "# install kubectl: kubernetes.io/docs/tasks/tools"),
-    ],
-)  # fmt: skip
-def test_without_access_to_a_cluster_each_step_names_the_command(
-    environment: Environment,
-    monkeypatch: pytest.MonkeyPatch,
-    profile: str,
-    aws: str | None,
-    kubectl: str | None,
-    of_aws: str | None,
-    of_kubectl: str | None,
-) -> None:
-    on_eks(environment)
-    if profile:
-        environment.text = environment.text.replace("region: us-east-1", f"profile: {profile}, region: us-east-1")
-
-    def failing(command: list[str], **_: Any) -> programs.Output:
-        error = {"aws": aws, "kubectl": kubectl}[command[0]]
-        if error is None:
-            raise programs.NotInstalledError(f"{command[0]} is not installed")
-        return programs.Output(255, "", f"\n{error}\n")
-
-    monkeypatch.setattr(programs, "run", failing)
-    monkeypatch.setattr(eks, "run", failing)
-    answer = environment.doctor("--json", "--only", "eks")
-    assert statuses(answer) == {f"eks/{name}": "unknown" for name in EKS_STEPS}
-    by_step = {name: of_aws if name in OF_AWS else of_kubectl for name in EKS_STEPS}
-    assert {name: fixes(answer, f"eks/{name}") for name in EKS_STEPS} == {
-        name: [fix] if fix else [] for name, fix in by_step.items()
-    }
-
-
-def test_a_context_of_kubectl_is_for_the_cluster_that_it_names(environment: Environment) -> None:
-    on_eks(environment)
-    environment.doctor("--only", "eks", "--context", "ci=admin")
-    used = {command.partition(" get ")[0] for command in environment.ran if command.startswith("kubectl")}
-    assert used == {"kubectl --context admin"}
-    answer = environment.doctor("--context", "prod=admin")
-    assert (answer.code, answer.out) == (2, "")
-    assert "gpu-ci doctor: --context names no cluster: prod" in answer.err
-
-
 def stack_config(name: str) -> dict[str, Any]:
     return read(ROOT / name).config
 
@@ -849,3 +485,63 @@ def test_a_field_of_an_image_pipeline_adds_the_apis_that_it_needs(
     file.write_text(json.dumps({"config": {"gcp:project": "example-ci", "gpu-ci:images": {"runner": pipeline}}}))
     target = google.target(read(file), lambda: pytest.fail("asks nothing"))
     assert set(target.apis) - set(google.APIS) - set(google.BUILD_APIS) == apis
+
+
+@pytest.mark.parametrize(
+    ("site", "ladder", "got"),
+    [
+        ("networks: {us-central1: {ipRange: 10.10.0.0/20}}", "",
+         "not asked for us-central1, where the stack creates the network"),
+        (("subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}\n"
+         "    networks: {us-east1: {ipRange: 10.10.0.0/20}}"), ", ladder: [{zones: [us-east1-b]}]",
+         "us-central1 can reach the internet; not asked for us-east1, where the stack creates the network"),
+    ],
+)  # fmt: skip
+def test_a_network_that_the_stack_creates_is_named_as_not_asked(
+    environment: Environment, site: str, ladder: str, got: str
+) -> None:
+    environment.replace("subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}", site)
+    environment.replace("max: 4}", f"max: 4{ladder}}}")
+    environment.cloud.policies = {"gcp.resourceLocations": [{"values": {"deniedValues": ["us-east1-b"]}}]}
+    answer = environment.doctor("--json", "--only", "google")
+    found = {step["name"]: step["got"] for step in answer.json["steps"]}
+    assert found["google/networks"] == got
+    assert (found["google/policies"] == "gcp.resourceLocations refuses us-east1-b") is bool(ladder)
+    assert (found["google/machines"] == "not offered: g2-standard-8 in us-east1-b") is bool(ladder)
+
+
+@pytest.mark.parametrize(("image", "status"), [("", "pass"), ("projects/acme-ci/global/images/gpu-1", "fail")])
+def test_secure_boot_that_a_policy_requires_fails_for_images_without_it(
+    environment: Environment, image: str, status: str
+) -> None:
+    environment.cloud.policies = {"compute.requireShieldedVm": [{"enforce": True}]}
+    environment.replace("max: 4}", f"max: 4, image: {image}}}" if image else "max: 4}")
+    answer = environment.doctor("--json", "--only", "policies")
+    assert statuses(answer) == {"google/policies": status}
+    assert ("projects/acme-ci/global/images/gpu-1 boots without secure boot" in answer.out) is (status == "fail")
+
+
+def test_a_service_agent_without_editor_may_have_the_two_roles_it_needs(environment: Environment) -> None:
+    environment.cloud.agent_roles = (google.AGENT_MACHINES, google.AGENT_ACCOUNTS)
+    assert statuses(environment.doctor("--json", "--only", "service agent")) == {"google/service agent": "pass"}
+    environment.cloud.agent_roles = (google.AGENT_MACHINES,)
+    assert statuses(environment.doctor("--json", "--only", "service agent")) == {"google/service agent": "unknown"}
+
+
+def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Any] = []
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.x")
+    monkeypatch.setattr("gpu_ci.gcp.gate.credentials.credentials", lambda environ, scope: (dict(environ), scope))
+    monkeypatch.setattr("gpu_ci.gcp.gate.connection.connect", lambda found, _: used.append(found))
+    google_api.connect()
+    [(environ, scope)] = used
+    assert (environ["GOOGLE_OAUTH_ACCESS_TOKEN"], scope) == (
+        "ya29.x",
+        "https://www.googleapis.com/auth/cloud-platform",
+    )
+    monkeypatch.undo()
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", "{hush")
+    with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: does not contain credentials") as caught:
+        google_api.connect()
+    assert "hush" not in str(caught.value)

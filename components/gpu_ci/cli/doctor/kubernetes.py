@@ -1,4 +1,4 @@
-"""The steps of `gpu-ci verify` that ask a Kubernetes cluster, of every cloud, with `kubectl`. Nothing is changed."""
+"""The steps of `gpu-ci doctor` that ask a Kubernetes cluster, of every cloud, with `kubectl`. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.programs import NotInstalledError, run_json
+from gpu_ci.cli import programs
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.kubernetes import gpu_nodes
 
 # The minimum age of a listener's pod that counts as running. If GitHub refuses a listener, its pod ends within seconds,
@@ -39,8 +40,8 @@ class KubernetesCluster(ABC):
     def kubectl(self, *arguments: str) -> list[dict[str, Any]]:
         context = ["--context", self.context] if self.context else []
         try:
-            answer = run_json(["kubectl", *context, "get", *arguments, "--output", "json"])
-        except NotInstalledError as error:
+            answer = programs.run_json(["kubectl", *context, "get", *arguments, "--output", "json"])
+        except programs.NotInstalledError as error:
             raise NotAskedError(str(error), ("# install kubectl: kubernetes.io/docs/tasks/tools",)) from None
         except NotAskedError as error:
             connect = self.connect_command
@@ -170,17 +171,15 @@ def _has_taint(node: Mapping[str, Any]) -> bool:
 
 STEPS: tuple[Step[KubernetesCluster], ...] = (
     Step(
-        "other nodes", "kubectl get nodes", "a Ready node without a taint, for the controller and listeners",
-        "add a node group without GPUs", node_without_gpu,
+        "other nodes", "a Ready node without a taint, for the controller and listeners", node_without_gpu,
+        "add a node group without GPUs",
     ),
     Step(
-        "device plugins", "kubectl get daemonsets -A", "no other device plugin, driver or toolkit for nodes of pools",
-        "docs/guides/kubernetes.md#nvidias-gpu-operator", no_other_device_plugin,
+        "device plugins", "no other device plugin, driver or toolkit for nodes of pools", no_other_device_plugin,
+        "docs/guides/kubernetes.md#nvidias-gpu-operator",
     ),
     Step(
-        "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
-        "one Running pod for each pool, after `pulumi up`",
+        "listeners", "one Running pod for each pool, after `pulumi up`", listeners_run,
         "read `kubectl logs` of the pod and of the controller; if the scale set is Outdated, use a newer runner image",
-        listeners_run,
     ),
 )  # fmt: skip

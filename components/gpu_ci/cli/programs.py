@@ -1,4 +1,4 @@
-"""Runs the programs that `gpu-ci verify` needs: aws, kubectl, nvidia-smi and gpu-smoke."""
+"""Runs the programs that `gpu-ci doctor` and `gpu-ci explain` need: aws, kubectl and pulumi."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_ci.cli.verify.checklist import NotAskedError
-
 _TIMEOUT_SEC = 60
+
+
+class NotAskedError(Exception):
+    """A question got no answer: a program or a permission is missing, or a service is disabled."""
+
+    def __init__(self, text: str, fix: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.fix = fix
+
+
+class NotInstalledError(NotAskedError):
+    """The program is not installed."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +31,6 @@ class Output:
     code: int
     out: str
     err: str
-
-
-class NotInstalledError(NotAskedError):
-    """The program is not installed."""
 
 
 def run(

@@ -14,7 +14,7 @@ from typing import Any
 import botocore.session
 from botocore import xform_name
 from botocore.validate import validate_parameters
-from gpu_ci.cli.verify.programs import NotInstalledError, Output
+from gpu_ci.cli.programs import NotInstalledError, Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()

@@ -1,4 +1,4 @@
-"""The checklist of `gpu-ci verify google`: the requirements of a project before the first `pulumi up` with pools.
+"""The steps of `gpu-ci doctor` about the Google Cloud project of a stack.
 
 STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to Google, and returns a
 Finding. It raises NotAskedError if Google does not answer, or refuses the request.
@@ -6,30 +6,29 @@ Finding. It raises NotAskedError if Google does not answer, or refuses the reque
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from gpu_catalog import limits, quota
 from gpu_common import google_permissions
 
+from gpu_ci.cli.doctor import deployer, policies
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.google_api import Call, ask, caller, find
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify import deployer, policies
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
 from gpu_ci.gcp.build_pool import BuildPoolArgs
-from gpu_ci.gcp.gate import connection, credentials
-from gpu_ci.gcp.gate.google_service import TIMEOUT_SEC
 from gpu_ci.gcp.gate.runner import GATE_LABEL
 from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.gcp.machine.args import GpuMachineChoices
 from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack import quotas
+from gpu_ci.stack.site import MANAGER
 
 APIS = (
     "cloudresourcemanager.googleapis.com",
@@ -53,6 +52,10 @@ CONTAINER_APIS = {
     "sign": ("cloudkms.googleapis.com",),
 }
 """The services that a stack also calls if an image pipeline of kind container has this field."""
+MANAGER_APIS = ("monitoring.googleapis.com", "run.googleapis.com", "storage.googleapis.com")
+_SECRETS_ALONE = ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
+# The steps that concern a stack without machines.
+_EVERY_PROJECT = ("project", "apis", "permissions", "secrets")
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -71,88 +74,8 @@ SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
-NOT_FOUND = 404
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
 _PERMISSIONS_PER_REQUEST = 100
-
-# The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
-# start with this address. It contains the version of the API.
-ENDPOINTS = {
-    "artifactregistry": "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT",
-    "cloudbuild": "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT",
-    "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
-    "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
-    "container": "GOOGLE_CONTAINER_CUSTOM_ENDPOINT",
-    "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
-    "orgpolicy": "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT",
-    "secretmanager": "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT",
-    "serviceusage": "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT",
-    "storage": "GOOGLE_STORAGE_CUSTOM_ENDPOINT",
-}
-# For these services, Google's client expects the version in the address. For others, it adds the version itself.
-_VERSION_IN_ADDRESS = ("compute", "storage")
-_LOGIN = ("gcloud auth application-default login",)
-
-Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
-"""A function that sends a request to a Google API, and returns the answer.
-
-Its arguments are the service, the version, and a function that gets the service's client and returns the request.
-Raises GoogleError if Google refuses the request, and NotAskedError if Google cannot be reached.
-"""
-
-
-class GoogleError(Exception):
-    """Google refused a request."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def connect() -> Call:
-    """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
-    try:
-        found = credentials.credentials(os.environ, credentials.PLATFORM)
-    except credentials.CredentialsError as error:
-        raise NotAskedError(str(error), _LOGIN) from None
-    return calls_over(connection.connect(found, TIMEOUT_SEC))
-
-
-def calls_over(http: Any) -> Call:
-    """Return a Call that uses an httplib2 connection."""
-    from google.auth.exceptions import GoogleAuthError
-    from googleapiclient.discovery import build
-    from googleapiclient.errors import HttpError
-    from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
-
-    @cache
-    def client(service: str, version: str) -> Any:
-        address = _custom_address(service, version)
-        options = {"api_endpoint": address} if address else {}
-        return build(service, version, http=http, client_options=options, static_discovery=True, cache_discovery=False)
-
-    def call(service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
-        try:
-            answer: dict[str, Any] = request(client(service, version)).execute(num_retries=3)
-        except HttpError as error:
-            raise GoogleError(int(error.resp.status), str(error.reason)) from None
-        except GoogleAuthError as error:
-            raise NotAskedError(str(error), _LOGIN) from None
-        except (HttpLib2Error, OSError) as error:
-            raise NotAskedError(f"{service} could not be reached: {error}") from None
-        return answer
-
-    return call
-
-
-def _custom_address(service: str, version: str) -> str:
-    """Return the address from the environment, or an empty text for Google's own address.
-
-    The version is removed from the address if Google's client adds the version itself.
-    """
-    address = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
-    base = address if service in _VERSION_IN_ADDRESS else address.removesuffix(f"/{version}")
-    return f"{base}/" if base else ""
 
 
 @dataclass(frozen=True)
@@ -194,18 +117,46 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
-    builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
-    builds = builds or any(each.kind == "container" for each in file.pipelines)
-    programs = any(isinstance(args, BuildGpuBridgeArgs) for _, args in file.pools)
-    programs = programs or any(each.kind == "host" for each in file.pipelines)
-    containers = [each.choices for each in file.pipelines if each.kind == "container"]
-    options = [apis for option, apis in CONTAINER_APIS.items() if any(each.get(option) for each in containers)]
-    nodes = deployer.CONTAINER_APIS if deployer.has_own_node_pools(file) else ()
-    groups = (APIS, nodes, BUILD_APIS if builds else (), PROGRAM_APIS if programs else (), *options)
-    apis = tuple(dict.fromkeys(itertools.chain.from_iterable(groups)))
+    permissions = tuple(deployer.permissions(file))
+    apis = [api for api in _apis(file, permissions) if pools or api != "compute.googleapis.com" or _has_nodes(file)]
     return Project(
-        file.project, pools, site.get("subnetworks") or {}, apis, secrets, tuple(deployer.permissions(file)), connect
+        file.project, pools, site.get("subnetworks") or {}, tuple(dict.fromkeys(apis)), secrets, permissions, connect
     )
+
+
+def _has_nodes(file: StackFile) -> bool:
+    return deployer.has_own_node_pools(file)
+
+
+def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
+    """Yield the services that the stack calls."""
+    kinds = {type(args) for _, args in file.pools}
+    pipelines = {each.kind for each in file.pipelines}
+    if not permissions:
+        yield from _SECRETS_ALONE
+    else:
+        yield from APIS
+        yield from deployer.CONTAINER_APIS if _has_nodes(file) else ()
+        yield from BUILD_APIS if BuildPoolArgs in kinds or "container" in pipelines else ()
+        yield from PROGRAM_APIS if BuildGpuBridgeArgs in kinds or "host" in pipelines else ()
+        for option, apis in CONTAINER_APIS.items():
+            if any(each.kind == "container" and each.choices.get(option) for each in file.pipelines):
+                yield from apis
+    if file.value(MANAGER) is not None:
+        yield from MANAGER_APIS
+    if str(file.others.get("secretsprovider")).startswith("gcpkms://"):
+        yield "cloudkms.googleapis.com"
+
+
+def steps(file: StackFile, project: Project) -> list[Step[Project]]:
+    """Return the steps that concern what the file uses."""
+    if project.pools:
+        return [*STEPS]
+    has_builds = any(isinstance(args, BuildPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools)
+    if not (has_builds or project.permissions or project.secrets):
+        return []
+    without = () if project.permissions else ("permissions",)
+    return [step for step in STEPS if step.name in _EVERY_PROJECT and step.name not in without]
 
 
 def project_exists(project: Project) -> Finding:
@@ -217,8 +168,8 @@ def project_exists(project: Project) -> Finding:
 
 def apis_enabled(project: Project) -> Finding:
     names = [f"projects/{project.name}/services/{each}" for each in project.apis]
-    answer = _request(
-        project, "serviceusage", "v1",
+    answer = ask(
+        project.call, "serviceusage", "v1",
         lambda api: api.services().batchGet(parent=f"projects/{project.name}", names=names),
     )  # fmt: skip
     states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
@@ -245,25 +196,18 @@ def permissions_granted(project: Project) -> Finding:
 
 
 def _granted(project: Project, body: dict[str, Any]) -> dict[str, Any]:
-    return _request(
-        project, "cloudresourcemanager", "v3",
+    return ask(
+        project.call, "cloudresourcemanager", "v3",
         lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
     )  # fmt: skip
-
-
-def caller() -> str:
-    """Return the IAM member of the current credentials, as an argument for a shell command."""
-    if account := os.environ.get(credentials.IMPERSONATE):
-        return f"serviceAccount:{account}"
-    return '"user:$(gcloud config get-value account)"'
 
 
 def service_agent_has_roles(project: Project) -> Finding:
     """Check the roles of the Google APIs service agent, as which managed instance groups create VMs."""
     number = _read_project(project)["name"].rpartition("/")[2]
     agent = f"{number}@cloudservices.gserviceaccount.com"
-    answer = _request(
-        project, "cloudresourcemanager", "v3",
+    answer = ask(
+        project.call, "cloudresourcemanager", "v3",
         lambda api: api.projects().getIamPolicy(resource=f"projects/{project.name}", body={}),
     )  # fmt: skip
     roles = sorted(
@@ -451,27 +395,19 @@ def no_leftovers(project: Project) -> Finding:
     return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ", fix)
 
 
-def _request(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the answer to a request. Raise NotAskedError if Google refuses the request."""
-    try:
-        return project.call(service, version, request)
-    except GoogleError as error:
-        raise NotAskedError(str(error)) from None
-
-
 def _read_project(project: Project) -> dict[str, Any]:
-    return _request(
-        project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
+    return ask(
+        project.call, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
     )
 
 
 def _compute_request(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
-    return _request(project, "compute", "v1", request)
+    return ask(project.call, "compute", "v1", request)
 
 
 def _effective_rules(project: Project, constraint: str) -> list[dict[str, Any]]:
     name = f"projects/{project.name}/policies/{constraint}"
-    answer = _request(project, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
+    answer = ask(project.call, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
     rules: list[dict[str, Any]] = answer.get("spec", {}).get("rules", [])
     return rules
 
@@ -480,26 +416,16 @@ def _region(project: Project, region: str) -> dict[str, Any]:
     return _compute_request(project, lambda api: api.regions().get(project=project.name, region=region))
 
 
-def _find(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any] | None:
-    """Return the answer to a request, or None if the requested object does not exist."""
-    try:
-        return project.call(service, version, request)
-    except GoogleError as error:
-        if error.status != NOT_FOUND:
-            raise NotAskedError(str(error)) from None
-        return None
-
-
 def _exists(project: Project, collection: str, **name: str) -> bool:
-    return _find(
-        project, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
+    return find(
+        project.call, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
     ) is not None  # fmt: skip
 
 
 def _newest_version(project: Project, secret: str) -> dict[str, Any]:
     """Return the newest version of a secret without its value, or an empty map if there is none."""
-    version = _find(
-        project, "secretmanager", "v1",
+    version = find(
+        project.call, "secretmanager", "v1",
         lambda api: api.projects().secrets().versions().get(name=f"{secret}/versions/latest"),
     )  # fmt: skip
     return version or {}
@@ -511,14 +437,14 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
             return api.images().getFromFamily(project=match["project"], family=match["name"])
         return api.images().get(project=match["project"], image=match["name"])
 
-    answer = _find(project, "compute", "v1", request) or {"name": match["name"]}
+    answer = find(project.call, "compute", "v1", request) or {"name": match["name"]}
     return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
 
 
 def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
     name, host, region = match["name"], match["project"], match["region"]
-    subnetwork = _find(
-        project, "compute", "v1", lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
+    subnetwork = find(
+        project.call, "compute", "v1", lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
     )
     if subnetwork is None:
         fix.append(f"gcloud compute networks subnets list --regions {region} --project {host}  # for `subnetworks`")
@@ -542,69 +468,15 @@ def _subnetwork_problems(project: Project, match: re.Match[str], details: list[A
 
 
 STEPS: tuple[Step[Project], ...] = (
-    Step(
-        "project", "gcloud projects describe PROJECT", "the project is ACTIVE",
-        "log in with `gcloud auth application-default login`, and correct `gcp:project`", project_exists,
-    ),
-    Step(
-        "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
-        "enable the missing APIs (docs/guides/google-project.md), and wait some minutes", apis_enabled,
-    ),
-    Step(
-        "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
-        "grant the roles that docs/guides/google-project.md lists", permissions_granted,
-    ),
-    Step(
-        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may create VMs",
-        "grant the agent the roles that docs/guides/google-project.md lists", service_agent_has_roles,
-    ),
-    Step(
-        "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
-        "no organization policy stops a pool", "ask the organization's administrator for an exception for the project",
-        policies_allow,
-    ),
-    Step(
-        "machines", "gcloud compute machine-types describe TYPE --zone ZONE",
-        "every zone offers the machine type and its GPU",
-        "remove the zone from the pool's `zones`", machines_offered,
-    ),
-    Step(
-        "quotas", "gcloud compute regions describe REGION --format json", "the limits allow `max` VMs and one more",
-        "request more on the Quotas page; a GPU quota takes hours to days", quotas_suffice,
-    ),
-    Step(
-        "images", "gcloud compute images describe IMAGE --project IMAGE_PROJECT", "the image is READY, not deprecated",
-        "set `image` of the pool to a current image", images_exist,
-    ),
-    Step(
-        "networks", "gcloud compute routers list --filter region:REGION",
-        "the subnetwork has Private Google Access, and its region a Cloud NAT",
-        "enable both, or remove the region from `subnetworks`: the stack then creates a network",
-        networks_reach_internet,
-    ),
-    Step(
-        "secrets", "gcloud secrets versions describe latest --secret NAME", "the newest version is ENABLED",
-        "add the App's private key: `gcloud secrets versions add NAME --data-file KEY.pem`", secrets_exist,
-    ),
-    Step(
-        "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*",
-        "no VM of an interrupted smoke check exists",
-        "delete the VMs; Compute Engine also deletes them at their time limit", no_leftovers,
-    ),
-    Step(
-        "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",
-        "read the reason in docs/operate/failed-check.md; keep the serial output (next step)",
-    ),
-    Step(
-        "serial output", "gcloud compute instances get-serial-port-output VM --zone ZONE",
-        "lines that begin with GPU-AGENT while the VM runs", "attach the serial output to an issue",
-    ),
-    Step(
-        "stop", "gcloud compute instances stop VM --zone ZONE", "the boot agent prints its last line within 25 seconds",
-        "attach the serial output to an issue",
-    ),
-    Step(
-        "destroy", "pulumi destroy --stack STACK && gpu-ci verify google Pulumi.staging.yaml", "`leftovers` passes",
-        "docs/operate/undo.md",
-    ),
-)  # fmt: skip
+    Step("project", "the project is ACTIVE", project_exists, "correct gcp:project, or wait for the project"),
+    Step("apis", "every API that the stack calls is enabled", apis_enabled),
+    Step("permissions", "the deployer has every permission", permissions_granted),
+    Step("service agent", "the Google APIs service agent may create VMs", service_agent_has_roles),
+    Step("policies", "no organization policy stops a pool", policies_allow),
+    Step("machines", "every zone offers the machine type and its GPU", machines_offered),
+    Step("quotas", "the limits allow `max` VMs and one more", quotas_suffice),
+    Step("images", "the image is READY, not deprecated", images_exist),
+    Step("networks", "the subnetwork has Private Google Access, and its region a Cloud NAT", networks_reach_internet),
+    Step("secrets", "the newest version is ENABLED", secrets_exist),
+    Step("leftovers", "no VM of an interrupted smoke check exists", no_leftovers),
+)

@@ -1,4 +1,4 @@
-"""The checklist of `gpu-ci verify gke`: the requirements of a GKE cluster before the first `pulumi up` with pools.
+"""The steps of `gpu-ci doctor` about a GKE cluster of a stack.
 
 STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to Google, or runs a
 command that changes nothing, and returns a Finding. It raises NotAskedError if there is no answer.
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gpu_ci.cli import google_api, programs
+from gpu_ci.cli.doctor import deployer, google, kubernetes
+from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify import deployer, google, kubernetes, programs
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.kubernetes import KubernetesCluster
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
@@ -23,7 +25,7 @@ PLUGIN = "gke-gcloud-auth-plugin"
 APIS = ("cloudresourcemanager.googleapis.com", "compute.googleapis.com", *deployer.CONTAINER_APIS)
 """The services that must be enabled in the project of the cluster."""
 _OF_PROJECT = ("apis", "permissions")
-"""The steps that `gpu-ci verify google` has too, for the stack's own project."""
+"""The steps that the group google has too, for the stack's own project."""
 # docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters#Status and
 # …/projects.locations.clusters.nodePools#Status. GKE changes something while a status is RECONCILING.
 _USABLE = ("RUNNING", "RECONCILING")
@@ -57,14 +59,12 @@ class Cluster(KubernetesCluster):
     def described(self) -> dict[str, Any]:
         """The cluster as GKE describes it."""
         name = f"projects/{self.project.name}/locations/{self.location}/clusters/{self.name}"
-        try:
-            return self.project.call(
-                "container", "v1", lambda api: api.projects().locations().clusters().get(name=name)
-            )
-        except google.GoogleError as error:
-            if error.status == google.NOT_FOUND:
-                raise _MissingError from None
-            raise NotAskedError(str(error)) from None
+        found = google_api.find(
+            self.project.call, "container", "v1", lambda api: api.projects().locations().clusters().get(name=name)
+        )
+        if found is None:
+            raise _MissingError
+        return found
 
 
 class _MissingError(NotAskedError):
@@ -74,7 +74,7 @@ class _MissingError(NotAskedError):
         super().__init__("the cluster does not exist")
 
 
-def target(file: StackFile, name: str, context: str, connect: Callable[[], google.Call]) -> Cluster:
+def target(file: StackFile, name: str, context: str, connect: Callable[[], google_api.Call]) -> Cluster:
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
     described = file.value(CLUSTERS)[name]
     pools = {
@@ -89,7 +89,7 @@ def target(file: StackFile, name: str, context: str, connect: Callable[[], googl
 
 
 def steps(file: StackFile, cluster: Cluster) -> Sequence[Step[Cluster]]:
-    """Return the steps of `gpu-ci doctor`. Its steps about Google Cloud cover the stack's own project."""
+    """Return the steps for a cluster. The group google covers the stack's own project."""
     return [step for step in STEPS if cluster.project.name != file.project or step.name not in _OF_PROJECT]
 
 
@@ -172,55 +172,22 @@ def _of_project(ask: Callable[[google.Project], Finding]) -> Callable[[Cluster],
 
 
 STEPS: tuple[Step[Cluster], ...] = (
+    Step("apis", "the APIs of the cluster's project are enabled", _of_project(google.apis_enabled)),
+    Step("permissions", "the deployer may create node pools", _of_project(google.permissions_granted)),
     Step(
-        "apis", "gcloud services list --enabled --project PROJECT", "the APIs of the cluster's project are enabled",
-        "enable the missing APIs (docs/guides/google-project.md), and wait some minutes",
-        _of_project(google.apis_enabled),
-    ),
-    Step(
-        "permissions", "gpu-ci verify gke Pulumi.staging.yaml", "the deployer may create node pools in the project",
-        "grant the permissions on the project of the cluster", _of_project(google.permissions_granted),
-    ),
-    Step(
-        "plugin", f"{PLUGIN} --version", "the program is installed where Pulumi runs",
+        "plugin", "the program is installed where Pulumi runs", plugin_is_installed,
         "install it: docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl",
-        plugin_is_installed,
     ),
     Step(
-        "cluster", "gcloud container clusters describe CLUSTER --location LOCATION",
-        "a Standard cluster that is RUNNING, with a version that the pools need",
-        "correct `location` and `project` of the cluster, or upgrade the control plane", cluster_is_ready,
+        "cluster", "a Standard cluster that is RUNNING, with a version that the pools need", cluster_is_ready,
+        "correct `location` and `project` of the cluster, or upgrade the control plane",
     ),
+    Step("network policies", "Dataplane V2 or network policy enforcement is on", policies_are_enforced),
+    Step("machines", "every zone offers the machine type and its GPU", _of_project(google.machines_offered)),
+    Step("quotas", "the limits allow `max` nodes", _of_project(google.quotas_suffice)),
     Step(
-        "network policies", "gcloud container clusters describe CLUSTER --location LOCATION",
-        "Dataplane V2 or network policy enforcement is on", "docs/guides/gke.md#what-you-need", policies_are_enforced,
+        "networks", "the nodes' subnetwork has Private Google Access, and its region a Cloud NAT", nodes_reach_internet
     ),
-    Step(
-        "machines", "gcloud compute machine-types describe TYPE --zone ZONE",
-        "every zone offers the machine type and its GPU",
-        "remove the zone from the pool's `zones`", _of_project(google.machines_offered),
-    ),
-    Step(
-        "quotas", "gcloud compute regions describe REGION --format json", "the limits allow `max` nodes",
-        "request more on the Quotas page; a GPU quota takes hours to days", _of_project(google.quotas_suffice),
-    ),
-    Step(
-        "networks", "gcloud compute routers list --filter region:REGION",
-        "the nodes' subnetwork has Private Google Access, and its region a Cloud NAT",
-        "enable both: nodes have no public address, and must reach GitHub", nodes_reach_internet,
-    ),
-    Step(
-        "node pools", "gcloud container node-pools list --cluster CLUSTER --location LOCATION",
-        "no node pool has an error", "the message of the condition says what to do", node_pools_are_healthy,
-    ),
+    Step("node pools", "no node pool has an error", node_pools_are_healthy),
     *kubernetes.STEPS,
-    Step(
-        "first up", "pulumi up --stack STACK",
-        "a node joins the cluster within ten minutes, and the smoke check passes",
-        "docs/operate/kubernetes-check-fails.md has a row for each event",
-    ),
-    Step(
-        "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node ends afterwards",
-        "read `kubectl describe` of the runner's pod",
-    ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The steps of `gpu-ci verify manager`. They start, delete, unregister and rerun nothing."""
+"""The steps of `gpu-ci doctor manager.json`. They start, delete, unregister and rerun nothing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.google import Call, GoogleError
+from gpu_ci.cli import google_api
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.google_api import Call
+from gpu_ci.cli.output import InputError
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.gcp import manager_permissions
 from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_common import google_permissions
 
-from ..config import Config
-from ..github.adapter import GithubAdapter
-from ..github.app_token import App
-from ..model import Pool
-from ..ports import Refused, Unavailable
+from .cli import options
+from .config import Config
+from .github.adapter import GithubAdapter
+from .github.app_token import App
+from .model import Pool
+from .ports import Refused, Unavailable
 
 _ACT_AS = "iam.serviceAccounts.actAs"
 
@@ -54,10 +59,22 @@ class Target:
         ]
 
     def ask(self, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+        return google_api.ask(self.call, service, version, request)
+
+
+def target(config_file: str, key_file: Path, github_url: str, google: Callable[[], Call]) -> Target:
+    """Return the manager of a configuration. Raise InputError if the configuration is invalid."""
+    config = options.configuration(config_file)
+    groups = {pool.runner_group for pool in config.pools}
+
+    def connection(app: App) -> GithubAdapter:
+        address = github_url or config.github.api_url
         try:
-            return self.call(service, version, request)
-        except GoogleError as error:
-            raise NotAskedError(str(error)) from None
+            return GithubAdapter(address, app, config.github.owner, groups, config.github.repositories or ())
+        except Refused as error:
+            raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
+
+    return Target(config, App(config.github.app_id, config.github.installation_id, key_file), connection, google)
 
 
 def app_key(target: Target) -> Finding:
@@ -140,58 +157,28 @@ def _converted_errors() -> Iterator[None]:
 
 STEPS: tuple[Step[Target], ...] = (
     Step(
-        "app key", "gpu-ci verify manager --app-key KEY.pem", "the file contains the App's private key",
-        "create a key on the App's settings page, under Private keys", app_key,
+        "app key", "the file contains the App's private key", app_key,
+        "create a key on the App's settings page, under Private keys",
     ),
     Step(
-        "runner groups", "gh api orgs/ORG/actions/runner-groups",
-        "the runner group of each pool exists and allows the pool's repositories",
-        "run pulumi up with gpu-ci:github.runnerGroup, or install the App for the repositories", runner_groups,
+        "runner groups", "the runner group of each pool exists and allows the pool's repositories", runner_groups,
+        "run pulumi up with gpu-ci:github.runnerGroup, or install the App for the repositories",
     ),
     Step(
-        "queue", "gh api repos/ORG/REPO/actions/runs?status=queued",
-        "the App can read the queued runs of every repository",
-        "accept the App's permissions: Actions and Self-hosted runners, read and write", queue,
+        "queue", "the App can read the queued runs of every repository", queue,
+        "accept the App's permissions: Actions and Self-hosted runners, read and write",
     ),
     Step(
-        "commit statuses", "gh api repos/ORG/REPO/commits/SHA/statuses",
-        "the App may write commit statuses, or `commitStatuses` is off",
-        "grant the App Commit statuses: read and write, and accept the change in the organization", commit_statuses,
+        "commit statuses", "the App may write commit statuses, or `commitStatuses` is off", commit_statuses,
+        "grant the App Commit statuses: read and write, and accept the change in the organization",
+    ),
+    Step("templates", "each pool's template exists", templates),
+    Step(
+        "permissions", "the manager has every permission", permissions,
+        "create the role in docs/guides/runner-manager-setup.md",
     ),
     Step(
-        "templates", "gcloud compute instance-templates list", "each pool's template exists",
-        "write manager.json again: pulumi stack output manager --json", templates,
-    ),
-    Step(
-        "permissions", "gcloud projects get-iam-policy PROJECT", "the manager has every permission",
-        "create the role in docs/guides/runner-manager-setup.md", permissions,
-    ),
-    Step(
-        "service accounts", "gcloud iam service-accounts get-iam-policy ACCOUNT", "the manager may use each account",
-        "grant roles/iam.serviceAccountUser on the pool's account", service_accounts,
-    ),
-    Step(
-        "first job", "gh workflow run gpu.yml && gpu-ci manager run --app-key KEY.pem --until-idle",
-        "the log has insert, job-runs, job-ended and delete within ten minutes", "run gpu-ci explain JOB_URL",
-    ),
-    Step(
-        "cancel", "gh run cancel RUN", "the job's machine is deleted", "attach the manager's log to an issue",
-    ),
-    Step(
-        "kill", "kill -9 PID, and start the manager again", "the job continues, and no second machine starts for it",
-        "attach both logs to an issue",
-    ),
-    Step(
-        "preemption", "gcloud compute instances simulate-maintenance-event VM --zone ZONE",
-        "the job on the spot machine fails, and runs again on a standard machine", "attach the log to an issue",
-    ),
-    Step(
-        "webhook", "gh workflow run gpu.yml, and check Recent deliveries on the App's page",
-        "answer 202 `the manager looks for jobs`, and a pass two seconds later",
-        "for 401, compare the webhook secrets; without an answer, check the proxy or tunnel",
-    ),
-    Step(
-        "nothing is left", "gcloud compute instances list --filter labels.gpu-ci-manager:*", "no machine",
-        "run gpu-ci manager status; Google deletes a machine at its maxRunDuration",
+        "service accounts", "the manager may use each account", service_accounts,
+        "grant roles/iam.serviceAccountUser on the pool's account",
     ),
 )  # fmt: skip

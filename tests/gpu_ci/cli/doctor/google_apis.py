@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
-from gpu_ci.cli.verify.google import APIS, CONSTRAINTS
+from gpu_ci.cli.doctor.google import APIS, CONSTRAINTS
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 

@@ -1,4 +1,4 @@
-"""The checklist of `gpu-ci verify eks`: the requirements of an EKS cluster before the first `pulumi up` with pools.
+"""The steps of `gpu-ci doctor` about an EKS cluster of a stack and its account.
 
 STEPS, at the end, lists the steps in order. The function of a step runs `aws` or `kubectl`, and returns a Finding. It
 raises NotAskedError if the program fails. Only `aws` and `kubectl` commands that change nothing are run.
@@ -18,11 +18,12 @@ from typing import Any
 from gpu_catalog import limits, quota
 
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
+from gpu_ci.cli import programs
+from gpu_ci.cli.doctor import kubernetes
+from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify import kubernetes
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.kubernetes import KubernetesCluster
-from gpu_ci.cli.verify.programs import NotInstalledError, run, run_json
 from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
@@ -70,14 +71,14 @@ class Cluster(KubernetesCluster):
     def aws(self, service: str, *arguments: str) -> Any:
         with self.fixes_of_aws():
             command, environment = self.aws_command(service, *arguments)
-            return run_json(command, environment)
+            return programs.run_json(command, environment)
 
     @contextmanager
     def fixes_of_aws(self) -> Iterator[None]:
         """Add the command that fixes missing credentials to the error of the block."""
         try:
             yield
-        except NotInstalledError as error:
+        except programs.NotInstalledError as error:
             raise NotAskedError(str(error), ("# install the AWS CLI: docs.aws.amazon.com/cli",)) from None
         except NotAskedError as error:
             login = " ".join(["aws sso login", *self._profile_option])
@@ -106,7 +107,9 @@ class Cluster(KubernetesCluster):
     @cached_property
     def _role_credentials(self) -> dict[str, str]:
         command = ["aws", "sts", "assume-role", "--role-arn", self.role_arn, "--role-session-name", "gpu-ci"]
-        answer = run_json([*command, "--region", self.region, "--output", "json", *self._profile_option])["Credentials"]
+        answer = programs.run_json([*command, "--region", self.region, "--output", "json", *self._profile_option])[
+            "Credentials"
+        ]
         return {
             "AWS_ACCESS_KEY_ID": answer["AccessKeyId"],
             "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
@@ -263,60 +266,26 @@ def _configuration(addon: Mapping[str, Any]) -> dict[str, Any]:
 def _role_exists(cluster: Cluster, name: str) -> bool:
     with cluster.fixes_of_aws():
         command, environment = cluster.aws_command("iam", "get-role", "--role-name", name)
-        output = run(command, environment=environment)
+        output = programs.run(command, environment=environment)
         if output.code and "NoSuchEntity" not in output.err:
             raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
     return not output.code
 
 
 STEPS: tuple[Step[Cluster], ...] = (
+    Step("identity", "the command prints the account of the cluster", identity),
     Step(
-        "identity", "aws sts get-caller-identity", "the command prints the account of the cluster",
-        "set AWS_PROFILE, or log in with `aws sso login`; a cluster's `roleArn` must trust that identity", identity,
+        "cluster", "the cluster is ACTIVE, and its authenticationMode includes API", cluster_is_active,
+        "wait until the cluster is ACTIVE",
     ),
+    Step("network plugin", "the add-on has an IAM role, and enableNetworkPolicy is true", network_plugin),
+    Step("quotas", "limits cover every node at `max`", quotas_suffice),
+    Step("roles", "service-linked roles exist", roles_exist),
+    Step("subnets", "a default route to a NAT gateway, to pull images and to reach github.com", subnets_reach_internet),
+    Step("node groups", "no health issue", node_groups_are_healthy),
     Step(
-        "cluster", "aws eks describe-cluster --name CLUSTER --region REGION",
-        "the cluster is ACTIVE, and its authenticationMode includes API",
-        "set the access mode to API_AND_CONFIG_MAP, and give the deployer an access entry", cluster_is_active,
-    ),
-    Step(
-        "network plugin", "aws eks describe-addon --cluster-name CLUSTER --addon-name vpc-cni",
-        "the add-on has an IAM role, and enableNetworkPolicy is true",
-        "see docs/guides/eks.md; if the add-on has no role, set `cniPolicy: true`", network_plugin,
-    ),
-    Step(
-        "quotas", "aws service-quotas list-service-quotas --service-code ec2", "limits cover every node at `max`",
-        "request more on the Service Quotas page; it takes hours to days", quotas_suffice,
-    ),
-    Step(
-        "roles", "aws iam get-role --role-name AWSServiceRoleForAmazonEKSNodegroup", "service-linked roles exist",
-        "run the command that `gpu-ci verify` prints", roles_exist,
-    ),
-    Step(
-        "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
-        "a default route to a NAT gateway", "add the route: nodes use it to pull images and to reach github.com",
-        subnets_reach_internet,
-    ),
-    Step(
-        "node groups", "aws eks describe-nodegroup --cluster-name CLUSTER --nodegroup-name GROUP", "no health issue",
-        "the issue's message says what to do", node_groups_are_healthy,
-    ),
-    Step(
-        "autoscaler", f"kubectl get deployments -A -l '{AUTOSCALER}'", "a Deployment is ready",
-        "install Cluster Autoscaler; Karpenter and Auto Mode start no nodes in these node groups", autoscaler_runs,
+        "autoscaler", "a Deployment is ready", autoscaler_runs,
+        "install Cluster Autoscaler; Karpenter and Auto Mode start no nodes in these node groups",
     ),
     *kubernetes.STEPS,
-    Step(
-        "first up", "pulumi up --stack STACK",
-        "a node joins the cluster within five minutes, and the smoke check passes",
-        "docs/operate/kubernetes-check-fails.md has a row for each event",
-    ),
-    Step(
-        "max while a job runs", "pulumi up --stack STACK",
-        "after a change of `max`, nodes and jobs stay", "attach the Auto Scaling group's activities to an issue",
-    ),
-    Step(
-        "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node ends afterwards",
-        "read `kubectl describe` of the runner's pod",
-    ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci.cli.verify.policies import covers_project, covers_zone, is_enforced, refuses
+from gpu_ci.cli.doctor.policies import covers_project, covers_zone, is_enforced, refuses
 
 TAG = {"expression": "resource.matchTag('1/environment', 'prod')"}
 

@@ -1,4 +1,4 @@
-"""Evaluates the effective rules of an organization policy of Google, for `gpu-ci verify google`.
+"""Evaluates the effective rules of an organization policy of Google, for `gpu-ci doctor`.
 
 A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. A
 function returns None if the result depends on tags of the resource, or on a group with unknown members.

@@ -1,4 +1,4 @@
-"""`gpu-ci verify manager`: a manager for which everything is ready, and each missing prerequisite."""
+"""`gpu-ci doctor manager.json`: a manager for which everything is ready, and each missing prerequisite."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 from click.testing import CliRunner
+from gpu_ci.cli import google_api
 from gpu_ci.cli.commands import gpu_ci
-from gpu_ci.cli.verify import google
 from gpu_ci.gcp import manager_permissions
 from gpu_common import google_permissions
-from gpu_manager.cli import verify_command
+from gpu_manager import doctor
 from gpu_manager.github.adapter import GithubAdapter
 
-from tests.gpu_ci.cli.verify.google_apis import Google
+from tests.gpu_ci.cli.doctor.google_apis import Google
 from tests.manager.github.fake_github import APP, INSTALLATION, KEY, ORG, URL, FakeGithub, group
 from tests.manager.test_config import POOL
 
@@ -68,7 +68,7 @@ class World:
     cloud: Cloud
 
 
-Verify = Callable[[], dict[str, tuple[str, str]]]
+Doctor = Callable[[], dict[str, tuple[str, str]]]
 
 
 @pytest.fixture
@@ -77,24 +77,23 @@ def world() -> World:
 
 
 @pytest.fixture
-def verify(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
+def diagnose(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
     def connected(url: str, app: Any, owner: str, groups: set[str], repositories: Any) -> GithubAdapter:
         clocks, transport = world.github.clock.clocks(), world.github.transport()
         return GithubAdapter(url, app, owner, groups, repositories, clocks=clocks, transport=transport)
 
-    monkeypatch.setattr(google, "connect", lambda: google.calls_over(world.cloud))
-    monkeypatch.setattr(verify_command, "GithubAdapter", connected)
+    monkeypatch.setattr(google_api, "connect", lambda: google_api.calls_over(world.cloud))
+    monkeypatch.setattr(doctor, "GithubAdapter", connected)
     monkeypatch.delenv("GITHUB_API_URL", raising=False)
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     (tmp_path / "key.pem").write_bytes(KEY)
 
     def call() -> dict[str, tuple[str, str]]:
-        files = {"--config": "manager.json", "--app-key": "key.pem", "--output": "answers.md"}
-        words = [word for option, name in files.items() for word in (option, str(tmp_path / name))]
-        answer = CliRunner().invoke(gpu_ci, ["verify", "manager", *words, "--json"])
+        words = [str(tmp_path / "manager.json"), "--app-key", str(tmp_path / "key.pem")]
+        answer = CliRunner().invoke(gpu_ci, ["doctor", *words, "--json"])
         steps = json.loads(answer.stdout)["steps"]
-        found = {step["name"]: (step["status"], step["got"]) for step in steps}
-        assert answer.exit_code == int(any(status != "pass" for status, _ in found.values()))
+        found = {step["name"].removeprefix("manager/"): (step["status"], step["got"]) for step in steps}
+        assert answer.exit_code == int(any(status == "fail" for status, _ in found.values()))
         return found
 
     return call
@@ -104,14 +103,14 @@ def others_pass(found: dict[str, tuple[str, str]], *names: str) -> bool:
     return all(status == "pass" for name, (status, _) in found.items() if name not in names)
 
 
-def test_every_step_passes_where_all_is_ready(world: World, verify: Verify) -> None:
-    found = verify()
+def test_every_step_passes_where_all_is_ready(world: World, diagnose: Doctor) -> None:
+    found = diagnose()
     assert {name: status for name, (status, _) in found.items()} == dict.fromkeys(STEPS, "pass")
     assert found["runner groups"][1] == "gpu: 1 repositories"
 
 
-def test_nothing_is_changed(world: World, verify: Verify) -> None:
-    verify()
+def test_nothing_is_changed(world: World, diagnose: Doctor) -> None:
+    diagnose()
     posts = [asked for asked in world.github.asked if not asked.startswith("GET ")]
     assert set(posts) == {f"POST /app/installations/{INSTALLATION}/access_tokens"}
     assert [
@@ -119,30 +118,30 @@ def test_nothing_is_changed(world: World, verify: Verify) -> None:
     ] == []
 
 
-def test_a_file_without_a_key_is_named(world: World, verify: Verify, tmp_path: Path) -> None:
+def test_a_file_without_a_key_is_named(world: World, diagnose: Doctor, tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    found = verify()
+    found = diagnose()
     assert found["app key"][0] == "unknown"
     assert "key.pem: does not contain an unencrypted RSA private key" in found["app key"][1]
 
 
-def test_a_group_that_does_not_exist_is_named(world: World, verify: Verify) -> None:
+def test_a_group_that_does_not_exist_is_named(world: World, diagnose: Doctor) -> None:
     world.github.groups = [group(1, "Default")]
-    found = verify()
+    found = diagnose()
     assert found["runner groups"] == (
         "unknown", "not asked: example-org has no runner group named gpu, only Default",
     )  # fmt: skip
     assert others_pass(found, "runner groups", "queue")
 
 
-def test_a_group_that_no_repository_may_use_fails(world: World, verify: Verify) -> None:
+def test_a_group_that_no_repository_may_use_fails(world: World, diagnose: Doctor) -> None:
     world.github.group_repositories = {2: []}
     world.github.installation_repositories = []
-    found = verify()
+    found = diagnose()
     assert found["runner groups"] == ("fail", "no repository may use the group gpu")
 
 
-def test_a_permission_that_the_app_lacks_fails(world: World, verify: Verify) -> None:
+def test_a_permission_that_the_app_lacks_fails(world: World, diagnose: Doctor) -> None:
     refused = httpx2.Response(422, json={"message": "The permissions requested are not granted to this installation."})
     tokens = f"POST /app/installations/{INSTALLATION}/access_tokens"
 
@@ -150,38 +149,38 @@ def test_a_permission_that_the_app_lacks_fails(world: World, verify: Verify) -> 
         return refused if b"statuses" in request.content else None
 
     world.github.faults[tokens] = only_statuses
-    found = verify()
+    found = diagnose()
     assert found["commit statuses"][0] == "unknown"
     assert "not granted to this installation" in found["commit statuses"][1]
     assert others_pass(found, "commit statuses")
 
 
-def test_a_template_that_is_gone_is_named(world: World, verify: Verify) -> None:
+def test_a_template_that_is_gone_is_named(world: World, diagnose: Doctor) -> None:
     world.cloud.template = False
-    found = verify()
+    found = diagnose()
     assert found["templates"][0] == "unknown"
     assert "was not found" in found["templates"][1]
 
 
-def test_the_template_of_a_rung_is_checked_too(world: World, verify: Verify, tmp_path: Path) -> None:
+def test_the_template_of_a_rung_is_checked_too(world: World, diagnose: Doctor, tmp_path: Path) -> None:
     [pool] = CONFIG["pools"]
     far = TEMPLATE.replace("us-central1", "us-east1")
     rung = {**pool["rungs"][0], "zone": "us-east1-b", "template": far}
     config = {**CONFIG, "pools": [{**pool, "rungs": [*pool["rungs"], rung]}]}
     (tmp_path / "manager.json").write_text(json.dumps(config))
-    found = verify()
+    found = diagnose()
     assert found["templates"][0] == "unknown"
     assert "regions/us-east1/instanceTemplates/l4-1" in found["templates"][1]
 
 
-def test_each_permission_that_is_missing_is_named(world: World, verify: Verify) -> None:
+def test_each_permission_that_is_missing_is_named(world: World, diagnose: Doctor) -> None:
     world.cloud.permissions.remove("compute.instances.delete")
-    found = verify()
+    found = diagnose()
     assert found["permissions"] == ("fail", "missing: compute.instances.delete on acme-ci")
     assert others_pass(found, "permissions")
 
 
-def test_an_account_that_may_not_be_used_is_named(world: World, verify: Verify) -> None:
+def test_an_account_that_may_not_be_used_is_named(world: World, diagnose: Doctor) -> None:
     world.cloud.may_act_as = False
-    found = verify()
+    found = diagnose()
     assert found["service accounts"] == ("fail", "not granted on the account of l4")
