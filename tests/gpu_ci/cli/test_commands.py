@@ -45,8 +45,7 @@ def test_these_are_the_commands() -> None:
         "recommend", "check", "cost", "quota", "images", "images outdated",
         "images candidates", "images promote", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
-        "doctor", "verify", "verify google", "verify eks", "verify gke", "verify manager", "verify gpu", "zipapp",
-        "schema", "completion",
+        "doctor", "zipapp", "schema", "completion",
     ]  # fmt: skip
 
 
@@ -62,7 +61,7 @@ def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str,
 @every_command
 def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
     assert ("--json" in ask(*words, "--help").out) == (
-        words not in [("catalog",), ("github-app",), ("images",), ("manager",), ("verify",)]
+        words not in [("catalog",), ("github-app",), ("images",), ("manager",)]
     )
 
 
