@@ -292,13 +292,6 @@ def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(on_terminal: OnTerm
     assert max(map(len, lines[: rule + 12])) <= width
 
 
-def test_a_word_is_not_broken_where_a_table_is_folded(on_terminal: OnTerminal) -> None:
-    lines = on_terminal(80, "catalog", "show", "g2-standard-8")
-    [at] = [at for at, line in enumerate(lines) if line.startswith("quota ")]
-    assert lines[at].split() == ["quota", "NVIDIA_L4_GPUS,", "gapi"]
-    assert lines[at + 1].split() == ["PREEMPTIBLE_NVIDIA_L4_GPUS"]
-
-
 def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words(on_terminal: OnTerminal) -> None:
     lines = on_terminal(80, "recommend", "--dtype", "bf16", "--limit", "1")
     at = lines.index("")

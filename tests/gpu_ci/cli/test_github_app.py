@@ -24,8 +24,8 @@ from gpu_ci.cli.github_app import listener, secret_store
 from gpu_ci.cli.github_app.apps import apps_of
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import read
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli import google_api
+from gpu_ci.cli.programs import NotAskedError
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
@@ -87,7 +87,7 @@ class SecretManager:
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> SecretManager:
     fake = SecretManager()
-    monkeypatch.setattr(google, "connect", lambda: google.calls_over(fake))
+    monkeypatch.setattr(google_api, "connect", lambda: google_api.calls_over(fake))
     return fake
 
 
@@ -330,10 +330,10 @@ def test_a_stack_without_apps_has_a_hint(ask: Ask, tmp_path: Path) -> None:
 def test_without_credentials_the_apps_are_printed_with_the_missing_step(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> google.Call:
-        raise NotAskedError("no default credentials", google._LOGIN)
+    def refuse() -> google_api.Call:
+        raise NotAskedError("no default credentials", google_api._LOGIN)
 
-    monkeypatch.setattr(google, "connect", refuse)
+    monkeypatch.setattr(google_api, "connect", refuse)
     (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
     answer = ask("github-app", "create", "Pulumi.dev.yaml")
     runners, key = "organization_self_hosted_runners", "projects/acme-ci/secrets"

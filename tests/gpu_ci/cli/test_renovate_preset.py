@@ -37,7 +37,7 @@ config:
 
 def found(text: str) -> list[tuple[str, ...]]:
     """Return datasource, name, version and digest of each match, as Renovate would."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for manager in PRESET["customManagers"]:
         for form in manager["matchStrings"]:
             for match in re.finditer(form.replace("(?<", "(?P<"), text):
