@@ -20,12 +20,12 @@ import httplib2  # type: ignore[import-untyped]
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from gpu_ci.cli import google_api
 from gpu_ci.cli.github_app import listener, secret_store
 from gpu_ci.cli.github_app.apps import apps_of
 from gpu_ci.cli.output import InputError
-from gpu_ci.cli.stack_files import read
-from gpu_ci.cli import google_api
 from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.cli.stack_files import read
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
