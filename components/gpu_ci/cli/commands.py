@@ -20,7 +20,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "github-app": ("gpu_ci.cli.github_app.command", "Create the GitHub Apps of a stack, and store their keys."),
         "new-project": ("gpu_ci.cli.new_project.command", "Write a Python project with tests on GPUs."),
         "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for editors."),
-        "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in a shell."),
     },
     "Check": {
         "check": ("gpu_ci.cli.check.command", "Check stack files, or a machine with a driver and torch."),

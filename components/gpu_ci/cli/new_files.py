@@ -5,7 +5,6 @@ An existing file is never changed, because the user may have edited it.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -71,11 +70,12 @@ def states(
             if place.exists() or place.is_symlink():
                 own = _text_of(place, path == stack_file)
                 found[path] = State(is_same=True) if own == text else State(diff=changes(path, own, text))
+            elif file := next((each for each in place.parents if each.is_file()), None):
+                wrong[str(file)] = [Problem("", "is a file", expected="a folder", hint="choose another folder")]
             else:
-                _refuse_unwritable(place.parent)
                 found[path] = State(is_new=True)
         except RefusedError as refused:
-            wrong[str(refused.place or place)] = [refused.problem]
+            wrong[str(place)] = [refused.problem]
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             reason = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else "a character is not allowed"
@@ -87,10 +87,10 @@ def states(
 
 
 class RefusedError(Exception):
-    """A file, or by default the file being checked, prevents that files are written."""
+    """An existing file prevents that files are written."""
 
-    def __init__(self, text: str, place: Path | None = None, **details: str) -> None:
-        self.place, self.problem = place, Problem("", text, **details)
+    def __init__(self, text: str, **details: str) -> None:
+        self.problem = Problem("", text, **details)
 
 
 def _text_of(place: Path, is_stack_file: bool) -> str:
@@ -111,18 +111,6 @@ def _text_of(place: Path, is_stack_file: bool) -> str:
         raise RefusedError("is not text", got=f"the byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
         raise RefusedError("cannot be read", got=error.strerror or str(error)) from None
-
-
-def _refuse_unwritable(folder: Path) -> None:
-    """Raise RefusedError if a file cannot be created in a folder, which may be missing."""
-    while not folder.exists() and not folder.is_symlink():
-        folder = folder.parent
-    if not folder.exists():
-        raise RefusedError("is a symbolic link to a missing folder", folder, hint="remove the link")
-    if not folder.is_dir():
-        raise RefusedError("is a file", folder, expected="a folder", hint="choose another folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise RefusedError("the folder is not writable", folder, hint=f"ls -ld {folder}")
 
 
 def offer(

@@ -65,22 +65,9 @@ def _usage(error: click.ClickException) -> InputError:
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
     if isinstance(error, click.NoSuchOption) and context:
-        text, hint = _unknown_option(error, context)
+        near = closest(error.option_name, {name for each in context.command.params for name in each.opts}, 0.75)
+        text, hint = f"No such option '{error.option_name}'.", f"did you mean {near}" if near else ""
     return InputError(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
-
-
-# For an option: the words by which users may look for it.
-_OTHER_NAMES = {"--budget": ("usd", "price", "cost")}
-
-
-def _unknown_option(error: click.NoSuchOption, context: click.Context) -> tuple[str, str]:
-    """Return the text for an option that does not exist, and a hint with the most similar option."""
-    own = {name for parameter in context.command.params for name in parameter.opts}
-    words = error.option_name.strip("-").split("-")
-    near = next((name for name, others in _OTHER_NAMES.items() if name in own and set(words) & set(others)), "")
-    near = near or closest(error.option_name, own, 0.75)
-    hint = f"did you mean {near}" if near else f"{context.command_path} --help"
-    return f"No such option '{error.option_name}'.", hint
 
 
 def print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Runs the programs that `gpu-ci doctor` and `gpu-ci explain` need: aws, kubectl and pulumi."""
+"""Runs the programs that `gpu-ci doctor` and `gpu-ci explain` need: kubectl, pulumi and gh."""
 
 from __future__ import annotations
 

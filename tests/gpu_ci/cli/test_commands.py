@@ -174,18 +174,6 @@ def test_each_missing_package_of_a_stack_is_reported_with_all_extras_that_the_st
     assert (answer.returncode, hints) == (1, {"install gpu-ci with the extras aws, github, kubernetes"})
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_has_its_installation(ask: Ask, shell: str) -> None:
-    answer = ask("completion", shell)
-    assert answer.code == 0
-    first, *rest = answer.out.splitlines()
-    assert first.startswith("# ")
-    assert f"gpu-ci completion {shell}" in first
-    assert f"_GPU_CI_COMPLETE={shell}_complete" in "\n".join(rest)
-    found = ask("completion", shell, "--json").json
-    assert answer.out == f"# {found['install']}\n{found['script']}\n"
-
-
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -194,7 +182,6 @@ def test_a_completion_script_has_its_installation(ask: Ask, shell: str) -> None:
         ("gpu-ci catalog show a3-m", ["a3-megagpu-8g"]),
         ("gpu-ci check g2-standard-8 --driver-source op", ["operator"]),
         ("gpu-ci recommend --region us-c", ["us-central1"]),
-        ("gpu-ci completion z", ["zsh"]),
     ],
 )
 def test_bash_is_offered_what_exists(

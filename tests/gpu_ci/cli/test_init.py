@@ -521,10 +521,6 @@ IN_THE_WAY: dict[str, tuple[Prepare, list[str]]] = {
         lambda new: (new / "__main__.py").symlink_to("missing"),
         ["new/__main__.py: is a symbolic link to a missing file"],
     ),
-    "a link to a missing folder": (
-        lambda new: (new / "plugin").symlink_to("missing"),
-        ["new/plugin: is a symbolic link to a missing folder"],
-    ),
     "a project that is not YAML": (writes("Pulumi.yaml", "a: [\n"), ["new/Pulumi.yaml: is not valid YAML"]),
     "a project in another language": (
         writes("Pulumi.yaml", "name: new\nruntime: nodejs\n"),

@@ -1,7 +1,7 @@
 """The steps of `gpu-ci doctor` about an EKS cluster of a stack and its account.
 
-STEPS, at the end, lists the steps in order. The function of a step runs `aws` or `kubectl`, and returns a Finding. It
-raises NotAskedError if the program fails. Only `aws` and `kubectl` commands that change nothing are run.
+STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to AWS, or runs `kubectl`, and
+returns a Finding. It raises NotAskedError if there is no answer.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from gpu_catalog import limits, quota
 
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
-from gpu_ci.cli import programs
+from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
 from gpu_ci.cli.doctor import kubernetes
 from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
 from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
@@ -27,6 +26,9 @@ from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
+
+connect = AwsClient
+"""Tests replace this class."""
 
 # Service-linked roles. AWS creates them at the first use, if the caller has the permission
 # (docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html and the pages of Amazon EC2
@@ -38,10 +40,10 @@ ROLES = {
 SPOT_ROLE = {"AWSServiceRoleForEC2Spot": "spot.amazonaws.com"}
 # The annotation of a service account with an AWS role (IAM roles for service accounts).
 _IRSA = "eks.amazonaws.com/role-arn"
-# Messages of the AWS CLI about missing or expired credentials (botocore/exceptions.py, and the error codes of AWS STS).
+# Messages of the AWS SDK about missing or expired credentials (botocore/exceptions.py, and the error codes of AWS STS).
 _NO_CREDENTIALS = re.compile(
     r"Unable to locate credentials|Partial credentials|config profile .* could not be found|SSO|retrieving token"
-    r"|\((ExpiredToken|ExpiredTokenException|InvalidClientTokenId|UnrecognizedClientException)\)"
+    r"|^(ExpiredToken|ExpiredTokenException|InvalidClientTokenId|UnrecognizedClientException):"
 )
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
@@ -57,7 +59,7 @@ class Cluster(KubernetesCluster):
     context: str = ""
     """The context of kubectl; empty for the current context."""
     profile: str = ""
-    """The profile of the AWS CLI for the cluster's account; empty for the environment's credentials."""
+    """The AWS profile of the cluster's account; empty for the environment's credentials."""
 
     role_arn: str = ""
     """The role that is assumed with these credentials; empty if no role is assumed."""
@@ -68,53 +70,27 @@ class Cluster(KubernetesCluster):
     def connect_command(self) -> str:
         return f"aws eks update-kubeconfig --name {self.name} {self.place}"
 
-    def aws(self, service: str, *arguments: str) -> Any:
-        with self.fixes_of_aws():
-            command, environment = self.aws_command(service, *arguments)
-            return programs.run_json(command, environment)
-
-    @contextmanager
-    def fixes_of_aws(self) -> Iterator[None]:
-        """Add the command that fixes missing credentials to the error of the block."""
+    def aws(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer of an operation of the AWS SDK. Raise NotAskedError if AWS refuses the request."""
         try:
-            yield
-        except programs.NotInstalledError as error:
-            raise NotAskedError(str(error), ("# install the AWS CLI: docs.aws.amazon.com/cli",)) from None
-        except NotAskedError as error:
-            login = " ".join(["aws sso login", *self._profile_option])
+            if service not in self._clients:
+                self._clients[service] = connect(service, Account(self.region, self.profile, self.role_arn))
+            return self._clients[service].call(operation, **arguments)
+        except ApiError as error:
+            login = f"aws sso login --profile {self.profile}" if self.profile else "aws sso login"
             other = "" if self.profile else "  # or set AWS_PROFILE to a profile of the cluster's account"
-            fix = (f"{login}{other}",) if _NO_CREDENTIALS.search(str(error)) else error.fix
+            fix = (f"{login}{other}",) if _NO_CREDENTIALS.search(str(error)) else ()
             raise NotAskedError(str(error), fix) from None
 
-    def aws_command(self, service: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-        """Return a command of the AWS CLI, and its environment variables.
-
-        The credentials of the role are passed in variables, because other users of the machine can read command lines.
-        """
-        command = ["aws", service, *arguments, "--region", self.region, "--output", "json"]
-        # With --profile, the command would ignore the role's credentials in the environment.
-        return (command, self._role_credentials) if self.role_arn else ([*command, *self._profile_option], {})
+    @cached_property
+    def _clients(self) -> dict[str, AwsClient]:
+        return {}
 
     @property
     def place(self) -> str:
         """The options with which a command of the AWS CLI finds the cluster's account and region."""
-        return " ".join(["--region", self.region, *self._profile_option])
-
-    @property
-    def _profile_option(self) -> list[str]:
-        return ["--profile", self.profile] if self.profile else []
-
-    @cached_property
-    def _role_credentials(self) -> dict[str, str]:
-        command = ["aws", "sts", "assume-role", "--role-arn", self.role_arn, "--role-session-name", "gpu-ci"]
-        answer = programs.run_json([*command, "--region", self.region, "--output", "json", *self._profile_option])[
-            "Credentials"
-        ]
-        return {
-            "AWS_ACCESS_KEY_ID": answer["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": answer["SessionToken"],
-        }
+        profile = f" --profile {self.profile}" if self.profile else ""
+        return f"--region {self.region}{profile}"
 
 
 def target(file: StackFile, name: str, context: str, connect: Callable[[], Any] | None = None) -> Cluster:  # noqa: ARG001 - GKE uses it
@@ -135,12 +111,12 @@ def steps(file: StackFile, cluster: Cluster) -> Sequence[Step[Cluster]]:  # noqa
 
 
 def identity(cluster: Cluster) -> Finding:
-    answer = cluster.aws("sts", "get-caller-identity")
+    answer = cluster.aws("sts", "get_caller_identity")
     return Finding("pass", f"account {answer['Account']}", answer)
 
 
 def cluster_is_active(cluster: Cluster) -> Finding:
-    answer = cluster.aws("eks", "describe-cluster", "--name", cluster.name)["cluster"]
+    answer = cluster.aws("eks", "describe_cluster", name=cluster.name)["cluster"]
     details = {key: answer.get(key) for key in ("status", "version", "accessConfig", "resourcesVpcConfig")}
     mode = (answer.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
     if answer["status"] != "ACTIVE":
@@ -154,7 +130,7 @@ def cluster_is_active(cluster: Cluster) -> Finding:
 
 
 def network_plugin(cluster: Cluster) -> Finding:
-    addon = cluster.aws("eks", "describe-addon", "--cluster-name", cluster.name, "--addon-name", "vpc-cni")["addon"]
+    addon = cluster.aws("eks", "describe_addon", clusterName=cluster.name, addonName="vpc-cni")["addon"]
     details = {key: addon.get(key) for key in ("addonVersion", "serviceAccountRoleArn", "podIdentityAssociations",
                                                "configurationValues")}  # fmt: skip
     nodes_have_role = all(pool.cni_policy for pool in cluster.pools.values())
@@ -175,8 +151,8 @@ def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
     """Return True if the service account aws-node has a role from the add-on, EKS Pod Identity or IRSA."""
     if addon.get("serviceAccountRoleArn") or addon.get("podIdentityAssociations"):
         return True
-    account = ("--namespace", "kube-system", "--service-account", "aws-node")
-    found = cluster.aws("eks", "list-pod-identity-associations", "--cluster-name", cluster.name, *account)
+    account = {"namespace": "kube-system", "serviceAccount": "aws-node"}
+    found = cluster.aws("eks", "list_pod_identity_associations", clusterName=cluster.name, **account)
     if found["associations"]:
         return True
     named = ("--namespace", "kube-system", "--field-selector", "metadata.name=aws-node")
@@ -185,7 +161,14 @@ def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
 
 
 def quotas_suffice(cluster: Cluster) -> Finding:
-    answer = cluster.aws("service-quotas", "list-service-quotas", "--service-code", "ec2")
+    answer: dict[str, Any] = {"Quotas": []}
+    token: dict[str, str] = {}
+    while True:
+        page = cluster.aws("service-quotas", "list_service_quotas", ServiceCode="ec2", **token)
+        answer["Quotas"] += page["Quotas"]
+        if not page.get("NextToken"):
+            break
+        token = {"NextToken": page["NextToken"]}
     known_limits = limits.from_answer(answer, cluster.region)
     findings = quota.compare(quota.needs(quotas.demands(cluster.pools.items())), known_limits)
     short = [f"{each.need.name}: got {each.got}, expected {each.expected}" for each in findings if each.is_short]
@@ -219,7 +202,7 @@ def roles_exist(cluster: Cluster) -> Finding:
 def subnets_reach_internet(cluster: Cluster) -> Finding:
     problems, details = [], []
     for subnet in cluster.subnets:
-        tables = cluster.aws("ec2", "describe-route-tables", "--filters", f"Name=association.subnet-id,Values={subnet}")
+        tables = cluster.aws("ec2", "describe_route_tables", Filters=_association(subnet))
         routes = [route for table in tables["RouteTables"] for route in table["Routes"]]
         default = [route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
         details.append({"subnet": subnet, "default": default})
@@ -234,10 +217,10 @@ def subnets_reach_internet(cluster: Cluster) -> Finding:
 
 
 def node_groups_are_healthy(cluster: Cluster) -> Finding:
-    names = cluster.aws("eks", "list-nodegroups", "--cluster-name", cluster.name)["nodegroups"]
+    names = cluster.aws("eks", "list_nodegroups", clusterName=cluster.name)["nodegroups"]
     issues = {}
     for name in names:
-        group = cluster.aws("eks", "describe-nodegroup", "--cluster-name", cluster.name, "--nodegroup-name", name)
+        group = cluster.aws("eks", "describe_nodegroup", clusterName=cluster.name, nodegroupName=name)
         if found := group["nodegroup"].get("health", {}).get("issues"):
             issues[name] = found
     problems = [f"{name}: {', '.join(issue['code'] for issue in found)}" for name, found in issues.items()]
@@ -263,13 +246,18 @@ def _configuration(addon: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
+def _association(subnet: str) -> list[dict[str, Any]]:
+    return [{"Name": "association.subnet-id", "Values": [subnet]}]
+
+
 def _role_exists(cluster: Cluster, name: str) -> bool:
-    with cluster.fixes_of_aws():
-        command, environment = cluster.aws_command("iam", "get-role", "--role-name", name)
-        output = programs.run(command, environment=environment)
-        if output.code and "NoSuchEntity" not in output.err:
-            raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
-    return not output.code
+    try:
+        cluster.aws("iam", "get_role", RoleName=name)
+    except NotAskedError as error:
+        if "NoSuchEntity" not in str(error):
+            raise
+        return False
+    return True
 
 
 STEPS: tuple[Step[Cluster], ...] = (

@@ -416,19 +416,18 @@ def _region(project: Project, region: str) -> dict[str, Any]:
     return _compute_request(project, lambda api: api.regions().get(project=project.name, region=region))
 
 
+def _newest_version(project: Project, secret: str) -> dict[str, Any]:
+    """Return the newest version of a secret without its value, or an empty map if there is none."""
+    name = f"{secret}/versions/latest"
+    return (
+        find(project.call, "secretmanager", "v1", lambda api: api.projects().secrets().versions().get(name=name)) or {}
+    )
+
+
 def _exists(project: Project, collection: str, **name: str) -> bool:
     return find(
         project.call, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
     ) is not None  # fmt: skip
-
-
-def _newest_version(project: Project, secret: str) -> dict[str, Any]:
-    """Return the newest version of a secret without its value, or an empty map if there is none."""
-    version = find(
-        project.call, "secretmanager", "v1",
-        lambda api: api.projects().secrets().versions().get(name=f"{secret}/versions/latest"),
-    )  # fmt: skip
-    return version or {}
 
 
 def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ function returns None if the result depends on tags of the resource, or on a gro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpu_catalog import region_of
@@ -26,7 +26,7 @@ _CONTINENTS = ("europe", "us")
 
 def is_enforced(rules: Rules) -> bool | None:
     """Return True if a boolean constraint is enforced, and None if the result depends on tags of the resource."""
-    return _combined([bool(rule.get("enforce")) for rule in rules], rules)
+    return _combined({bool(rule.get("enforce")) for rule in rules}, rules)
 
 
 def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
@@ -35,7 +35,7 @@ def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
     The values of all rules count together. If a value is both allowed and denied, it is denied.
     """
     if any("condition" in rule for rule in rules):
-        return _combined([_refuses([rule], value, covers) for rule in rules], rules)
+        return _combined({_refuses([rule], value, covers) for rule in rules}, rules)
     return _refuses(rules, value, covers)
 
 
@@ -82,18 +82,14 @@ def _refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
     return None if None in (is_allowed, denied) else False
 
 
-def _any(answers: Any) -> bool | None:
+def _any(answers: Iterable[bool | None]) -> bool | None:
     """Return True if an answer is True, else None if an answer is None, else False."""
     found = set(answers)
     return True if True in found else None if None in found else False
 
 
-def _combined(answers: Sequence[bool | None], rules: Rules) -> bool | None:
-    """Combine the answers of all rules.
-
-    If a rule has a condition, it is unknown which rule applies. The result is then None, except if all answers are
-    equal. Without conditions, the result is True if one answer is True.
-    """
+def _combined(answers: set[bool | None] | set[bool], rules: Rules) -> bool | None:
+    """Combine the answers of all rules. If a rule has a condition, it is unknown which rule applies."""
     if any("condition" in rule for rule in rules):
-        return answers[0] if len(set(answers)) == 1 else None
+        return next(iter(answers)) if len(answers) == 1 else None
     return _any(answers)

@@ -15,12 +15,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli import google_api, programs
-from gpu_ci.cli.doctor import google
+from gpu_ci.cli.doctor import eks, google
 from gpu_ci.cli.programs import NotAskedError, Output
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
 from tests.gpu_ci.cli.doctor.google_apis import SECRETS, Google
-from tests.gpu_ci.cli.doctor.programs import Account
+from tests.gpu_ci.cli.doctor.programs import Account, connect
 
 STACK = """\
 config:
@@ -181,6 +181,7 @@ def environment(ask: Ask, tmp_path: Path, github: Github, monkeypatch: pytest.Mo
     monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
     monkeypatch.setattr(google_api, "connect", found.connect)
     monkeypatch.setattr(programs, "run", found.run)
+    monkeypatch.setattr(eks, "connect", connect(lambda: found.account))
     return found
 
 

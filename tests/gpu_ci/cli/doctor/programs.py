@@ -1,7 +1,7 @@
-"""Fakes of `aws`, `kubectl` and `gke-gcloud-auth-plugin`, in this process.
+"""Fakes of the AWS SDK, `kubectl` and `gke-gcloud-auth-plugin`, in this process.
 
-An `aws` command is turned into a call of botocore's model, as the AWS CLI does: it refuses services, operations and
-parameters that the model lacks, and holds each answer to the model's shape.
+A call is held to botocore's model: services, operations and parameters that the model lacks are refused, and each
+answer has the model's shape.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import botocore.session
 from botocore import xform_name
 from botocore.validate import validate_parameters
+from gpu_ci.aws.limits.eks_api import Account as AwsAccount
+from gpu_ci.aws.limits.eks_api import ApiError
 from gpu_ci.cli.programs import NotInstalledError, Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()
-SESSION_OF_ROLE = {"AccessKeyId": "ASIA0123456789ABCDEF", "SecretAccessKey": "hush", "SessionToken": "hush-hush"}
-_VARIABLES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
 
 
@@ -79,16 +79,17 @@ class Account:
     """The one identity with rights in the account; empty where every identity has them."""
     profile: str = ""
     """The one profile that may assume the role; empty for the environment's credentials."""
+    error: ApiError | None = None
+    """The answer to every request to AWS, if there is one."""
     ran: list[str] = field(default_factory=list)
 
     def run(
         self, command: Sequence[str], timeout_sec: float = 0, environment: Mapping[str, str] | None = None
     ) -> Output:
         self.ran.append(" ".join(command))
-        self._environment = environment or {}
         if command[0] in self.missing:
             raise NotInstalledError(f"{command[0]} is not installed")
-        programs = {"aws": self._aws, "kubectl": self._kubectl, "gke-gcloud-auth-plugin": self._plugin}
+        programs = {"kubectl": self._kubectl, "gke-gcloud-auth-plugin": self._plugin}
         return programs[command[0]](command[1:])
 
     def _plugin(self, words: Sequence[str]) -> Output:
@@ -100,35 +101,25 @@ class Account:
             return Output(1, "", f'error: the server doesn\'t have a resource type "{kind}"')
         return Output(0, json.dumps({"items": self.objects[kind]}), "")
 
-    def _aws(self, words: Sequence[str]) -> Output:
-        model = SESSION.get_service_model(words[0])
-        names = {xform_name(name, "-"): name for name in model.operation_names}
-        operation = model.operation_model(names[words[1]])
-        parameters = _parameters(operation.input_shape.members, words[2:])
-        report = validate_parameters(parameters, operation.input_shape)
+    def call(self, service: str, account: AwsAccount, operation: str, arguments: Json) -> Json:
+        self.ran.append(f"aws {service} {operation}")
+        if self.error:
+            raise self.error
+        model = SESSION.get_service_model(service)
+        name = next(each for each in model.operation_names if xform_name(each) == operation)
+        shape = model.operation_model(name)
+        report = validate_parameters(arguments, shape.input_shape)
         assert report is None, report
-        if self.role and not self._may(names[words[1]], words, parameters):
-            error = f"An error occurred (AccessDenied) when calling the {names[words[1]]} operation: not authorized"
-            return Output(254, "", error)
-        answer = self._answers()[names[words[1]]](parameters)
+        if self.role and (account.role_arn, account.profile) != (self.role, self.profile):
+            raise ApiError("AccessDenied", "not authorized")
+        answer = self._answers()[name](arguments)
         if answer is None:
-            return Output(254, "", "An error occurred (NoSuchEntity) when calling the GetRole operation: not found")
-        validate_parameters(answer, operation.output_shape)
-        return Output(0, json.dumps(answer), "")
-
-    def _may(self, operation: str, words: Sequence[str], parameters: Json) -> bool:
-        """Credentials of the environment count only without --profile (botocore 1.44.5, credentials.py,
-        create_credential_resolver)."""
-        profile = words[words.index("--profile") + 1] if "--profile" in words else ""
-        if operation == "AssumeRole":
-            return (parameters["RoleArn"], profile) == (self.role, self.profile)
-        return not profile and dict(self._environment) == {
-            f"AWS_{name}": value for name, value in zip(_VARIABLES, SESSION_OF_ROLE.values(), strict=True)
-        }
+            raise ApiError("NoSuchEntity", "not found")
+        validate_parameters(answer, shape.output_shape)
+        return answer
 
     def _answers(self) -> dict[str, Callable[[Json], Json | None]]:
         return {
-            "AssumeRole": lambda _: {"Credentials": {**SESSION_OF_ROLE, "Expiration": "2026-01-01T00:00:00Z"}},
             "GetCallerIdentity": lambda _: {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/a"},
             "DescribeCluster": lambda _: {"cluster": self.cluster},
             "DescribeAddon": lambda _: {"addon": self.addon},
@@ -149,18 +140,14 @@ class Account:
         return {"Role": role} if name in self.roles else None
 
 
-def _parameters(members: Any, words: Sequence[str]) -> Json:
-    names = {f"--{xform_name(name, '-')}": name for name in members}
-    parameters: Json = {}
-    for option, value in zip(words[::2], words[1::2], strict=True):
-        if option in ("--region", "--output", "--profile"):
-            continue
-        name = names[option]
-        parameters[name] = _shorthand(value) if members[name].type_name == "list" else value
-    return parameters
+def connect(accounts: Callable[[], Account]) -> Any:
+    """Return a class in place of AwsClient, whose calls the current account answers."""
 
+    class Client:
+        def __init__(self, service: str, account: AwsAccount) -> None:
+            self.service, self.account = service, account
 
-def _shorthand(value: str) -> list[Json]:
-    """The AWS CLI's `Name=…,Values=…` for a filter."""
-    pairs = dict(pair.split("=", 1) for pair in value.split(","))
-    return [{"Name": pairs["Name"], "Values": [pairs["Values"]]}]
+        def call(self, operation: str, **arguments: Any) -> Json:
+            return accounts().call(self.service, self.account, operation, arguments)
+
+    return Client
