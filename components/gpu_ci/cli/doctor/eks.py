@@ -1,7 +1,7 @@
 """The steps of `gpu-ci doctor` about an EKS cluster of a stack and its account.
 
-STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to AWS, or runs `kubectl`, and
-returns a Finding. It raises NotAskedError if there is no answer.
+STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to AWS, or runs `kubectl`,
+and returns a Finding. It raises NotAskedError if there is no answer.
 """
 
 from __future__ import annotations

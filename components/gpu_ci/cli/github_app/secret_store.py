@@ -1,4 +1,4 @@
-"""`gpu-ci github-app store`: stores private keys in Secret Manager. No key is written to a file, an argument or a message."""
+"""`gpu-ci github-app store`: stores private keys in Secret Manager. No key is in a file, an argument or a message."""
 
 from __future__ import annotations
 
