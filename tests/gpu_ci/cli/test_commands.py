@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -158,22 +156,6 @@ def test_a_pool_whose_package_is_missing_is_one_problem_of_its_kind() -> None:
     assert "\n1 problem in Pulumi.staging.yaml\n" in answer.stdout
 
 
-def test_each_missing_package_of_a_stack_is_reported_with_all_extras_that_the_stack_lacks() -> None:
-    missing = ["pulumi_aws", "pulumi_github", "pulumi_kubernetes"]
-    check = "from gpu_ci.cli.main import main; main(['check', 'Pulumi.staging.yaml', '--json'])"
-    code = f"import sys; sys.modules.update(dict.fromkeys({missing})); {check}"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    [file] = json.loads(answer.stdout)
-    assert [(problem["path"], problem["text"]) for problem in file["problems"]] == [
-        ("gpu-ci:github", "needs pulumi_github"),
-        ("gpu-ci:pools.a10g.kind", "needs pulumi_kubernetes"),
-        ("gpu-ci:pools.l4-gke.kind", "needs pulumi_kubernetes"),
-        ("gpu-ci:clusters", "needs pulumi_kubernetes"),
-    ]
-    hints = {problem["hint"].partition(":")[0] for problem in file["problems"]}
-    assert (answer.returncode, hints) == (1, {"install gpu-ci with the extras aws, github, kubernetes"})
-
-
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -195,25 +177,6 @@ def test_bash_is_offered_what_exists(
     assert [each.removeprefix("plain,") for each in capsys.readouterr().out.split()] == offered
 
 
-def of_a_process_on_a_terminal(width: int, *words: str) -> list[str]:
-    """The lines that a terminal of that width gets."""
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [GPU_CI, *words], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": str(width), "LINES": "25", "TERM": "dumb"},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    try:
-        while data := os.read(ours, 4096):
-            shown += data
-    except OSError:  # Linux says so where others say nothing more
-        pass
-    os.close(ours)
-    assert done.wait(timeout=60) == 0
-    return shown.decode().splitlines()
-
-
 OnTerminal = Callable[..., list[str]]
 
 
@@ -232,11 +195,6 @@ def on_terminal(ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         return answer.out.splitlines()
 
     return call
-
-
-def test_a_process_on_a_terminal_prints_the_same_as_this_one(on_terminal: OnTerminal) -> None:
-    words = ("quota", "Pulumi.prod.yaml")
-    assert of_a_process_on_a_terminal(80, *words) == on_terminal(80, *words)
 
 
 def test_a_narrow_terminal_shows_each_row_by_itself_with_every_heading(on_terminal: OnTerminal) -> None:
@@ -263,11 +221,3 @@ def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(on_terminal: OnTerm
     lines = on_terminal(width, *words.split())
     rule = next(at for at, line in enumerate(lines) if set(line.strip()) == {"─"})
     assert max(map(len, lines[: rule + 12])) <= width
-
-
-def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words(on_terminal: OnTerminal) -> None:
-    lines = on_terminal(80, "recommend", "--dtype", "bf16", "--limit", "1")
-    at = lines.index("")
-    assert at == (4 if lines[3].startswith("* ") else 3)
-    assert lines[at + 1].startswith("1   cheapest with bf16; ")
-    assert [line for line in lines[at + 2 :] if line and not line.startswith("    ")] == []

@@ -84,12 +84,6 @@ def test_write_keeps_line_ends(ask: Ask, tmp_path: Path) -> None:
     assert f'"{versions.RUNNER}"'.encode() in written
 
 
-def test_write_leaves_a_value_with_an_anchor(ask: Ask, stack: Write, tmp_path: Path) -> None:
-    text = STACK + f"      image: &image {OLD_IMAGE}\n"
-    assert ask("images", "outdated", stack(text=text), "--write").code == 1
-    assert (tmp_path / "Pulumi.dev.yaml").read_text() == text
-
-
 def test_write_refuses_values_with_which_check_finds_a_new_problem(
     ask: Ask, stack: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

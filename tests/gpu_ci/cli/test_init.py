@@ -87,15 +87,6 @@ def test_the_clouds_decide_the_extras_and_the_apps(
     assert [key for key in github if key != "owner"] == apps
 
 
-def test_a_pool_gets_the_zones_of_its_region_and_its_attached_gpu(ask: Ask) -> None:
-    options = ("--project", "acme-ci", "--pool", "t4=n1-standard-8+nvidia-tesla-t4x2", "--region", "europe-west4")
-    stack = ask("init", "new", *options, "--json").json["files"]["Pulumi.dev.yaml"]
-    [pool] = yaml.safe_load(stack)["config"]["gpu-ci:pools"].values()
-    assert pool["guestAccelerator"] == {"type": "nvidia-tesla-t4", "count": 2}
-    assert pool["zones"] == ["europe-west4-a", "europe-west4-b", "europe-west4-c"]
-    assert pool["market"] == "standard"
-
-
 def test_pools_on_gke_are_on_the_named_cluster_in_zones_of_its_region(ask: Ask) -> None:
     options = (*GKE, "--pool", "t4=n1-standard-8+nvidia-tesla-t4x2", "--region", "us-east1")
     zonal = tuple("us-central1-b" if each == "us-central1" else each for each in options)
@@ -323,15 +314,6 @@ def test_a_second_stack_adds_its_job_to_the_deployment(ask: Ask, tmp_path: Path)
     }
 
 
-def test_workflows_replace_an_address_of_this_computer_and_name_the_stacks_without_a_job(ask: Ask) -> None:
-    for stack in ("dev", "us.west"):
-        ask("init", "new", *GOOGLE, "--stack", stack, "--package", "file:///checkout", "--write")
-    answer = ask("init", "new", *GOOGLE, "--stack", "prod", *PACKAGE, "--json").json
-    assert "-gpu-ci[cli,gcp,sandbox] @ file:///checkout\n" in answer["changes"]["requirements.txt"]
-    assert f"+gpu-ci[cli,gcp,sandbox] @ {PACKAGE[1]}\n" in answer["changes"]["requirements.txt"]
-    assert "add a job for dev and us.west to deploy.yaml, as for prod" in answer["next"]
-
-
 @pytest.mark.parametrize(
     ("line", "address"),
     [
@@ -343,17 +325,6 @@ def test_workflows_replace_an_address_of_this_computer_and_name_the_stacks_witho
 )
 def test_the_address_of_a_requirement(line: str, address: str) -> None:
     assert additions.address_of(f"# first\n{line}\n") == address
-
-
-def test_without_an_organization_a_step_says_that_no_job_reaches_the_pools(ask: Ask) -> None:
-    steps = {
-        "without": ask("init", "new", *GOOGLE, "--json").json["next"],
-        "with": ask("init", "new", *GOOGLE, *GITHUB, "--json").json["next"],
-    }
-    assert {name: sum("no job can reach the pools" in step for step in each) for name, each in steps.items()} == {
-        "without": 1,
-        "with": 0,
-    }
 
 
 def created_by_github(stack: Path, old: int, new: int) -> None:
@@ -404,24 +375,6 @@ def test_the_app_of_another_project_or_organization_or_of_a_broken_file_is_not_t
     assert (github["app"]["id"], github["app"]["installationId"]) == (1, 11)
 
 
-def test_the_steps_name_placeholders_that_a_deployment_cannot_use(ask: Ask) -> None:
-    local = ("--package", "file:///checkout")
-    found = {
-        name: [step for step in ask("init", "new", *options, "--json").json["next"] if step.startswith("replace ")]
-        for name, options in {
-            "none": (*replaced(IMAGE, "ghcr.io/acme/runner@sha256:" + "1f" * 32), *PACKAGE),
-            "both": (*AWS, *local),
-        }.items()
-    }
-    assert found == {
-        "none": [],
-        "both": [
-            "replace the address in requirements.txt before you commit it: it is on this computer",
-            "replace the digest of runner.image in Pulumi.dev.yaml: it is a placeholder",
-        ],
-    }
-
-
 def replaced(old: str, new: str, options: tuple[str, ...] = AWS) -> tuple[str, ...]:
     """The options with another value."""
     assert old in options
@@ -442,25 +395,16 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
         f"{option}: is missing" for option in ("--location", "--runner-image", "--organization", "--repository")
     ],
     (*GOOGLE, "--organization", "acme"): ["--repository: is missing"],
-    ("--project", "acme-ci", "--repository", "kernels"): [
-        "--repository: is for pools of kind eks-runners and gke-runners, and there are none"
-    ],
     (*GOOGLE, "--cluster", "ci"): [f"--cluster: {NO_POOL}"],
-    (*GOOGLE, "--subnet", SUBNET): [f"--subnet: {NO_POOL}"],
-    (*GOOGLE, "--location", "us-central1"): ["--location: is for pools of kind gke-runners, and there are none"],
     ("--project", "acme-ci", "--pool", "l4"): ["--pool: has a form that is not accepted"],
-    (*GOOGLE, "--pool", "l4=g2-standard-8"): ["--pool: has the name l4 2 times"],
     (*GOOGLE, "--pool", "b=g2-standard-9"): ["--pool: unknown machine type with a GPU 'g2-standard-9'"],
     (*GOOGLE, "--region", "us-central1-a"): ["--region: is a zone"],
-    (*GOOGLE, "--region", "moon"): ["--region: moon has no g2-standard-8"],
-    (*GOOGLE, "--region", ""): ["--region: is missing"],
     (*GOOGLE, "--stack", "x: {\n"): ["--stack: is not a name that Pulumi accepts"],
     (*GOOGLE, "--stack", "Pulumi.prod.yaml"): ["--stack: is a file, not a stack"],
     (*GOOGLE, "--package", "git+https://github.com/OWNER/gpu-ci@COMMIT"): ["--package: has the placeholder OWNER"],
     (*AWS, "--subnet", "us-west-2a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has zones of several regions"],
     (*AWS, "--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has the zone us-east-1a 2 times"],
     replaced(SUBNET, "us-east-1a"): ["--subnet: has a form that is not accepted"],
-    replaced("us-central1", "us-south1", GKE): ["--location: us-south1 has no g2-standard-8"],
     replaced("gpu", "ci", SETS["both clusters"]): [
         "--gke-cluster: has the name of the EKS cluster, and the clusters of a stack file have different names"
     ],
@@ -469,9 +413,6 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
         f"{FILE}:pools.b.reservation: is missing; market: reservation requires it"
     ],
     ("--project", 'a", x: "y'): ["Pulumi.dev.yaml: gcp:project: has a form that is not accepted"],
-    (*GOOGLE, "--organization", "ac me", "--repository", "k"): [
-        f"{FILE}:site.github.owner: has a form that is not accepted"
-    ],
     replaced(SUBNET, "us-east-1a=sn-1"): [f"{FILE}:clusters.ci.subnets.us-east-1a: has a form that is not accepted"],
     replaced(IMAGE, "latest"): [f"{FILE}:pools.a10g.runner.image: has a form that is not accepted"],
     replaced("l4=g2-standard-8:spot", "L4=g2-standard-8", GKE): [
@@ -516,7 +457,6 @@ IN_THE_WAY: dict[str, tuple[Prepare, list[str]]] = {
         ["new/Pulumi.dev.yaml: exists, and init never changes a file"],
     ),
     "a file as a folder of files": (writes("plugin", ""), ["new/plugin: is a file"]),
-    "a folder as a file": (lambda new: (new / "sandbox.yaml").mkdir(), ["new/sandbox.yaml: is a folder"]),
     "a link to a missing file": (
         lambda new: (new / "__main__.py").symlink_to("missing"),
         ["new/__main__.py: is a symbolic link to a missing file"],
@@ -525,10 +465,6 @@ IN_THE_WAY: dict[str, tuple[Prepare, list[str]]] = {
     "a project in another language": (
         writes("Pulumi.yaml", "name: new\nruntime: nodejs\n"),
         ["new/Pulumi.yaml: is not the project of a Python program"],
-    ),
-    "requirements that are not UTF-8": (
-        writes("requirements.txt", b"gpu-ci\xff\n"),
-        ["new/requirements.txt: is not text"],
     ),
     "a sandbox that is not YAML": (writes("sandbox.yaml", "\t- a\n"), ["new/sandbox.yaml: is not valid YAML"]),
     "several at once": (
@@ -548,27 +484,6 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     answer = ask("init", "new", *GOOGLE, "--write")
     assert (answer.code, answer.out, sorted(tmp_path.rglob("*"))) == (2, "", before)
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "result"),
-    [
-        ("__main__.py", lambda text: text.replace("\n", "\r\n"), "exists, unchanged"),
-        ("Pulumi.yaml", lambda text: text.replace("name: new", "name: other"), "kept: exists with other content"),
-        ("Pulumi.yaml", lambda text: text.partition("plugins:")[0], "kept: needs the change below"),
-        (".gitignore", lambda text: "node_modules/\n", "kept: needs the change below"),
-        (".gitignore", lambda text: f"node_modules/\n{text}", "kept: exists with other content"),
-    ],
-)
-def test_other_existing_files_are_kept(
-    ask: Ask, tmp_path: Path, name: str, change: Callable[[str], str], result: str
-) -> None:
-    ask("init", "new", *GOOGLE, "--write")
-    path = tmp_path / "new" / name
-    before = change(path.read_text()).encode()
-    path.write_bytes(before)
-    answer = ask("init", "new", *GOOGLE, "--stack", "prod", "--write")
-    assert (answer.code, dict(answer.rows)[name], path.read_bytes()) == (0, result, before)
 
 
 def prompts(monkeypatch: pytest.MonkeyPatch, *answers: str) -> Callable[[], list[str]]:

@@ -131,20 +131,6 @@ def test_each_mistake_names_its_option_and_what_is_accepted(
     assert "password@" not in answer.out + answer.err
 
 
-@pytest.mark.parametrize(
-    ("folder", "name"), [("gpu-kernels", "gpu-kernels"), ("My_GPU Kernels.2", "my-gpu-kernels-2"), (".", "here")]
-)
-def test_the_folder_names_the_project(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
-) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    answer = ask("new-project", folder, *PACKAGE, "--json").json
-    assert tomllib.loads(answer["files"]["pyproject.toml"])["project"]["name"] == name
-    assert f"src/{name.replace('-', '_')}/norm.py" in answer["files"]
-    assert answer["next"][0] == ("git init --initial-branch main" if folder == "." else f"cd {folder}")
-
-
 def test_the_gpu_job_has_the_labels_of_the_pool(ask: Ask) -> None:
     for options, labels in ((), default_runner_labels("l4")), (("--label", "a10g"), ["a10g"]):
         shown = files(ask, *options)
@@ -222,21 +208,6 @@ def test_the_workflows_pass_actionlint(ask: Ask, tmp_path: Path, labels: tuple[s
         run(folder, linter)
 
 
-def test_one_version_of_uv_and_of_python_is_used_everywhere(ask: Ask) -> None:
-    shown = files(ask, "--python", "3.13")
-    uv = yaml.safe_load(shown[".github/workflows/tests.yaml"])["env"]["UV"]
-    assert (ROOT / "locks/uv.lock").read_text().startswith(f"uv=={uv} ")
-    for image in ("dev", "runtime"):
-        dockerfile = shown[f"docker/{image}.Dockerfile"]
-        assert re.findall(r"^ARG (.*)", dockerfile, re.MULTILINE) == [
-            "BASE=python:3.13-slim-trixie",
-            f"UV=ghcr.io/astral-sh/uv:{uv}",
-        ]
-        assert re.findall(r"^USER (.*)", dockerfile, re.MULTILINE) == ["1001"]
-    assert shown[".python-version"] == "3.13\n"
-    assert tomllib.loads(shown["pyproject.toml"])["project"]["requires-python"] == ">=3.13"
-
-
 @pytest.mark.slow
 def test_the_tests_of_a_new_project_pass_on_a_cpu_without_an_edit(ask: Ask, tmp_path: Path, torch_python: Path) -> None:
     assert ask("new-project", "gpu-kernels", *PACKAGE, "--write").code == 0
@@ -282,12 +253,3 @@ def test_the_commands_of_the_page_are_accepted(ask: Ask, tmp_path: Path) -> None
         words[1] = f"{number}/gpu-kernels"
         assert ask(*words).code == 0
         assert written(tmp_path / f"{number}/gpu-kernels") == FILES
-
-
-def test_the_page_lists_every_file(ask: Ask) -> None:
-    rows = re.findall(r"^\| (`.*?) \|", PAGE.read_text().split("## The files")[1].split("\n## ")[0], re.MULTILINE)
-    named = [name for row in rows for name in re.findall("`([^`]+)`", row)]
-    starts = {name: name.replace("<module>", "gpu_kernels") for name in named}
-    found = {name: [path for path in FILES if path.startswith(start)] for name, start in starts.items()}
-    assert [name for name, paths in found.items() if not paths] == []
-    assert sorted(path for paths in found.values() for path in paths) == FILES

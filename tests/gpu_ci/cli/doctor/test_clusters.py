@@ -276,7 +276,6 @@ def gpu_node(labels: dict[str, str]) -> dict[str, Any]:
     ("step", "objects", "status", "got"),
     [
         ("device plugins", {"daemonsets": [daemon("gpu-operator", PLUGIN, GPU_TAINT)]}, "unknown", "gpu-operator"),
-        ("device plugins", {"daemonsets": [daemon("gpu-operator", PLUGIN, {"operator": "Exists"})]}, "unknown", ""),
         ("device plugins", {"daemonsets": [daemon("gpu-operator", PLUGIN)]}, "pass", ""),
         ("device plugins", {"daemonsets": [daemon("gpu-operator", PLUGIN, GPU_TAINT, affinity={"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": TERMS}})]}, "pass", ""),
@@ -290,16 +289,12 @@ def gpu_node(labels: dict[str, str]) -> dict[str, Any]:
          "gpu-1 has nvidia.com/gpu.present=false"),
         ("listeners", {"pods": [listener("Running", waiting={"reason": "CrashLoopBackOff"})]}, "fail",
          "a10g-listener is CrashLoopBackOff"),
-        ("listeners", {"pods": [listener("Failed", terminated={"reason": "Error", "exitCode": 1})]}, "fail",
-         "a10g-listener is Error"),
         ("listeners", {"pods": [listener("Running", since="2999-01-01T00:00:00Z")]}, "unknown",
          "started within the last 60 s: a10g-listener"),
-        ("listeners", {"pods": [listener("Pending", waiting=CREATING)]}, "fail", "is ContainerCreating"),
         ("listeners", {"pods": []}, "unknown", "no listener exists; run this command again after `pulumi up`"),
         ("listeners", {"autoscalingrunnersets": [{"metadata": {"name": "t4"}, "status": {"phase": "Outdated"}}]},
          "fail", "the scale set t4 is Outdated: its runner is too old for GitHub"),
         ("autoscaler", {"deployments": []}, "fail", "no nodes start"),
-        ("autoscaler", {"deployments": [{"metadata": {"name": "cluster-autoscaler"}, "status": {}}]}, "fail", ""),
         ("other nodes", {"nodes": []}, "fail", ""),
         ("other nodes", {"nodes": [gpu_node({})]}, "fail", ""),
     ],
@@ -353,8 +348,6 @@ OPEN = {"subnetwork": CLUSTER["networkConfig"]["subnetwork"]}
          "the cluster enforces no network policies"),
         ({"networkConfig": OPEN, "networkPolicy": {"provider": "CALICO", "enabled": True}}, "network policies", "pass",
          ""),
-        ({"networkConfig": {"datapathProvider": "ADVANCED_DATAPATH"}}, "networks", "unknown",
-         "the answer names no subnetwork of the cluster"),
         ({"nodePools": [{"name": "l4-a1", "status": "ERROR", "conditions": [
             {"canonicalCode": "RESOURCE_EXHAUSTED", "message": "the zone has no capacity"}]}]}, "node pools", "fail",
          "l4-a1: the zone has no capacity"),
@@ -376,12 +369,3 @@ def test_a_stack_without_network_policies_needs_none_of_its_gke_cluster(environm
     environment.cloud.cluster = {**CLUSTER, "networkConfig": OPEN}
     found = statuses(environment.doctor("--json", "--only", "network policies"))
     assert found == {"gke/network policies": "pass"}
-
-
-def test_missing_programs_of_a_gke_cluster_name_what_to_install(environment: Environment) -> None:
-    on_gke(environment)
-    environment.account.missing = {"kubectl", "gke-gcloud-auth-plugin"}
-    found = statuses(environment.doctor("--json", "--only", "gke"))
-    assert {name for name, status in found.items() if status != "pass"} == {
-        "gke/plugin", "gke/other nodes", "gke/device plugins", "gke/listeners",
-    }  # fmt: skip

@@ -14,17 +14,13 @@ TAG = {"expression": "resource.matchTag('1/environment', 'prod')"}
     ("value", "covered"),
     [
         ("us-central1-a", True),
-        ("is:us-central1-a", True),
-        ("us-central1-b", False),
         ("in:us-central1-locations", True),
         ("in:us-central10-locations", False),
         ("in:us-locations", True),
         ("in:europe-locations", False),
         ("in:eu-locations", None),
-        ("in:canada-locations", None),
         ("us", False),
         ("us-central1", None),
-        ("us-central10", False),
     ],
 )
 def test_a_location_covers_its_own_zones(value: str, covered: bool | None) -> None:
@@ -35,11 +31,9 @@ def test_a_location_covers_its_own_zones(value: str, covered: bool | None) -> No
     ("value", "covered"),
     [
         ("projects/debian-cloud", True),
-        ("is:projects/debian-cloud", True),
         ("under:projects/debian-cloud", True),
         ("projects/debian", False),
         ("under:folders/1", None),
-        ("under:organizations/1", None),
     ],
 )
 def test_a_project_is_covered_by_its_name_or_a_subtree(value: str, covered: bool | None) -> None:
@@ -50,8 +44,6 @@ def test_a_project_is_covered_by_its_name_or_a_subtree(value: str, covered: bool
     ("rules", "refused"),
     [
         ([], False),
-        ([{"allowAll": True}], False),
-        ([{"denyAll": True}], True),
         ([{"values": {"allowedValues": ["projects/a"]}}], False),
         ([{"values": {"allowedValues": ["projects/b"]}}], True),
         ([{"values": {"allowedValues": ["projects/b"]}}, {"values": {"allowedValues": ["projects/a"]}}], False),
@@ -72,7 +64,6 @@ def test_a_list_constraint_refuses_what_it_does_not_allow(rules: list[dict[str, 
     ("rules", "enforced"),
     [
         ([], False),
-        ([{"enforce": False}], False),
         ([{"enforce": True}], True),
         ([{"enforce": True, "condition": TAG}, {"enforce": False}], None),
     ],
