@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
-EXTRAS = ("all", "comment", "manager", "new-project", "preview", "sandbox")
+EXTRAS = ("all", "comment", "manager", "preview", "sandbox")
 PROJECT = ["pyproject.toml", "--group", "build", *(part for extra in EXTRAS for part in ("--extra", extra))]
 LOCKS = {
     "locks/uv.lock": ["--group", "uv"],

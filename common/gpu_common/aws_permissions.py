@@ -89,7 +89,7 @@ RESOURCES: Mapping[str, Operations] = {
     # EKS starts the nodes, but requires that the caller has the permission ec2:RunInstances
     # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). It also checks the network and the role of the
     # nodes with the caller's permissions (github.com/aws-controllers-k8s/community/issues/2164). Not included:
-    # iam:CreateServiceLinkedRole, for the first node group of an account. `gpu-ci verify eks` checks that the roles
+    # iam:CreateServiceLinkedRole, for the first node group of an account. `gpu-ci doctor` checks that the roles
     # exist.
     "aws:eks/nodeGroup:NodeGroup": _operations(
         ("eks:DescribeNodegroup",),

@@ -11,7 +11,6 @@ from typing import Any
 EXTRA_OF = {
     "botocore": "aws",
     "click": "cli",
-    "copier": "new-project",
     "google.auth": "gcp",
     "google_auth_httplib2": "gcp",
     "googleapiclient": "gcp",

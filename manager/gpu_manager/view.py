@@ -24,7 +24,7 @@ NEXT_STEPS = {
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper step to its ladder",
     "pool-stopped": "correct the cause and run `pulumi up`; a new template starts the pool again",
-    "refused": "correct the cause in the message; `gpu-ci verify google` checks for more problems",
+    "refused": "correct the cause in the message; `gpu-ci doctor` checks for more problems",
     "github-limited": "wait until the time that GitHub names",
     "approval-pending": "approve the deployment on the run's page",
     "never-picked-up": "cancel the run and start a new one; GitHub assigns this job to no runner",

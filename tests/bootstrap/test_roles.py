@@ -85,7 +85,7 @@ SCHEMAS = {
     if token in aws_permissions.RESOURCES and token != types.GROUP_TAG
 }
 # Actions in the schemas that no operation of this package needs: a role has no permissions boundary, node groups have
-# no SSH key, the service-linked roles exist (gpu-ci verify eks), and image pipelines have no document in S3, no key for
+# no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no document in S3, no key for
 # their components, no launch template, no topic, no workflow, no container recipe and no scan.
 NOT_NEEDED = {
     "ec2:DeleteTags", "ec2:DescribeInstances", "ec2:DescribeKeyPairs", "iam:CreateServiceLinkedRole",

@@ -1,4 +1,4 @@
-"""The command `gpu-ci` and the list of its subcommands.
+"""The command `gpu-ci` and the list of its subcommands, grouped by what a person wants to do.
 
 A subcommand is imported when it is called, so that `gpu-ci --help` is fast.
 """
@@ -14,56 +14,42 @@ import click
 
 from gpu_ci.cli.lazy import Lazy
 
-
-class Commands(Lazy):
-    """The commands of `gpu-ci`, each with its module and one line of help."""
-
-    COMMANDS: Mapping[str, tuple[str, str]] = {
-        "init": ("gpu_ci.cli.init.command", "Write the files of a new repository that deploys pools."),
-        "new-project": (
-            "gpu_ci.cli.new_project.command",
-            "Write a new Python project with tests on CPUs and on the GPUs of a pool.",
-        ),
-        "migrate": ("gpu_ci.cli.migrate.command", "Draft a stack file from the Terraform state of other runners."),
-        "github-app": (
-            "gpu_ci.cli.github_app.command",
-            "Create the GitHub Apps of a stack, and store their keys in Secret Manager.",
-        ),
-        "catalog": (
-            "gpu_ci.cli.catalog.command",
-            "List machine types with GPUs, by price too; show one with every fact and its source.",
-        ),
-        "check": ("gpu_ci.cli.check.command", "Check stack files, or one machine with a driver and torch."),
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("gpu_ci.cli.init.command", "Write a new repository that deploys pools."),
+        "github-app": ("gpu_ci.cli.github_app.command", "Create the GitHub Apps of a stack, and store their keys."),
+        "new-project": ("gpu_ci.cli.new_project.command", "Write a Python project with tests on GPUs."),
+        "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for editors."),
+    },
+    "Check": {
+        "check": ("gpu_ci.cli.check.command", "Check stack files, or a machine with a driver and torch."),
+        "catalog": ("gpu_ci.cli.catalog.command", "List machine types with GPUs, with prices and sources."),
         "cost": ("gpu_ci.cli.cost", "Show the cost of the pools of stack files."),
         "quota": ("gpu_ci.cli.quota", "Show the quotas that the pools of stack files need."),
-        "images": ("gpu_ci.cli.images.command", "List outdated images, runners and drivers of stack files."),
-        "preview": (
-            "gpu_preview.cli.preview_command",
-            "Preview the changes of a pull request, without a cloud account.",
-        ),
+        "doctor": ("gpu_ci.cli.doctor.command", "Check the real environment before pulumi up."),
+        "zipapp": ("gpu_ci.cli.zipapp", "Write gpu-smoke, the GPU check, as one file."),
+    },
+    "Review": {
+        "preview": ("gpu_preview.cli.preview_command", "Preview a pull request, without a cloud account."),
         "preview-comment": ("gpu_preview.cli.comment_command", "Post the report of a preview on the pull request."),
-        "strip-state": (
-            "gpu_preview.cli.strip_state_command",
-            "Remove the secrets from an exported state, to preview against it.",
-        ),
-        "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of their stacks."),
-        "manager": (
-            "gpu_manager.cli.command",
-            "Start a machine for each queued job, and delete it when the job has ended.",
-        ),
-        "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine, and what to do."),
-        "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack, from its outputs."),
-        "doctor": (
-            "gpu_ci.cli.doctor.command",
-            "Check the real environment of a stack file before `pulumi up`, and print what fixes each failure.",
-        ),
-        "verify": (
-            "gpu_ci.cli.verify.command",
-            "Check that a real project, cluster or GPU machine is ready: the read-only steps of the checklist.",
-        ),
-        "zipapp": ("gpu_ci.cli.zipapp", "Write gpu-smoke as one file, for any machine or container with torch."),
-        "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for completion in editors."),
-        "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in your shell."),
+        "strip-state": ("gpu_preview.cli.strip_state_command", "Remove the secrets from an exported state."),
+        "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of a stack."),
+    },
+    "Operate": {
+        "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
+        "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
+        "manager": ("gpu_manager.cli.command", "Start a machine for each queued job, and delete it."),
+        "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
+    },
+}
+"""The module and the line of help of each command."""
+
+
+class Commands(Lazy):
+    """The commands of `gpu-ci`."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        name: command for group in GROUPS.values() for name, command in group.items()
     }
 
     def invoke(self, context: click.Context) -> Any:
@@ -73,22 +59,17 @@ class Commands(Lazy):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
 
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.COMMANDS))
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), text) for name, (_module, text) in commands.items()])
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="gpu-ci", message="%(prog)s %(version)s")
 def gpu_ci() -> None:
-    """GPU capacity for CI: find machine types with GPUs, check stack files, and compute cost and quotas.
+    """GPU runners for CI. Every command has --help and --json.
 
-    Only `manager` creates or deletes cloud resources. Only `manager`, `doctor` and `verify` need a cloud
-    account. Every command takes --json, which also prints errors as JSON.
-
-    The exit code is 0 for success, 1 for problems in the files, and 2 for a wrong command line or a missing file.
-    `preview` and `drift` have other exit codes: see their --help.
-
-    \b
-    Examples:
-      gpu-ci catalog --gpu l4 --region us-central1
-      gpu-ci catalog --sort price --min-memory-gib 24 --dtype bf16 --market spot
-      gpu-ci check Pulumi.staging.yaml
-      gpu-ci cost
+    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file.
     """

@@ -13,7 +13,10 @@ class Lazy(click.Group):
     """A group that lists its commands without importing them, so that --help is fast."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {}
-    """The module and the help text of each command. An extra of gpu-ci may install the module's package."""
+    """The module and the help text of each command. An extra of gpu-ci may install the module's package.
+
+    MODULE:NAME names a command of a module with several ones.
+    """
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.COMMANDS)
@@ -21,7 +24,8 @@ class Lazy(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in self.COMMANDS:
             return None
-        found: click.Command = importlib.import_module(self.COMMANDS[name][0]).command
+        [module, *attribute] = self.COMMANDS[name][0].split(":")
+        found: click.Command = getattr(importlib.import_module(module), attribute[0] if attribute else "command")
         return found
 
     def resolve_command(

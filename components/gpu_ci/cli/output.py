@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
 
 # The width of output that does not go to a terminal. Scripts need lines that are neither cut off nor folded.
 _UNLIMITED_WIDTH = 10_000
-# The minimum width of a folded column: with a normal gap between columns, and with a gap of one character.
-_LEAST_WIDTH, _LEAST_WIDTH_SMALL_GAP = 12, 7
-_LONGEST_WORD = 30  # longer words are broken
+# The minimum width of a folded column by the gap between columns, and the length of words that are broken.
+_LEAST_WIDTH, _LONGEST_WORD = {3: 12, 1: 7}, 30
 # Columns that are never folded, because users copy their text. Other columns are folded on a narrow terminal.
 _NEVER_FOLDED = ("machine", "pool", "region", "quota", "fact", "source")
 
@@ -67,22 +65,9 @@ def _usage(error: click.ClickException) -> InputError:
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
     if isinstance(error, click.NoSuchOption) and context:
-        text, hint = _unknown_option(error, context)
+        near = closest(error.option_name, {name for each in context.command.params for name in each.opts}, 0.75)
+        text, hint = f"No such option '{error.option_name}'.", f"did you mean {near}" if near else ""
     return InputError(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
-
-
-# For an option: the words by which users may look for it.
-_OTHER_NAMES = {"--budget": ("usd", "price", "cost")}
-
-
-def _unknown_option(error: click.NoSuchOption, context: click.Context) -> tuple[str, str]:
-    """Return the text for an option that does not exist, and a hint with the most similar option."""
-    own = {name for parameter in context.command.params for name in parameter.opts}
-    words = error.option_name.strip("-").split("-")
-    near = next((name for name, others in _OTHER_NAMES.items() if name in own and set(words) & set(others)), "")
-    near = near or closest(error.option_name, own, 0.75)
-    hint = f"did you mean {near}" if near else f"{context.command_path} --help"
-    return f"No such option '{error.option_name}'.", hint
 
 
 def print_json(value: Any) -> None:
@@ -116,23 +101,23 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     from rich.table import Table
     from rich.text import Text
 
-    right_aligned = right.split("|")
     lines = [tuple(row) for row in rows]
     terminal = console()
-    columns = [
-        Column(heading, [row[at] for row in lines], heading in right_aligned) for at, heading in enumerate(headings)
-    ]
-    gap = next((gap for gap in (3, 2, 1) if _width(columns, gap) <= terminal.width), 0)
-    if not gap:
+    columns = [(heading, [row[at] for row in lines]) for at, heading in enumerate(headings)]
+    is_fixed = {heading: heading in (*_NEVER_FOLDED, *right.split("|")) for heading in headings}
+    for gap in _LEAST_WIDTH:  # rich itself adds one character between columns
+        # With a small gap, each line of a heading has one word.
+        names = {heading: heading if gap == 3 else heading.replace(" ", "\n") for heading in headings}
+        least = [_least_width([*names[name].split("\n"), *cells], is_fixed[name], gap) for name, cells in columns]
+        if sum(least) + gap * (len(least) - 1) <= terminal.width:
+            break
+    else:
         print_records(headings, lines)
         return
-    # Rich itself adds one character between columns.
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, (gap - 1) // 2, 0, gap // 2))
-    widths = _widths(columns, gap, terminal.width)
-    for column, width in zip(columns, widths, strict=True):
-        heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
-        justify: Literal["left", "right"] = "right" if column.is_right_aligned else "left"
-        table.add_column(heading, overflow="fold", justify=justify, width=width)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap // 2))
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in right.split("|") else "left"
+        table.add_column(names[heading], overflow="fold", justify=justify, no_wrap=is_fixed[heading])
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
     with terminal.capture() as capture:
@@ -140,49 +125,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a table."""
-
-    heading: str
-    cells: Sequence[str]
-    is_right_aligned: bool
-
-    @property
-    def is_never_folded(self) -> bool:
-        """True if the text of the column is never folded."""
-        return self.is_right_aligned or self.heading in _NEVER_FOLDED
-
-    def longest(self, gap: int) -> int:
-        """Return the width at which no cell is folded. With a gap below 3, each line of a heading has one word."""
-        headings = [self.heading] if gap == 3 else self.heading.split()
-        return max(map(len, [*headings, *self.cells]), default=0)
-
-    def least(self, gap: int) -> int:
-        """Return the smallest readable width."""
-        if self.is_never_folded:
-            return self.longest(gap)
-        longest_word = max((len(word) for cell in self.cells for word in cell.split()), default=0)
-        return min(
-            self.longest(gap),
-            max(_LEAST_WIDTH if gap > 1 else _LEAST_WIDTH_SMALL_GAP, min(longest_word, _LONGEST_WORD)),
-        )
-
-
-def _width(columns: Sequence[Column], gap: int) -> int:
-    """Return the width of a table whose columns all have their smallest readable width."""
-    return sum(column.least(gap) for column in columns) + gap * (len(columns) - 1)
-
-
-def _widths(columns: Sequence[Column], gap: int, terminal_width: int) -> list[int]:
-    """Return the width of each column. Folded columns share the space beyond the minimum widths equally."""
-    widths = [column.least(gap) for column in columns]
-    unused = terminal_width - _width(columns, gap)
-    while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:unused]:
-        for at in folded:
-            widths[at] += 1
-        unused -= len(folded)
-    return widths
+def _least_width(cells: Sequence[str], is_fixed: bool, gap: int) -> int:
+    """Return the smallest readable width of a column."""
+    longest = max(map(len, cells))
+    longest_word = max((len(word) for cell in cells for word in cell.split()), default=0)
+    return longest if is_fixed else min(longest, max(_LEAST_WIDTH[gap], min(longest_word, _LONGEST_WORD)))
 
 
 def print_records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 from gpu_ci.cli.output import InputError, print_json
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.programs import NotAskedError
 
 from ..kubernetes import reading
 from ..kubernetes.model import Explanation, WaitingJob

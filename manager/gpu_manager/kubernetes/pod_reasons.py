@@ -56,9 +56,7 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
     if not message:
         return Explanation(f"pod {name} is new, and the scheduler has not processed it yet", machine=name)
     detail = f"no node for pod {name}, and no autoscaler has reacted: {message}"
-    return Explanation(
-        detail, "no-capacity", "check that an autoscaler runs (gpu-ci verify eks) and may start such nodes"
-    )
+    return Explanation(detail, "no-capacity", "check that an autoscaler runs (gpu-ci doctor) and may start such nodes")
 
 
 def _stuck_container(pod: Object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from gpu_ci.cli.verify import programs
+from gpu_ci.cli import programs
 
 from ..text import printable
 from .model import Cluster, Object, WaitingJob, name_of, namespace_of

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
-from gpu_ci.cli.verify.google import Call as GoogleCall
-from gpu_ci.cli.verify.google import calls_over
+from gpu_ci.cli.google_api import Call as GoogleCall
+from gpu_ci.cli.google_api import calls_over
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.builds import Builds

@@ -8,16 +8,6 @@ from tests.gpu_ci.cli.test_stack_commands import Stack
 BUILDS = "gpu-ci:pools:\n    builds: {kind: cloud-build, region: europe-west4, machineType: e2-standard-8}"
 
 
-def test_check_lists_it_without_a_market_and_a_most(ask: Ask, stack: Stack) -> None:
-    answer = ask("check", stack(("gpu-ci:pools:", BUILDS)))
-    assert answer.code == 0
-    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: 2 pools, no problem found"
-    assert answer.rows == [
-        ["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"],
-        ["builds", "e2-standard-8", "europe-west4"],
-    ]
-
-
 def test_its_cost_is_nothing_at_rest_and_unknown_beyond(ask: Ask, stack: Stack) -> None:
     name = stack(("gpu-ci:pools:", BUILDS))
     answer = ask("cost", name)
@@ -41,16 +31,3 @@ def test_its_cost_is_nothing_at_rest_and_unknown_beyond(ask: Ask, stack: Stack) 
 def test_it_needs_none_of_the_quotas_that_are_known(ask: Ask, stack: Stack) -> None:
     [told] = ask("quota", stack(("gpu-ci:pools:", BUILDS)), "--json").json
     assert {need["region"] for need in told["needs"]} == {"us-central1", "global"}
-
-
-def test_a_mistake_in_it_is_reported_as_in_any_pool(ask: Ask, stack: Stack) -> None:
-    wrong = BUILDS.replace("e2-standard-8", "e2-standard-9")
-    answer = ask("check", stack(("gpu-ci:pools:", wrong)))
-    assert answer.code == 1
-    assert answer.out == (
-        "Pulumi.dev.yaml:4: gpu-ci:pools.builds.machineType: is not a machine type of Cloud Build pools\n"
-        "  got: 'e2-standard-9'\n"
-        "  expected: a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU\n"
-        "  hint: did you mean e2-standard-8\n"
-        "1 problem in Pulumi.dev.yaml\n"
-    )

@@ -34,31 +34,6 @@ def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, 
     )
 
 
-def test_every_key_of_a_stack_with_a_cluster_is_checked(ask: Ask, tmp_path: Path) -> None:
-    [found] = ask("check", written(tmp_path, stack()), "--json").json
-    assert (found["works"], found["unchecked"]) == (True, [])
-
-
-def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: Path) -> None:
-    values = stack()
-    values["gpu-ci:pools"]["a10g"]["runner"] = {
-        **values["gpu-ci:pools"]["a10g"]["runner"],
-        "terminationGraceSec": 600,
-    }
-    values["gpu-ci:clusters"]["idle"] = values["gpu-ci:clusters"]["ci"]
-    [found] = ask("check", written(tmp_path, values), "--json").json
-    assert (found["works"], [note.partition(";")[0] for note in found["notes"]]) == (
-        True,
-        [
-            (
-                "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node ends 120 seconds after its interruption "
-                "notice, and its job with it: got 600"
-            ),
-            "gpu-ci:clusters.idle: no pool uses this cluster, so the stack creates nothing on it",
-        ],
-    )
-
-
 @pytest.mark.parametrize("fields", [{}, {"queue": "vision"}])
 def test_clusters_that_are_a_secret_are_the_one_problem(fields: dict[str, Any], ask: Ask, tmp_path: Path) -> None:
     values = stack(fields) | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}
@@ -79,9 +54,3 @@ def test_the_cost_of_a_pool_of_several_types_names_the_dearest_and_the_range(ask
 def test_a_quota_of_aws_is_shown_with_its_name(ask: Ask, tmp_path: Path) -> None:
     answer = ask("quota", written(tmp_path, stack()))
     assert 'L-3819A6DF "All G and VT Spot Instance Requests"   32 vCPU' in answer.out
-
-
-def test_a_pool_of_several_types_is_shown_as_in_status(ask: Ask, tmp_path: Path) -> None:
-    assert ask("check", written(tmp_path, stack())).rows[0] == [
-        "a10g", "aws/g5.2xlarge (+1)", "spot", "us-east-1", "2",
-    ]  # fmt: skip

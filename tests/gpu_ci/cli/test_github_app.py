@@ -20,17 +20,14 @@ import httplib2  # type: ignore[import-untyped]
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from gpu_ci.cli import google_api
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import apps_of
 from gpu_ci.cli.output import InputError
-from gpu_ci.cli.stack_files import read
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.programs import NotAskedError
 
-from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.cli.json_server import json_server
-from tests.gpu_ci.cli.verify.google_apis import compare
 
 STACK = """\
 config:
@@ -87,7 +84,7 @@ class SecretManager:
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> SecretManager:
     fake = SecretManager()
-    monkeypatch.setattr(google, "connect", lambda: google.calls_over(fake))
+    monkeypatch.setattr(google_api, "connect", lambda: google_api.calls_over(fake))
     return fake
 
 
@@ -218,15 +215,6 @@ def test_the_manifests_have_the_permissions_of_each_duty_and_no_webhook(
     assert max(len(each["name"]) for each in (admin, managing)) <= 34
 
 
-def test_the_staging_stack_needs_these_permissions() -> None:
-    _, apps = apps_of(read(ROOT / "Pulumi.staging.yaml"))
-    assert {app.key: sorted(app.permissions) for app in apps} == {
-        "app": ["actions_variables", "administration", "organization_self_hosted_runners", "secrets"],
-        "runnerApp": ["organization_self_hosted_runners"],
-        "managerApp": ["actions", "organization_self_hosted_runners"],
-    }
-
-
 def test_wrong_requests_are_refused_and_store_nothing(
     ask: Ask, stack: Path, github: GitHub, manager: SecretManager, browser: Browser
 ) -> None:
@@ -315,25 +303,13 @@ def test_a_name_that_is_not_a_secret_is_refused(name: str) -> None:
         secret_store.check_name(name)
 
 
-def test_a_stack_without_apps_has_a_hint(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.dev.yaml").write_text(
-        "config:\n  gcp:project: acme-ci\n"
-        "  gpu-ci:site: {networks: {us-central1: {ipRange: 10.10.0.0/20}}}\n"
-        "  gpu-ci:pools:\n"
-        "    l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], max: 2}\n"
-    )
-    answer = ask("github-app", "create", "Pulumi.dev.yaml")
-    assert answer.code == 2
-    assert answer.err.startswith("Pulumi.dev.yaml: gpu-ci:site.github names no GitHub App\n")
-
-
 def test_without_credentials_the_apps_are_printed_with_the_missing_step(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> google.Call:
-        raise NotAskedError("no default credentials", google._LOGIN)
+    def refuse() -> google_api.Call:
+        raise NotAskedError("no default credentials", google_api._LOGIN)
 
-    monkeypatch.setattr(google, "connect", refuse)
+    monkeypatch.setattr(google_api, "connect", refuse)
     (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
     answer = ask("github-app", "create", "Pulumi.dev.yaml")
     runners, key = "organization_self_hosted_runners", "projects/acme-ci/secrets"

@@ -136,30 +136,6 @@ def test_the_candidates_have_their_check_and_the_pools_that_use_them(
     assert pipeline["notes"] == []
 
 
-def test_a_failed_build_is_never_written_even_by_name(build: Callable[..., str], stack: Path, ask: Ask) -> None:
-    ami = build()
-    build("check")
-    stack.write_text(STACK.replace("AMI", ami))
-    found = ask("images", "promote", "nodes", "--to", "1.0.7/2-and-more")
-    assert (found.code, pinned(stack).startswith(f"amiId: {ami}")) == (2, True)
-
-
-def test_an_image_that_was_rolled_back_is_not_promoted_again(build: Callable[..., str], stack: Path, ask: Ask) -> None:
-    first, second = build(), build()
-    before = STACK.replace("AMI", first)
-    stack.write_text(before)
-    ask("images", "promote")
-    assert second in pinned(stack)
-    # `git revert`, and skip as the guide says.
-    stack.write_text(
-        before.replace(
-            "      clusterName: ci\n      images", f"      skip: [{second}]\n      clusterName: ci\n      images"
-        )
-    )
-    assert ask("images", "promote").code == 0
-    assert first in pinned(stack)
-
-
 def test_the_newest_n_images_are_kept_and_the_one_that_a_pool_has_tagged(
     world: World, build: Callable[..., str]
 ) -> None:
@@ -172,12 +148,6 @@ def test_the_newest_n_images_are_kept_and_the_one_that_a_pool_has_tagged(
     world.delete(types.TAG, f"{used},{key}")
     built.append(build())
     assert [each.id for each in world.find(types.AMI)] == built[-2:]
-
-
-def test_a_failed_build_does_not_count_as_one_of_the_images_to_keep(world: World, build: Callable[..., str]) -> None:
-    built = [build(), build()]
-    build("check")
-    assert [each.id for each in world.find(types.AMI)] == built
 
 
 def test_a_pool_of_another_stack_needs_an_entry_in_used_by(

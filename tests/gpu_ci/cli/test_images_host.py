@@ -11,7 +11,6 @@ from gpu_ci.cli.images.pipelines import pins_of, pipelines
 from gpu_ci.cli.stack_files import read
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.host_image.api import GoogleImages
-from gpu_ci.gcp.host_image.settings import pipeline_label
 
 from tests.gpu_ci.cli.conftest import Ask
 from tests.gpu_ci.gcp.host_image.project import Project, project_in_sandbox, says
@@ -63,10 +62,6 @@ def built(project: Project, number: int, *, passes: bool = True) -> str:
     return name
 
 
-def test_the_label_of_the_test_is_that_of_the_pipeline_and_the_stack(project: Project) -> None:
-    assert pipeline_label("gpu-host", "prod") == project.settings["pipeline"]
-
-
 def test_promotion_writes_the_newest_image_that_passed_and_a_revert_of_the_file_rolls_back(
     project: Project, ask: Ask
 ) -> None:
@@ -92,14 +87,6 @@ def test_promotion_writes_the_newest_image_that_passed_and_a_revert_of_the_file_
     Path(STACK).write_text(rolled_back)
     assert ask("images", "promote", "--json").json["changes"] == []
     assert Path(STACK).read_text() == rolled_back
-
-
-def test_an_image_that_failed_its_check_cannot_be_promoted_by_its_name(project: Project, ask: Ask) -> None:
-    failed = built(project, 1, passes=False)
-    answer = ask("images", "promote", "gpu-host", "--to", failed)
-    assert answer.code != 0
-    assert f"the check of {failed} is failed" in answer.err
-    assert Path(STACK).read_text() == FILE
 
 
 def test_an_image_that_is_not_complete_is_not_listed(project: Project, ask: Ask) -> None:
@@ -152,16 +139,3 @@ def test_a_refused_list_names_the_permission(project: Project, ask: Ask, monkeyp
     assert answer.code == 2
     assert "compute.images.list" in answer.err
     assert f"grant roles/compute.viewer on the project {PROJECT}" in answer.err
-
-
-@pytest.mark.parametrize(
-    ("description", "text"),
-    [
-        ('{"runner": "2.1.0", "branch": "lts", "driver": "installer"}', "runner 2.1.0, driver installer, branch lts"),
-        ("", ""),
-        ("[]", ""),
-        ("no JSON", ""),
-    ],
-)
-def test_the_description_of_an_image_gives_its_inputs(description: str, text: str) -> None:
-    assert hosts._made_from(description) == text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.cli.images import containers
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.programs import NotAskedError
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 
@@ -107,18 +107,6 @@ def test_an_older_candidate_is_written_only_by_its_name(ask: Ask, cloud: ImageCl
     assert (ask("images", "promote").code, pinned()) == (0, new)
 
 
-def test_a_newer_pin_is_not_replaced_by_an_older_candidate(ask: Ask, cloud: ImageCloud) -> None:
-    cloud.build()
-    cloud.world.add_fault(Fault("check", "runner-trigger"))
-    cloud.build(commit="d" * 40)
-    _, unchecked = cloud.digests()
-    # The user wrote it by hand, although its check failed.
-    Path("Pulumi.stack.yaml").write_text(FILE.replace(UNKNOWN, unchecked))
-    answer = ask("images", "promote")
-    assert (answer.code, pinned()) == (0, unchecked)
-    assert answer.out == "runner: no pool names an older image than the newest candidate that passed\n"
-
-
 def test_after_a_rollback_a_skipped_candidate_is_not_proposed_again(ask: Ask, cloud: ImageCloud) -> None:
     cloud.build()
     cloud.build(commit="d" * 40)
@@ -153,13 +141,6 @@ def test_the_images_of_the_newest_builds_and_pinned_images_are_kept_and_old_ones
     assert len(cloud.digests()) == 3
 
 
-def test_every_page_of_images_is_read(ask: Ask, cloud: ImageCloud) -> None:
-    for number in range(3):
-        cloud.build(commit=f"{number}" * 40)
-    cloud.page_size = 2
-    assert [name for name, _ in checks(ask)] == [*reversed(cloud.digests())]
-
-
 def test_a_pin_of_another_stack_is_promoted_and_must_be_listed_to_be_kept(ask: Ask, cloud: ImageCloud) -> None:
     other = Path("Pulumi.prod.yaml")
     lines = FILE.splitlines(keepends=True)
@@ -177,18 +158,6 @@ def test_a_pin_of_another_stack_is_promoted_and_must_be_listed_to_be_kept(ask: A
     ]
 
 
-def test_without_a_build_or_a_pin_nothing_is_changed(ask: Ask, cloud: ImageCloud) -> None:
-    assert ask("images", "promote", "--json").json == {
-        "changes": [], "notes": ["runner: no candidate has passed its check"], "problems": []
-    }  # fmt: skip
-    assert "no build has pushed an image yet" in ask("images", "candidates").out
-    cloud.build()
-    Path("Pulumi.stack.yaml").write_text(FILE.replace(f"{IMAGE}@{UNKNOWN}", "nvidia/cuda:13.0.1-base-ubuntu24.04"))
-    answer = ask("images", "promote", "--json")
-    assert (answer.code, answer.json["changes"]) == (0, [])
-    assert f"{IMAGE}@{cloud.digests()[0]}" in answer.json["notes"][0]
-
-
 def test_a_value_with_an_anchor_is_reported_and_left(ask: Ask, cloud: ImageCloud) -> None:
     cloud.build()
     text = FILE.replace("checkImage: ", "checkImage: &image ")
@@ -202,10 +171,8 @@ def test_a_value_with_an_anchor_is_reported_and_left(ask: Ask, cloud: ImageCloud
     ("words", "text"),
     [
         (("promote", "runer"), "did you mean runner"),
-        (("promote", "Pulumi.stack.yaml"), "hint: --file Pulumi.stack.yaml"),
         (("promote", "--to", UNKNOWN), "--to needs the name of one pipeline"),
         (("promote", "runner", "--to", UNKNOWN), "no single candidate begins with"),
-        (("promote", "runner", "--to", "sha256:"), "no single candidate begins with"),
         (("promote", "runner", "--file", "Pulumi.other.yaml"), "no such file"),
     ],
 )
@@ -216,15 +183,6 @@ def test_a_wrong_argument_is_one_error_and_changes_nothing(
     answer = ask("images", *words)
     assert (answer.code, Path("Pulumi.stack.yaml").read_text()) == (2, FILE)
     assert text in answer.err
-
-
-@pytest.mark.parametrize("command", ["candidates", "promote"])
-def test_an_invalid_section_is_reported_as_gpu_ci_check_does(ask: Ask, cloud: ImageCloud, command: str) -> None:
-    del cloud
-    Path("Pulumi.stack.yaml").write_text(FILE.replace("region: us-central1", "region: us-centrl1"))
-    answer = ask("images", command)
-    assert answer.code == 1
-    assert "gpu-ci:images.runner.region: is not a region of Cloud Build" in answer.err
 
 
 def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(ask: Ask, cloud: ImageCloud) -> None:

@@ -28,7 +28,6 @@ from pulumi_sandbox.world.store import World
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.json_server import json_server
-from tests.gpu_ci.cli.migrate.test_migrate import STATES
 from tests.gpu_ci.cli.test_github_app import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
@@ -58,7 +57,6 @@ class Planted:
     github_token: str = field(default_factory=lambda: f"ghp_{secrets.token_hex(18)}")
     google_token: str = field(default_factory=lambda: f"ya29.{secrets.token_hex(18)}")
     passphrase: str = field(default_factory=lambda: f"pass{secrets.token_hex(16)}")
-    terraform: str = field(default_factory=lambda: f"tfsec{secrets.token_hex(16)}")
 
     def forms(self) -> dict[bytes, str]:
         """Return what a leak would contain: each text, its base64, and one line of each key."""
@@ -253,17 +251,6 @@ def keep_in_the_sandbox(flow: Flow) -> Path:
     return workspace.world
 
 
-def terraform_state(flow: Flow) -> str:
-    """A state of Terraform with a value that it marks as sensitive."""
-    document = json.loads((STATES / "google-mig-vm.json").read_text())
-    resource = document["values"]["root_module"]["child_modules"][0]["resources"][0]
-    resource["values"]["metadata"] = {"token": flow.planted.terraform}
-    resource["sensitive_values"] = {**resource.get("sensitive_values", {}), "metadata": {"token": True}}
-    file = flow.folder / "state.json"
-    file.write_text(json.dumps(document))
-    return str(file)
-
-
 def test_secrets_of_the_whole_flow_are_found_nowhere(tmp_path: Path, planted: Planted, fakes: Fakes) -> None:
     flow, watcher = Flow(tmp_path, planted), Watcher(planted)
     google = {"GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{fakes.address}/v1/", "NO_PROXY": "127.0.0.1"}
@@ -286,8 +273,6 @@ def test_secrets_of_the_whole_flow_are_found_nowhere(tmp_path: Path, planted: Pl
         outputs = flow.folder / "outputs.json"
         outputs.write_bytes(flow.run("pulumi-sandbox", "stack", "output", "--json", "--stack", "dev"))
         flow.run("gpu-ci", "status", str(outputs))
-        state = terraform_state(flow)
-        flow.run("gpu-ci", "migrate", state, "--write", str(flow.folder / "migrated"))
     # Each secret was used.
     assert {name: value.decode() for name, value in fakes.stored.items()} == {
         admin: planted.stored_key,
@@ -297,7 +282,6 @@ def test_secrets_of_the_whole_flow_are_found_nowhere(tmp_path: Path, planted: Pl
     assert {apps["github/app"], apps["github/managerApp"]} == {"pass"}
     assert "pulumi" in watcher.commands
     files = flow.files()
-    files.pop(str(Path(state).relative_to(flow.folder)))
     kept = {name: files.pop(name) for name in list(files) if (flow.folder / name).name.startswith(place.name)}
     assert any(line in data for data in kept.values() for line in [planted.stored_key.splitlines()[5].encode()])
     assert len(files) > 15

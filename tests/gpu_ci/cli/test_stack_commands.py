@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,41 +22,6 @@ def test_a_valid_file_is_printed_with_its_pools(ask: Ask, stack: Stack) -> None:
     assert answer.rows == [["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"]]
 
 
-def test_a_ladder_and_the_manager_are_shown_and_folded_on_a_narrow_terminal(
-    ask: Ask, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ladder = "max: 4\n      ladder: [{region: us-east1}, {zones: [us-east4-a], market: standard}]"
-    wired = (
-        "config:\n"
-        "  gpu-ci:site:\n"
-        "    networks: {us-central1: {ipRange: 10.10.0.0/20}, us-east1: {ipRange: 10.10.16.0/20}, "
-        "us-east4: {ipRange: 10.10.32.0/20}}\n"
-        "    github: {owner: acme, managerApp: {id: 3, installationId: 9, privateKey: projects/acme-ci/secrets/k}}\n"
-        "  gpu-ci:github: {runnerGroup: {repositories: [kernels]}}\n"
-        f"  gpu-ci:manager: {{image: us-docker.pkg.dev/acme/b/m@sha256:{'ab' * 32}, region: us-central1 MORE}}"
-    )
-    name = stack(("config:", wired.replace(" MORE", "")), ("max: 4", ladder))
-    lines = ask("check", name).out.splitlines()
-    assert lines[5:7] == [
-        "ladder of l4: g2-standard-8 spot in us-east1; g2-standard-8 standard in us-east4",
-        "manager: 1 instance in us-central1; no alerts; no log-based metrics",
-    ]
-    channel = "projects/acme-ci/notificationChannels/12"
-    more = f", metrics: true, alerts: {{notificationChannels: [{channel}]}}"
-    stack(("config:", wired.replace(" MORE", more)), ("max: 4", ladder))
-    assert ask("check", name).out.splitlines()[6] == (
-        "manager: 1 instance in us-central1; alerts to 1 channel; log-based metrics"
-    )
-    monkeypatch.setenv("COLUMNS", "79")
-    monkeypatch.setenv("LINES", "25")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    shown = ask("check", name).out.splitlines()
-    assert shown[5:7] == [
-        "ladder of l4: g2-standard-8 spot in us-east1; g2-standard-8 standard in",
-        "  us-east4",
-    ]
-
-
 def test_without_a_name_every_stack_file_of_the_folder_is_meant(ask: Ask, stack: Stack) -> None:
     stack(name="Pulumi.b.yaml")
     stack(name="Pulumi.a.yaml")
@@ -75,25 +39,6 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
     assert [problem["path"] for problem in found["problems"]] == ["github:token"]
     assert found["unchecked"] == ["aws:secretKey"], "not the key with a problem"
     assert ask("check", name).out.splitlines()[-1] == "Pulumi.dev.yaml: not checked here: aws:secretKey"
-
-
-@pytest.mark.parametrize(
-    ("site", "group", "notes"),
-    [
-        ("{github: {owner: acme, plan: team, runnerApp: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
-        ("{github: {owner: acme}}", "{}", ["gpu-ci:pools.l4.runner: has no effect"]),
-        ("{github: {owner: acme, runnerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
-        ("{github: {owner: acme, managerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
-        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.managerApp: is missing"]),
-    ],
-)
-def test_a_runner_is_doubted_only_where_the_file_registers_none(
-    ask: Ask, stack: Stack, site: str, group: str, notes: list[str]
-) -> None:
-    given = f"config:\n  gpu-ci:site: {site}\n  gpu-ci:github: {group}"
-    lines = ask("check", stack(("config:", given), ("max: 4", "max: 4\n      runner: {idleSec: 700}"))).out.splitlines()
-    found = [line.removeprefix("Pulumi.dev.yaml: note: ") for line in lines if ": note: " in line]
-    assert [line[: len(note)] for line, note in zip(found, notes, strict=True)] == notes
 
 
 @pytest.mark.parametrize(
@@ -127,18 +72,6 @@ def test_jobs_that_match_the_runners_of_two_pools_are_noted(
     out = ask("check", stack(("max: 4", more))).out
     found = [line.partition("gpu-ci:pools.")[2] for line in out.splitlines() if "also match" in line]
     assert [line[: len(note)] for line, note in zip(found, noted, strict=True)] == noted
-
-
-def test_the_github_plan_of_each_feature_is_told_and_held_against_the_organizations(ask: Ask, stack: Stack) -> None:
-    rules = "{rules: {web: {repository: web, enforcement: evaluate}}}"
-    site = "{networks: {us-central1: {ipRange: 10.10.0.0/20}}, github: {owner: acme PLAN}}"
-    given = f"config:\n  gpu-ci:site: {site}\n  gpu-ci:github: {rules}"
-    answer = ask("check", stack(("config:", given.replace(" PLAN", ""))))
-    assert answer.code == 0
-    assert "note: GitHub plans: gpu-ci:github.rules.web needs GitHub Team for a private repository;" in answer.out
-    answer = ask("check", stack(("config:", given.replace(" PLAN", ", plan: team"))))
-    assert answer.code == 1
-    assert "gpu-ci:github.rules.web.enforcement: needs GitHub Enterprise Cloud" in answer.out
 
 
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
@@ -186,13 +119,6 @@ def test_the_hint_for_a_wrong_rung_is_one_that_exists(ask: Ask, stack: Stack, ru
     assert problem["hint"].startswith(hint)
 
 
-def test_a_misspelt_key_is_one_problem_and_not_a_missing_key_too(ask: Ask, stack: Stack) -> None:
-    [found] = ask("check", stack(("machineType:", "machinetype:")), "--json").json
-    assert [(each["path"], each["hint"]) for each in found["problems"]] == [
-        ("gpu-ci:pools.l4.machinetype", "did you mean machineType")
-    ]
-
-
 @of_stacks
 def test_misspelt_pools_are_named_by_each_command(ask: Ask, stack: Stack, command: str) -> None:
     answer = ask(command, stack(("gpu-ci:pools", "gpuci:pools"), ("gcp:project", "gcp:proyect")))
@@ -203,21 +129,6 @@ def test_misspelt_pools_are_named_by_each_command(ask: Ask, stack: Stack, comman
     if command == "check":
         assert "Pulumi.dev.yaml:2: gcp:proyect: unknown key" in answer.out
         assert "not checked here" not in answer.out
-
-
-@pytest.mark.parametrize("key", ["pools", "gpu-ci"])
-def test_a_key_without_its_namespace_is_told_so(ask: Ask, stack: Stack, key: str) -> None:
-    [found] = ask("check", stack(("gpu-ci:pools", key)), "--json").json
-    assert [(each["path"], each["line"]) for each in found["problems"]] == [(key, 3)]
-    assert found["problems"][0]["hint"].endswith(" gpu-ci:pools")
-
-
-def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:
-    stack(name="Pulumi.a.yaml")
-    stack(("max: 4", "max: 0"), name="Pulumi.b.yaml")
-    assert [each["works"] for each in ask("check", "--json").json] == [True, False]
-    assert ask("check").code == 1
-    assert ask("check", "Pulumi.a.yaml").code == 0
 
 
 def test_a_limit_that_is_too_small_is_a_problem(ask: Ask, stack: Stack) -> None:
@@ -243,54 +154,6 @@ def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str
     assert answer.code == 1
     assert "gpu-ci:pools: is a secret, which this command cannot read" in answer.out + answer.err
     assert "abcdef" not in answer.out + answer.err
-
-
-BROKEN = {
-    "a bracket that is not closed": (
-        (("max: 4", "zones: [a"),),
-        (
-            "Pulumi.dev.yaml:10:1: is not valid YAML: expected ',' or ']', but got '<stream end>'\n"
-            "  hint: close the list that begins in line 9\n"
-        ),
-    ),
-    "a brace that is not closed": (
-        (("max: 4", "smoke: {deadlineSec: 900\n      max: 4"),),
-        (
-            "Pulumi.dev.yaml:10:10: is not valid YAML: expected ',' or '}', but got ':'\n"
-            "  hint: close the map that begins in line 9\n"
-        ),
-    ),
-    "a tab": (
-        (("      max: 4", "\tmax: 4"),),
-        (
-            "Pulumi.dev.yaml:9:1: is not valid YAML: found character '\\t' that cannot start any token\n"
-            "  hint: indent with spaces: YAML does not allow a tab there\n"
-        ),
-    ),
-    "a key that is there twice": (
-        (("max: 4", "max: 4\n      max: 5"),),
-        "Pulumi.dev.yaml:10:7: is not valid YAML: the key max is a duplicate of line 9\n",
-    ),
-    "a key that is null": (
-        (("    l4:", "    null:"),),
-        (
-            "Pulumi.dev.yaml:4:5: is not valid YAML: a key is null, not text\n"
-            "  hint: write the name, or put null in quotes\n"
-        ),
-    ),
-    "a control character": (
-        (("max: 4", "max: \x07"),),
-        "Pulumi.dev.yaml:9: is not valid YAML: special characters are not allowed\n",
-    ),
-}
-
-
-@of_stacks
-@pytest.mark.parametrize("fault", BROKEN)
-def test_invalid_yaml_is_reported_with_file_and_line(ask: Ask, stack: Stack, command: str, fault: str) -> None:
-    changes, told = BROKEN[fault]
-    answer = ask(command, stack(*changes))
-    assert (answer.code, answer.out, answer.err) == (1, "", told)
 
 
 def test_a_word_stays_the_word_it_is(ask: Ask, stack: Stack) -> None:
@@ -324,14 +187,6 @@ def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Pat
     assert (answer.code, answer.out.splitlines()[0]) == (1, "Pulumi.empty.yaml: gpu-ci:pools: is missing")
     (tmp_path / "bytes.yaml").write_bytes(b"config: \xff")
     assert ask("check", "bytes.yaml").err == "bytes.yaml: is not text\n  got: the byte 9 is not UTF-8\n"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
-    (tmp_path / stack()).chmod(0)
-    assert ask("check", "Pulumi.dev.yaml").err.splitlines()[:2] == [
-        "Pulumi.dev.yaml: cannot be read", "  got: Permission denied",
-    ]  # fmt: skip
 
 
 def test_nesting_without_an_end_is_no_traceback(ask: Ask, stack: Stack) -> None:
@@ -393,26 +248,3 @@ def test_the_shipped_stack_files_are_in_order(ask: Ask) -> None:
     names = [str(ROOT / f"Pulumi.{name}.yaml") for name in ("staging", "prod")]
     assert [each["works"] for each in ask("check", *names, "--json").json] == [True, True]
     assert ask("cost", *names).code == ask("quota", *names).code == 0
-
-
-MANAGED = (
-    "config:\n  gpu-ci:site: {subnetworks: {us-central1: projects/example-ci/regions/us-central1/subnetworks/ci}, "
-    "github: {owner: acme, plan: team, managerApp: {id: 37, installationId: 38, privateKey: "
-    "projects/example-ci/secrets/key}}}\n  gpu-ci:github: {runnerGroup: {repositories: [kernels]}}"
-)
-
-
-def test_spot_machines_wait_stopped_where_the_manager_registers_their_runners(ask: Ask, stack: Stack) -> None:
-    waiting = ("max: 4", "max: 4\n      standby: {stoppedSize: 2}")
-    for command in ("check", "cost", "quota"):
-        assert ask(command, stack(("config:", MANAGED), waiting)).code == 0, command
-        refused = ask(command, stack(waiting))
-        assert (
-            "l4.standby: is not supported for spot machines, which cannot wait stopped" in refused.out + refused.err
-        ), command
-    wrong = ("max: 4", "max: 4\n      standby: {stoppedSize: 5, mode: manual}")
-    [found] = ask("check", stack(("config:", MANAGED), wrong), "--json").json
-    assert [problem["path"].removeprefix("gpu-ci:pools.l4.") for problem in found["problems"]] == [
-        "standby.mode",
-        "standby.stoppedSize",
-    ]

@@ -64,21 +64,6 @@ def test_the_pools_are_a_table_with_the_summaries_of_the_checks_below(ask: Ask, 
     ]
 
 
-def test_a_pool_of_several_instance_types_is_named_after_the_first_by_which_nodes_are_counted(
-    ask: Ask, tmp_path: Path
-) -> None:
-    file = tmp_path / "outputs.json"
-    types = ["g5.2xlarge", "g5.4xlarge", "g5.8xlarge"]
-    pools = {"a10g": {"kind": "eks-runners", "instanceTypes": types}, "t4": {"instanceTypes": types[:1]}, "none": {}}
-    file.write_text(json.dumps({"pools": pools}))
-    found = ask("status", str(file), "--json").json["pools"]
-    assert {pool["pool"]: pool["machine"] for pool in found} == {
-        "a10g": "g5.2xlarge (+2)",
-        "none": "",
-        "t4": "g5.2xlarge",
-    }
-
-
 def test_a_script_gets_the_same(ask: Ask, outputs: str) -> None:
     found = ask("status", outputs, "--json").json
     assert [pool["pool"] for pool in found["pools"]] == ["builds", "h100", "l4"]

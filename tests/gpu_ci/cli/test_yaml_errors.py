@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.gpu_ci.cli.conftest import STACK, Ask
+from tests.gpu_ci.cli.conftest import Ask
 
 Stack = Callable[..., str]
 SPACE = ("a space is missing after a colon", "write key: value, with a space after the colon")
@@ -15,18 +15,8 @@ INDENTATION = "indent all keys of one map alike, and the keys below them deeper"
 
 MISTAKES: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
     "no space after a colon": ((("machineType: ", "machineType:"),), "6:7", *SPACE),
-    "no space after the colon of the first key": ((("kind: gce", "kind:gce"),), "5:7", *SPACE),
-    "no space after the colons of two keys": (
-        (("kind: gce", "kind:gce"), ("machineType: g2", "machineType:g2")),
-        "5:7",
-        *SPACE,
-    ),
-    "no space after the colon of the last key": ((("max: 4", "max:4"),), "9:7", *SPACE),
-    "no space after a colon, and comments": ((("market: spot", "market:spot # a\n\n      # b"),), "8:7", *SPACE),
     "no space after a colon in braces": ((("max: 4", "max: 4\n      smoke: {deadlineSec:900}"),), "10:15", *SPACE),
     "no colon after a key": ((("max: 4", "max 4"),), "9:7", *COLON),
-    "no colon after a key with a map": ((("    l4:\n", "    l4\n"),), "4:5", *COLON),
-    "no colon after a key of the stack": ((("gpu-ci:pools:", "gpu-ci:pools"),), "3:3", *COLON),
     "an equals sign": ((("market: spot", "market = spot"),), "8:7", *COLON),
     "no space after a dash": (
         (("zones: [us-central1-a, us-central1-b]", "zones:\n        - us-central1-a\n        -us-central1-b"),),
@@ -41,12 +31,6 @@ MISTAKES: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
         "write the value in quotes",
     ),
     "a key that is too deep": ((("      max: 4", "        max: 4"),), "9:9", "the indentation is wrong", INDENTATION),
-    "a key that is not deep enough": (
-        (("      max: 4", "     max: 4"),),
-        "9:6",
-        "the indentation is wrong",
-        INDENTATION,
-    ),
     "a list entry among keys": (
         (("      max: 4", "      - max: 4"),),
         "9:7",
@@ -92,8 +76,3 @@ def test_the_message_has_the_line_of_the_mistake_and_a_hint(ask: Ask, stack: Sta
     answer = ask("check", stack(*changes))
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"Pulumi.dev.yaml:{place}: is not valid YAML: {reason}\n  hint: {hint}\n"
-
-
-def test_lines_may_end_as_on_windows(ask: Ask, stack: Stack) -> None:
-    answer = ask("check", stack(("max: 4", "max:4"), ("\n", "\r\n"), text=STACK))
-    assert answer.err.startswith("Pulumi.dev.yaml:9:7: is not valid YAML: a space is missing after a colon\n")

@@ -26,7 +26,7 @@ from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 
 from tests.conftest import ROOT
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
 from tools.docs import cloud_build_gpu

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, WRONG, image, pipeline, sign, source
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED

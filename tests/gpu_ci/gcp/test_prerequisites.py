@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.verify import google
+from gpu_ci.cli.doctor import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from gpu_ci.cli import programs
 from gpu_ci.cli.commands import gpu_ci
-from gpu_ci.cli.verify import programs
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.programs import Output
+from gpu_ci.cli.programs import NotAskedError, Output
 
 from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, event, listener, listener_pod, pod, runner, scale_set
 from tests.manager.test_config import CONFIG

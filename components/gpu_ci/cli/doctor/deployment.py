@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +12,14 @@ from typing import Any
 
 import yaml
 
-from gpu_ci.cli.github_app import github_api
+from gpu_ci.cli.google_api import NOT_FOUND, Call, GoogleError, caller
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.google import Call, GoogleError, caller
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 
 GITHUB_API = "https://api.github.com"
 _FORBIDDEN = 403
+_TIMEOUT_SEC = 20
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,24 @@ class Deployment:
         return "https://github.com" if is_github_com else self.github_url.removesuffix("/api/v3")
 
     def ask_github(self, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
-        return github_api.get(self.github_url, path, token)
+        """Return the status and the JSON of GitHub's answer.
+
+        Raises:
+            NotAskedError: GitHub could not be reached, or answered something else. The text has no part of the answer.
+        """
+        import httplib2  # type: ignore[import-untyped]
+
+        headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci"}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        try:
+            response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{self.github_url}{path}", headers=headers)
+            answer = json.loads(body)
+        except ValueError:
+            raise NotAskedError(f"{self.github_url}: the answer is no JSON") from None
+        except (httplib2.HttpLib2Error, OSError) as error:
+            raise NotAskedError(f"{self.github_url} could not be reached: {type(error).__name__}") from None
+        return int(response.status), answer if isinstance(answer, dict) else {}
 
     def private_key(self, secret: str) -> bytes | None:
         """Return the newest version of a secret, or None if there is none. The value stays in memory."""
@@ -70,7 +88,7 @@ class Deployment:
                 lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
             )  # fmt: skip
         except GoogleError as error:
-            if error.status == github_api.NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return None
             _, project, _, name = secret.split("/")
             grant = f"gcloud secrets add-iam-policy-binding {name} --project {project}"

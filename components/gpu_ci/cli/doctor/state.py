@@ -6,32 +6,20 @@ import base64
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from gpu_ci.cli import programs
 from gpu_ci.cli.doctor.deployment import Deployment
-from gpu_ci.cli.github_app.github_api import NOT_FOUND
-from gpu_ci.cli.verify import programs
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
-from gpu_ci.cli.verify.google import GoogleError
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.google_api import find
+from gpu_ci.cli.programs import NotAskedError
 
 _VARIABLE = "PULUMI_BACKEND_URL"
 _INSTALL = "# install the Pulumi CLI: https://www.pulumi.com/docs/iac/download-install/"
 _PUBLISHED_PASSPHRASE = "sandbox"  # noqa: S105 - it is in the files of this repository
 # pulumi/pulumi sdk/go/common/resource/config/crypt.go: the key is PBKDF2 over SHA-256, the cipher AES-256-GCM.
 _ITERATIONS, _KEY_BYTES = 1_000_000, 32
-
-
-def steps() -> Iterator[Step[Deployment]]:
-    yield Step(
-        "backend", "pulumi whoami --json", "a state that several people and jobs share, with old versions kept",
-        "docs/start/bootstrap.md", backend_is_shared,
-    )  # fmt: skip
-    yield Step(
-        "secrets provider", "pulumi stack", "a key in Cloud KMS or AWS KMS, or a passphrase of yours",
-        "docs/start/bootstrap.md", secrets_are_encrypted,
-    )  # fmt: skip
 
 
 def backend_is_shared(deployment: Deployment) -> Finding:
@@ -80,11 +68,8 @@ def _shared(deployment: Deployment, source: str) -> str:
 
 
 def _bucket(deployment: Deployment, name: str) -> Finding:
-    try:
-        answer = deployment.call("storage", "v1", lambda api: api.buckets().get(bucket=name))
-    except GoogleError as error:
-        if error.status != NOT_FOUND:
-            raise NotAskedError(f"gs://{name}: {error}") from None
+    answer = find(deployment.call, "storage", "v1", lambda api: api.buckets().get(bucket=name))
+    if answer is None:
         place = f"--project {deployment.file.project} --location {deployment.region}"
         create = f"gcloud storage buckets create gs://{name} {place} --uniform-bucket-level-access"
         fix = (create, f"gcloud storage buckets update gs://{name} --versioning")
@@ -147,3 +132,9 @@ def _has_passphrase(encryptionsalt: str, passphrase: str) -> bool:
     except (ValueError, InvalidTag):
         return False
     return True
+
+
+STEPS: tuple[Step[Deployment], ...] = (
+    Step("backend", "a state that several people and jobs share, with old versions kept", backend_is_shared),
+    Step("secrets provider", "a key in Cloud KMS or AWS KMS, or a passphrase of yours", secrets_are_encrypted),
+)

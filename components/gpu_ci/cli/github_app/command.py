@@ -12,7 +12,7 @@ from gpu_ci.cli.lazy import Lazy
 class Commands(Lazy):
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "create": ("gpu_ci.cli.github_app.create", "Create and install the Apps of a stack file, in the browser."),
-        "store": ("gpu_ci.cli.github_app.store", "Store a private key from standard input in Secret Manager."),
+        "store": ("gpu_ci.cli.github_app.secret_store", "Store a private key from standard input in Secret Manager."),
     }
 
 

@@ -1,22 +1,15 @@
-"""Requests to GitHub's API: exchange the code of a new App, and read with the token of an App."""
+"""The request to GitHub's API that exchanges the code of a new App for its numbers and its key."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 from urllib.parse import quote
 
 from gpu_ci.cli.output import InputError
-from gpu_ci.cli.verify.checklist import NotAskedError
 
-OK, NOT_FOUND = 200, 404
 _CREATED = 201
-LATEST_RUNNER = "/repos/actions/runner/releases/latest"
-"""The path of the latest release of GitHub's runner."""
 _TIMEOUT_SEC = 20
 
 
@@ -57,36 +50,3 @@ def convert(api_url: str, code: str) -> NewApp:
             hint="create the App again on the page",
         )
     return NewApp(int(answer["id"]), str(answer["slug"]), str(answer["owner"]["login"]), str(answer["pem"]).encode())
-
-
-def get(api_url: str, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
-    """Return the status and the JSON of GitHub's answer.
-
-    Raises:
-        NotAskedError: GitHub could not be reached, or answered something else. The text has no part of the answer.
-    """
-    import httplib2
-
-    headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci"}
-    if token:
-        headers["authorization"] = f"Bearer {token}"
-    try:
-        response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{api_url}{path}", headers=headers)
-        answer = json.loads(body)
-    except ValueError:
-        raise NotAskedError(f"{api_url}: the answer is no JSON") from None
-    except (httplib2.HttpLib2Error, OSError) as error:
-        raise NotAskedError(f"{api_url} could not be reached: {type(error).__name__}") from None
-    return int(response.status), answer if isinstance(answer, dict) else {}
-
-
-def runner_release(answer: Mapping[str, Any]) -> tuple[str, date]:
-    """Return the version and the day of the release in GitHub's answer to LATEST_RUNNER.
-
-    Raises:
-        ValueError: The answer has no version with a day.
-    """
-    version = str(answer.get("tag_name")).removeprefix("v")
-    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise ValueError(version)
-    return version, date.fromisoformat(str(answer.get("published_at"))[:10])

@@ -1,17 +1,18 @@
-"""Stores private keys in Secret Manager. No key is written to a file, an argument or a message."""
+"""`gpu-ci github-app store`: stores private keys in Secret Manager. No key is in a file, an argument or a message."""
 
 from __future__ import annotations
 
 import base64
 import re
+import sys
 
 import click
 from google.auth import crypt
 
-from gpu_ci.cli.output import InputError
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
-from gpu_ci.cli.verify.google import Call, GoogleError
+from gpu_ci.cli import google_api, options
+from gpu_ci.cli.google_api import Call, GoogleError
+from gpu_ci.cli.output import InputError, print_json
+from gpu_ci.cli.programs import NotAskedError
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
@@ -21,7 +22,7 @@ _MAX_KEY_BYTES = 64 * 1024  # the limit of a secret's version: cloud.google.com/
 def connect() -> Call:
     """Return a connection to Google with the credentials of this computer. Raise InputError if there are none."""
     try:
-        return google.connect()
+        return google_api.connect()
     except NotAskedError as error:
         command = click.get_current_context().command_path
         hint = next(iter(error.fix), "")
@@ -83,3 +84,29 @@ def store(call: Call, secret: str, pem: bytes) -> str:
             expected="roles/secretmanager.admin on the project, or on the secret if it exists",
         ) from None
     return str(answer["name"])
+
+
+@click.command("store")
+@click.argument("secret")
+@options.as_json
+def command(secret: str, as_json: bool) -> None:
+    """Store a GitHub App's private key from standard input as the newest version of a secret.
+
+    SECRET is projects/<project>/secrets/<name>. The command creates the secret if it is missing. It uses the Google
+    credentials of this computer, and writes the key to no file.
+
+    \b
+    Examples:
+      gpu-ci github-app store projects/acme-ci/secrets/github-app-key < downloaded.pem
+      gpu-ci github-app store projects/acme-ci/secrets/github-app-key --json < downloaded.pem
+    """
+    check_name(secret)
+    if sys.stdin.isatty():
+        raise InputError("gpu-ci github-app store: no key on standard input", hint=f"{secret} < downloaded.pem")
+    pem = sys.stdin.buffer.read()
+    check_key(pem)
+    version = store(connect(), secret, pem)
+    if as_json:
+        print_json({"version": version})
+    else:
+        click.echo(f"stored {version}; delete the file of the key")

@@ -14,8 +14,8 @@ class Images(Lazy):
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "outdated": ("gpu_ci.cli.images.outdated", "List the outdated pins of stack files, and replace them."),
-        "candidates": ("gpu_ci.cli.images.candidates", "List the images that the pipelines of stack files built."),
-        "promote": ("gpu_ci.cli.images.promote", "Write the newest image that passed its check into the pools."),
+        "candidates": ("gpu_ci.cli.images.promote:candidates", "List the images that the pipelines built."),
+        "promote": ("gpu_ci.cli.images.promote:promote", "Write the newest image that passed into the pools."),
     }
 
 
@@ -26,7 +26,7 @@ def command() -> None:
     \b
     Examples:
       gpu-ci images outdated
-      gpu-ci images outdated Pulumi.prod.yaml --online --write
+      gpu-ci images outdated Pulumi.prod.yaml --write
       gpu-ci images candidates
       gpu-ci images promote runner
     """

@@ -7,14 +7,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from gpu_ci.cli import google_api
 from gpu_ci.cli.images.pipelines import MISSING, PASSED, Candidate, Pipeline, PoolPin
 from gpu_ci.cli.output import InputError
-from gpu_ci.cli.verify import google
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.gcp.build import image_names
 
 _PAGE_SIZE = 1000  # Google's limit (discovery document artifactregistry v1, dockerImages.list)
-connect = google.connect
+connect = google_api.connect
 """Tests replace this function."""
 
 
@@ -93,7 +93,7 @@ def _docker_images(pipeline: Pipeline) -> list[dict[str, Any]]:
             expected="credentials with roles/artifactregistry.reader on the repository of the pipeline",
             hint=hint,
         ) from None
-    except google.GoogleError as error:
+    except google_api.GoogleError as error:
         raise InputError(
             f"{where}: Artifact Registry refused to list the images",
             got=f"{error.status}: {error}",

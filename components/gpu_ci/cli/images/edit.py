@@ -1,39 +1,36 @@
-"""Replaces pinned values in the text of a stack file. Comments, quotes and the order of keys stay as they are."""
+"""Replaces values in the text of a stack file. Comments, quotes and the order of keys stay as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.images.pins import Pin
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import parse
 from gpu_ci.stack.lines import entry
 from gpu_ci.stack.pools import POOLS
 
+Values = Mapping[tuple[str, ...], str]
+"""New values by the keys below a pool."""
 
-def write(path: Path, pins: list[Pin]) -> list[Pin]:
-    """Write the edits of the pins into the file, and return the pins that changed.
 
-    A pin is left as it is if the file has its value as JSON text, behind an anchor or in a block.
+def write(path: Path, edits: Sequence[tuple[str, Values]]) -> list[bool]:
+    """Write the new values of pools into the file, and return for each entry whether it was written.
+
+    An entry is left as it is if the file has its value as JSON text, behind an anchor or in a block.
 
     Raises:
         InputError: The file cannot be written, or `gpu-ci check` would find a new problem in it.
     """
-    old = _decoded(path)
+    old = path.read_bytes().decode()  # with its own line ends, which `Path.read_text` would convert
     root = yaml.compose(old, yaml.SafeLoader)
-    spans: dict[tuple[int, int], str] = {}
-    changed: list[Pin] = []
-    for pin in pins:
-        own = _spans(old, root, pin.pool, pin.edits)
-        if own:
-            spans |= own
-            changed.append(pin)
-    if not changed:
-        return []
+    found = [_spans(old, root, pool, values) for pool, values in edits]
+    spans = {span: value for each in found for span, value in each.items()}
+    if not spans:
+        return [False for _ in edits]
     text = old
     for (start, end), value in sorted(spans.items(), reverse=True):
         text = text[:start] + value + text[end:]
@@ -48,20 +45,13 @@ def write(path: Path, pins: list[Pin]) -> list[Pin]:
         path.write_bytes(text.encode())
     except OSError as error:
         raise InputError(f"{path}: cannot be written", got=error.strerror or str(error)) from None
-    return changed
+    return list(map(bool, found))
 
 
-def _decoded(path: Path) -> str:
-    """Return the text with its own line ends, which `Path.read_text` would convert."""
-    return path.read_bytes().decode()
-
-
-def _spans(
-    text: str, root: yaml.Node | None, pool: str, edits: Mapping[tuple[str, ...], str]
-) -> dict[tuple[int, int], str]:
+def _spans(text: str, root: yaml.Node | None, pool: str, values: Values) -> dict[tuple[int, int], str]:
     """Return the new text by start and end of the old text, or an empty dict if a value cannot be replaced."""
     found: dict[tuple[int, int], str] = {}
-    for path, value in edits.items():
+    for path, value in values.items():
         node = root
         for key in ("config", POOLS, pool, *path):
             pair = entry(node, key)

@@ -1,42 +1,61 @@
-"""`gpu-ci images outdated`: compares the pinned software of pools with what its vendors support."""
+"""`gpu-ci images outdated`: finds pinned software of pools that its vendor no longer supports."""
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import click
+from gpu_catalog import data_files, queries, staleness
+from gpu_catalog.driver_rules import PREFERRED_BRANCH
+from gpu_catalog.errors import UnknownName
 
-from gpu_ci.cli import clock, options, stack_files
+from gpu_ci import versions
+from gpu_ci.cli import clock, options
 from gpu_ci.cli.each_file import for_each_file
-from gpu_ci.cli.github_app import github_api
-from gpu_ci.cli.images import dockerfile
-from gpu_ci.cli.images.dockerfile import Dockerfile
-from gpu_ci.cli.images.edit import write as write_edits
-from gpu_ci.cli.images.pins import OUTDATED, PACKAGED, SUPPORTED, Pin, Release, base_images, pins
-from gpu_ci.cli.output import InputError, print_table, print_text
+from gpu_ci.cli.images import edit
+from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.stack.pools import POOLS
 
-_API = "https://api.github.com"
+OUTDATED, SOON, UNKNOWN, SUPPORTED = "outdated", "soon", "unknown", "supported"
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_ACCELERATOR_IMAGE = re.compile(
+    r"projects/ubuntu-os-accelerator-images/global/images/(family/)?[a-z0-9-]+-amd64-[a-z0-9-]+"
+)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One pinned version of a pool, with its state."""
+
+    pool: str
+    what: str
+    in_use: str
+    state: str
+    text: str = ""
+    hint: str = ""
+    source: str = ""
+    is_default: bool = False
+    """True if the stack file does not name the version, so that this package chooses it."""
+    edits: edit.Values = field(default_factory=dict)
+    """The new value of each field to change, by the keys below the pool."""
 
 
 @click.command("outdated")
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
-@click.option("--online", is_flag=True, help="Ask GitHub for the latest runner. GITHUB_TOKEN raises the rate limit.")
 @click.option("--write", is_flag=True, help="Replace the outdated values in the files.")
 @options.as_json
-def command(files: tuple[str, ...], online: bool, write: bool, as_json: bool) -> None:
-    """List the runner, boot image, driver branch, torch, AMI type and container images of each pool, with their state.
+def command(files: tuple[str, ...], write: bool, as_json: bool) -> None:
+    """List the runner, boot image, driver branch and AMI type of each pool, with their state.
 
-    FILE is a stack file, or a Dockerfile, whose base images are listed. Without an argument, the command reads every
-    Pulumi.<stack>.yaml in this folder. The facts are those of the catalog,
-    each with its source and date. Without --online, no request is sent.
+    Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. The facts are those of the catalog,
+    each with its source and date. No request is sent. Renovate updates container images and torch
+    (docs/operate/images-outdated.md).
 
-    States: outdated (no longer supported), soon (within 90 days; runners: 10 days), behind (gpu-ci pins a newer
-    version), unknown, supported.
+    States: outdated (no longer supported), soon (within 90 days; runners: 10 days), unknown, supported.
 
     The exit code is 1 if a pin is outdated and was not replaced, and 2 for a file that is not a stack file.
 
@@ -44,67 +63,30 @@ def command(files: tuple[str, ...], online: bool, write: bool, as_json: bool) ->
     Examples:
       gpu-ci images outdated
       gpu-ci images outdated Pulumi.prod.yaml --json
-      gpu-ci images outdated images/runner/Dockerfile
-      gpu-ci images outdated --online --write
+      gpu-ci images outdated --write
     """
-    newest = latest_runner() if online else PACKAGED
 
-    def compute(file: StackFile | Dockerfile) -> tuple[StackFile | Dockerfile, list[Pin], list[Pin]]:
-        if isinstance(file, Dockerfile):
-            return file, base_images(file, clock.today(), newest), []
-        found = pins(file, clock.today(), newest)
-        return file, found, write_edits(file.path, found) if write else []
+    def compute(file: StackFile) -> tuple[StackFile, list[Pin], list[Pin]]:
+        found = pins(file)
+        changes = [pin for pin in found if pin.edits]
+        written = edit.write(file.path, [(pin.pool, pin.edits) for pin in changes]) if write else []
+        return file, found, [pin for pin, is_written in zip(changes, written, strict=False) if is_written]
 
-    for_each_file(
-        files, compute, show, document, as_json, lambda answer: any(_is_left(answer[1], answer[2])), read_file=_read
-    )
+    for_each_file(files, compute, show, document, as_json, lambda answer: _is_left(*answer[1:]))
 
 
-def _read(path: Path) -> StackFile | Dockerfile:
-    return dockerfile.read(path) if dockerfile.is_dockerfile(path) else stack_files.read(path)
+def _is_left(found: list[Pin], written: list[Pin]) -> bool:
+    return any(pin.state == OUTDATED and pin not in written for pin in found)
 
 
-def _is_left(found: list[Pin], written: list[Pin]) -> list[bool]:
-    return [pin.state == OUTDATED and pin not in written for pin in found]
-
-
-def latest_runner() -> Release:
-    """Return the latest release of GitHub's runner with the checksums of its archives, from GitHub's API."""
-    try:
-        status, answer = github_api.get(_API, github_api.LATEST_RUNNER, os.environ.get("GITHUB_TOKEN", ""))
-    except NotAskedError as error:
-        raise InputError(f"gpu-ci images outdated: {error}", hint="leave out --online") from None
-    if status != github_api.OK:
-        hint = "set GITHUB_TOKEN, or leave out --online"
-        raise InputError("gpu-ci images outdated: GitHub refused the request", got=f"status {status}", hint=hint)
-    try:
-        version, released = github_api.runner_release(answer)
-    except ValueError:
-        raise InputError(
-            "gpu-ci images outdated: GitHub's answer has no version with a date", hint="leave out --online"
-        ) from None
-    assets = answer.get("assets")
-    digests = {
-        str(each.get("name")): str(each.get("digest"))
-        for each in (assets if isinstance(assets, list) else [])
-        if isinstance(each, dict)
-    }
-    sha256 = {}
-    for name in ("x64", "arm64"):
-        digest = digests.get(f"actions-runner-linux-{name}-{version}.tar.gz", "")
-        if re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-            sha256[name] = digest.removeprefix("sha256:")
-    return Release(version, sha256, released, f"{_API}{github_api.LATEST_RUNNER} ({clock.today()})")
-
-
-def show(file: StackFile | Dockerfile, found: list[Pin], written: list[Pin]) -> None:
+def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
     """Print a table of the pins, then a line for each pin that is not supported."""
     click.echo(f"{file.name}\n")
     if not found:
         click.echo("no pinned software")
         return
     rows = [(pin.pool, pin.what, pin.in_use + (" (default)" if pin.is_default else ""), pin.state) for pin in found]
-    print_table(["stage" if isinstance(file, Dockerfile) else "pool", "pin", "in use", "state"], rows)
+    print_table(["pool", "pin", "in use", "state"], rows)
     click.echo("")
     for pin in found:
         if pin.state != SUPPORTED:
@@ -115,11 +97,127 @@ def show(file: StackFile | Dockerfile, found: list[Pin], written: list[Pin]) -> 
             click.echo(f"{file.name}: {pin.pool}.{'.'.join(path)} is now {value}")
 
 
-def document(file: StackFile | Dockerfile, found: list[Pin], written: list[Pin]) -> dict[str, Any]:
-    return {"file": file.name, "pins": [_row(pin, pin in written) for pin in found]}
+def document(file: StackFile, found: list[Pin], written: list[Pin]) -> dict[str, Any]:
+    rows = [
+        {
+            **asdict(pin),
+            "edits": {".".join(path): value for path, value in pin.edits.items()},
+            "written": pin in written,
+        }
+        for pin in found
+    ]
+    return {"file": file.name, "pins": rows}
 
 
-def _row(pin: Pin, is_written: bool) -> dict[str, Any]:
-    row = {name: getattr(pin, name) for name in ("pool", "what", "in_use", "state", "text", "hint", "source")}
-    edits = {".".join(path): value for path, value in pin.edits.items()}
-    return {**row, "is_default": pin.is_default, "edits": edits, "written": is_written}
+def pins(file: StackFile) -> list[Pin]:
+    """Return the pins of all pools in the order of the file.
+
+    The pools are read without validation, because validation refuses the oldest runners.
+    """
+    pools = file.value(POOLS)
+    found: list[Pin] = []
+    for name, pool in pools.items() if isinstance(pools, Mapping) else ():
+        kind = pool.get("kind") if isinstance(pool, Mapping) else None
+        if kind == "gce-runners":
+            found += _machine(str(name), pool)
+        elif kind == "eks-runners" and (ami_type := _text(pool, "amiType")):
+            found.append(_ami_type(str(name), ami_type))
+    return found
+
+
+def _machine(name: str, pool: Mapping[str, Any]) -> Iterator[Pin]:
+    """Yield the pins of a pool on Compute Engine."""
+    yield _runner(name, pool)
+    source = _text(pool, "driver", "source") or "image"
+    if (image := _text(pool, "image")) or source == "image":
+        yield _boot_image(name, image)
+    if source == "installer":
+        yield _driver(name, pool)
+
+
+def _runner(name: str, pool: Mapping[str, Any]) -> Pin:
+    pinned = _text(pool, "runner", "version")
+    version = pinned or versions.RUNNER
+    if not _VERSION.fullmatch(version):
+        return Pin(name, "runner", version, UNKNOWN, "is not a version of the runner", "see gpu-ci check")
+    sums = pool["runner"].get("sha256") if pinned else None
+    edits: dict[tuple[str, ...], str] = {}
+    if isinstance(sums, Mapping) and sums and set(sums) <= set(versions.RUNNER_SHA256):
+        edits = {("runner", "sha256", key): versions.RUNNER_SHA256[key] for key in sums}
+        edits[("runner", "version")] = versions.RUNNER
+    is_older = tuple(map(int, version.split("."))) < tuple(map(int, versions.RUNNER.split(".")))
+    stale = staleness.runner(version, clock.today())
+    return _pin(name, "runner", version, stale, edits if is_older else {}, is_default=not pinned)
+
+
+def _boot_image(name: str, image: str) -> Pin:
+    """Return the pin of a boot image. Only Google's images name their software."""
+    used, today = image or versions.GCE_IMAGE, clock.today()
+    is_better = _ACCELERATOR_IMAGE.fullmatch(image) and not staleness.image(versions.GCE_IMAGE, today)
+    edits: edit.Values = {("image",): versions.GCE_IMAGE} if is_better else {}
+    pin = _pin(name, "image", used, staleness.image(used, today), edits, is_default=not image)
+    known = used.startswith(("projects/ubuntu-os-", "projects/deeplearning-platform-release/"))
+    if pin.state == SUPPORTED and not known:
+        return Pin(name, "image", used, UNKNOWN, "has a name that does not list its software", "check how it was built")
+    return pin
+
+
+def _driver(name: str, pool: Mapping[str, Any]) -> Pin:
+    given = pool["driver"].get("branch")  # a map, because it has a source
+    branch = str(PREFERRED_BRANCH if given is None else given)
+    if not branch.isdigit():
+        return Pin(name, "driver.branch", branch, UNKNOWN, "is not a driver branch", "see gpu-ci check")
+    is_better = int(branch) != PREFERRED_BRANCH and not staleness.driver_branch(PREFERRED_BRANCH, clock.today())
+    edits: edit.Values = {("driver", "branch"): str(PREFERRED_BRANCH)} if is_better else {}
+    stale = staleness.driver_branch(int(branch), clock.today())
+    return _pin(name, "driver.branch", branch, stale, edits, is_default=given is None)
+
+
+def _ami_type(name: str, ami_type: str) -> Pin:
+    try:
+        stale = staleness.ami_type(ami_type, clock.today())
+    except UnknownName:
+        return Pin(name, "amiType", ami_type, UNKNOWN, "is not an AMI type of the catalog", "see gpu-ci check")
+    types = {each.ami_type: each for each in queries.ami_types()}
+    own = types[ami_type]
+    better = [
+        key
+        for key, each in types.items()
+        if each.os == "al2023" and (each.architecture, each.nvidia) == (own.architecture, own.nvidia)
+    ]
+    return _pin(name, "amiType", ami_type, stale, {("amiType",): better[0]} if len(better) == 1 else {})
+
+
+def _pin(
+    pool: str,
+    what: str,
+    in_use: str,
+    stale: tuple[staleness.Stale, ...],
+    edits: edit.Values,
+    *,
+    is_default: bool = False,
+) -> Pin:
+    """Return a pin with the worst state of its warnings, and with edits only if there is a warning."""
+    if not stale:
+        return Pin(pool, what, in_use, SUPPORTED, is_default=is_default)
+    state = min((each.state for each in stale), key=(OUTDATED, SOON, UNKNOWN).index)
+    hint = "install a newer gpu-ci, or pin a newer version in the pool" if is_default else stale[0].hint
+    text, sources = "; ".join(each.text for each in stale), "; ".join(dict.fromkeys(filter(None, map(_source, stale))))
+    return Pin(
+        pool, what, in_use, state, text, hint, sources, is_default, {} if is_default or state == UNKNOWN else edits
+    )
+
+
+def _source(stale: staleness.Stale) -> str:
+    if not stale.source:
+        return ""
+    source = data_files.sources()[stale.source]
+    return f"{source.what} ({source.date})"
+
+
+def _text(pool: Mapping[str, Any], *path: str) -> str:
+    """Return the text at a path of a pool. Return an empty text if it is missing or has another type."""
+    value: Any = pool
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else ""

@@ -1,16 +1,18 @@
-"""`gpu-ci images promote`: writes the newest candidate that passed its check into the pools of stack files."""
+"""`gpu-ci images candidates` and `promote`: the images that pipelines built, and the pools that use them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gpu_ci.cli import options
+from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.images import edit
-from gpu_ci.cli.images.candidates import notes
-from gpu_ci.cli.images.pins import BEHIND, Pin
 from gpu_ci.cli.images.pipelines import (
     PASSED,
     Candidate,
@@ -20,25 +22,135 @@ from gpu_ci.cli.images.pipelines import (
     newest_first,
     pins_of,
     pipelines,
+    readable,
 )
-from gpu_ci.cli.output import InputError, print_error, print_json, print_text
+from gpu_ci.cli.output import InputError, print_error, print_json, print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, files_of, read
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
 
+_SHORT = 24
+"""Longer digests are cut off in tables: 17 hexadecimal digits stay."""
+_LEAST_NAME = 12
 
-@dataclass(frozen=True)
-class Change:
-    """One field of a pool, with the image before and after."""
+Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
+Unread = tuple[Pipeline, InputError]
+"""A pipeline whose images a cloud did not list, and its error."""
 
-    file: str
-    pool: str
-    field: str
-    pipeline: str
-    before: str
-    after: str
-    made_from: str
-    written: bool
+
+@click.command("candidates")
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
+@options.as_json
+def candidates(files: tuple[str, ...], as_json: bool) -> None:
+    """List the images of the pipelines under gpu-ci:images, with source, check, age, and the pools that use them.
+
+    Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. The images are read from the cloud
+    with the credentials of this computer. `gpu-ci images promote` writes a candidate into the pools.
+
+    The check is `passed`, `failed`, or `missing`: it did not pass, or has not ended.
+
+    If a cloud does not list the images of a pipeline, the others are still listed, and the exit code is 2.
+
+    \b
+    Examples:
+      gpu-ci images candidates
+      gpu-ci images candidates Pulumi.prod.yaml --json
+    """
+
+    def compute(file: StackFile) -> tuple[StackFile, list[Row], list[Unread]]:
+        everywhere = readable(files_of(files))
+        rows: list[Row] = []
+        unread: list[Unread] = []
+        for each in pipelines(file):
+            try:
+                rows.append((each, newest_first(kind_of(each).candidates(each)), pins_of(each, everywhere)))
+            except InputError as error:
+                unread.append((each, error))
+        return file, rows, unread
+
+    for_each_file(files, compute, _show, _document, as_json, code_of=lambda answer: 2 if answer[2] else 0)
+
+
+def _show(file: StackFile, rows: list[Row], unread: list[Unread]) -> None:
+    """Print a table of the candidates, then a line for each pin that the list does not explain, then the errors."""
+    click.echo(f"{file.name}\n")
+    cells = [
+        (
+            pipeline.name,
+            _short(each.name),
+            _short(each.made_from),
+            f"{each.check}, skipped" if each.name in pipeline.skipped else each.check,
+            _age(each),
+            ", ".join(pin.pool for pin in pins if pin.reference == each.reference),
+        )
+        for pipeline, found, pins in rows
+        for each in found
+    ]
+    if cells:
+        print_table(["pipeline", "candidate", "made from", "check", "age", "pools"], cells)
+    for pipeline, found, pins in rows:
+        if not found:
+            click.echo(f"{pipeline.name}: no build has pushed an image yet")
+        elif not pins:
+            example = next((f"; such as {each.reference}" for each in found if each.check == PASSED), "")
+            print_text(f"\n{pipeline.name}: no pool names its image{example}", 2)
+        for text in _notes(pipeline, found, pins):
+            print_text(f"\n{text}", 2)
+    if not rows and not unread:
+        click.echo("no image pipeline")
+    for _, error in unread:
+        print_error(error)
+
+
+def _notes(pipeline: Pipeline, found: Sequence[Candidate], pins: Sequence[PoolPin]) -> list[str]:
+    """Return a text for each pin whose image is not in the list, or may be deleted."""
+    known, kind = {each.reference for each in found}, kind_of(pipeline)
+    texts = []
+    for pin in pins:
+        if pin.reference not in known:
+            texts.append(f"{pin.place} names {pin.reference}, which is no image of {pipeline.name}")
+        elif not kind.keeps(pipeline, pin):
+            hint = kind.keep_hint(pipeline, pin)
+            texts.append(f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: {hint}")
+    return texts
+
+
+def _document(file: StackFile, rows: list[Row], unread: list[Unread]) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "pipelines": [
+            {
+                "name": pipeline.name,
+                "kind": pipeline.spec.kind,
+                "candidates": [
+                    {
+                        "name": each.name,
+                        "reference": each.reference,
+                        "madeFrom": each.made_from,
+                        "check": each.check,
+                        "created": each.created.isoformat(),
+                        "skipped": each.name in pipeline.skipped,
+                        "pools": [pin.place for pin in pins if pin.reference == each.reference],
+                    }
+                    for each in found
+                ],
+                "notes": _notes(pipeline, found, pins),
+            }
+            for pipeline, found, pins in rows
+        ]
+        + [{"name": pipeline.name, "kind": pipeline.spec.kind, **error.document} for pipeline, error in unread],
+    }
+
+
+def _short(text: str) -> str:
+    """Shorten a digest or a commit. Names of host images differ only at their end, so they stay whole."""
+    return text[:_SHORT] if re.match("sha256:|commit ", text) else text
+
+
+def _age(candidate: Candidate) -> str:
+    """Return the age in days, or in hours on the first day."""
+    age = datetime.now(UTC) - candidate.created
+    return f"{age.days} d" if age.days else f"{age.seconds // 3600} h"
 
 
 @click.command("promote")
@@ -48,7 +160,7 @@ class Change:
 @click.option("--to", "wanted", metavar="CANDIDATE",
               help="The candidate, by 12 or more characters of its name. Default: the newest that passed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, as_json: bool) -> None:
+def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, as_json: bool) -> None:
     """Replace the images of pipelines in the pools of stack files by the newest candidate that passed its check.
 
     Without a name, the command promotes every pipeline of the files. Comments and the order of keys stay as they are.
@@ -70,35 +182,40 @@ def command(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     if wanted and not len(names) == len(chosen) == 1:
         hint = "gpu-ci images promote NAME --file FILE --to …"
         raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint=hint)
-    changes: list[Change] = []
+    changes: list[dict[str, Any]] = []
     texts: list[str] = []
     errors: list[InputError] = []
     for pipeline in chosen:
         try:
-            own, text = promote(pipeline, read_files, wanted)
+            own, notes = _promote(pipeline, read_files, wanted)
+            changes += own
+            texts += notes
         except InputError as failure:
             errors.append(failure)
-            continue
-        changes += own
-        texts += text
+    none_answered = bool(errors) and len(errors) == len(chosen)
     if as_json:
         problems = [problem for error in errors for problem in error.problems]
-        print_json({"changes": [asdict(each) for each in changes], "notes": texts, "problems": problems})
-    elif len(errors) < len(chosen) or not chosen:
-        _show(changes, texts)
+        print_json({"changes": changes, "notes": texts, "problems": problems})
+    elif not none_answered:
+        for each in changes:
+            action = "is now" if each["written"] else "was not changed; write it by hand:"
+            click.echo(f"{each['file']}: {each['pool']}.{each['field']} {action} {each['after']} ({each['made_from']})")
+        for text in texts or ([] if changes else ["no image pipeline"]):
+            print_text(text, 2)
     for error in errors:
         print_error(error)
-    if errors or not all(each.written for each in changes):
-        click.get_current_context().exit(2 if errors and len(errors) == len(chosen) else 1)
+    if errors or not all(each["written"] for each in changes):
+        click.get_current_context().exit(2 if none_answered else 1)
 
 
-def promote(
-    pipeline: Pipeline, files: Sequence[StackFile], wanted: str | None = None
-) -> tuple[list[Change], list[str]]:
-    """Write the candidate into the files. Return the changes, and notes on what was left."""
+def _promote(
+    pipeline: Pipeline, files: Sequence[StackFile], wanted: str | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Write the candidate into the files. Return the changed fields, and notes on what was left."""
     found = newest_first(kind_of(pipeline).candidates(pipeline))
     pins = pins_of(pipeline, files)
-    candidate = _wanted(pipeline, found, wanted) if wanted else _newest(pipeline, found)
+    passed = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
+    candidate = _wanted(pipeline, found, wanted) if wanted else next(passed, None)
     if candidate is None:
         return [], [f"{pipeline.name}: no candidate has passed its check"]
     if not pins:
@@ -107,10 +224,19 @@ def promote(
     outdated = [pin for pin in pins if _is_behind(by_reference.get(pin.reference), candidate, exact=bool(wanted))]
     changes = []
     for path in dict.fromkeys(pin.file.path for pin in outdated):
-        changes += _write(pipeline, path, [pin for pin in outdated if pin.file.path == path], candidate)
+        own = [pin for pin in outdated if pin.file.path == path]
+        written = edit.write(path, [(pin.pool, {pin.keys: candidate.reference}) for pin in own])
+        changes += [
+            {
+                "file": str(path), "pool": pin.pool, "field": ".".join(pin.keys), "pipeline": pipeline.name,
+                "before": pin.reference, "after": candidate.reference, "made_from": candidate.made_from,
+                "written": is_written,
+            }
+            for pin, is_written in zip(own, written, strict=True)
+        ]  # fmt: skip
     after = [read(file.path) for file in files]
     texts = [] if outdated else [f"{pipeline.name}: no pool names an older image than the newest candidate that passed"]
-    return changes, texts + notes(pipeline, found, pins_of(pipeline, after))
+    return changes, texts + _notes(pipeline, found, pins_of(pipeline, after))
 
 
 def _is_behind(current: Candidate | None, candidate: Candidate, *, exact: bool) -> bool:
@@ -120,83 +246,34 @@ def _is_behind(current: Candidate | None, candidate: Candidate, *, exact: bool) 
     return current.created < candidate.created
 
 
-def _write(pipeline: Pipeline, path: Path, pins: Sequence[PoolPin], candidate: Candidate) -> list[Change]:
-    edits = [
-        Pin(pin.pool, ".".join(pin.keys), pin.reference, BEHIND, edits={pin.keys: candidate.reference}) for pin in pins
-    ]
-    written = edit.write(path, edits)
-    return [
-        Change(
-            str(path),
-            each.pool,
-            each.what,
-            pipeline.name,
-            each.in_use,
-            candidate.reference,
-            candidate.made_from,
-            each in written,
-        )
-        for each in edits
-    ]
-
-
-def _newest(pipeline: Pipeline, found: Iterable[Candidate]) -> Candidate | None:
-    return next((each for each in found if each.check == PASSED and each.name not in pipeline.skipped), None)
-
-
 def _wanted(pipeline: Pipeline, found: Sequence[Candidate], wanted: str) -> Candidate:
     """Return the candidate whose name begins with the text.
 
     Raises:
         InputError: There is no such candidate, or it may not be promoted.
     """
-    where = f"gpu-ci images promote {pipeline.name}"
+    where, hint = f"gpu-ci images promote {pipeline.name}", "gpu-ci images candidates"
     fits = [each for each in found if each.name.startswith(wanted)] if len(wanted) >= _LEAST_NAME else []
     if len(fits) != 1:
-        raise InputError(
-            f"{where}: no single candidate begins with {wanted}",
-            expected=f"at least {_LEAST_NAME} characters of the name of a candidate",
-            hint="gpu-ci images candidates",
-        )
+        expected = f"at least {_LEAST_NAME} characters of the name of a candidate"
+        raise InputError(f"{where}: no single candidate begins with {wanted}", expected=expected, hint=hint)
     [candidate] = fits
     if candidate.check != PASSED:
-        raise InputError(
-            f"{where}: the check of {candidate.name} is {candidate.check}",
-            expected="a candidate that passed its check",
-            hint="gpu-ci images candidates",
-        )
+        text = f"{where}: the check of {candidate.name} is {candidate.check}"
+        raise InputError(text, expected="a candidate that passed its check", hint=hint)
     if candidate.name in pipeline.skipped:
         raise InputError(f"{where}: {candidate.name} is excluded", hint=f"remove it from skip of {pipeline.spec.path}")
     return candidate
 
 
 def _chosen(found: Sequence[Pipeline], names: Sequence[str]) -> list[Pipeline]:
-    """Return the pipelines with these names, or all of them.
-
-    Raises:
-        InputError: A pipeline does not exist.
-    """
+    """Return the pipelines with these names, or all of them. Raise InputError if a pipeline does not exist."""
     known = list(dict.fromkeys(each.name for each in found))
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"gpu-ci images promote: no image pipeline {name}",
-                expected=f"one of {', '.join(known)}" if known else f"a pipeline under {IMAGES}",
-                hint=f"--file {name}"
-                if Path(name).exists()
-                else did_you_mean(name, known) or "gpu-ci images candidates",
-            )
+    if unknown := [name for name in names if name not in known]:
+        name = unknown[0]
+        raise InputError(
+            f"gpu-ci images promote: no image pipeline {name}",
+            expected=f"one of {', '.join(known)}" if known else f"a pipeline under {IMAGES}",
+            hint=f"--file {name}" if Path(name).exists() else did_you_mean(name, known) or "gpu-ci images candidates",
+        )
     return [each for each in found if not names or each.name in names]
-
-
-def _show(changes: Sequence[Change], texts: Sequence[str]) -> None:
-    for each in changes:
-        action = "is now" if each.written else "was not changed; write it by hand:"
-        click.echo(f"{each.file}: {each.pool}.{each.field} {action} {each.after} ({each.made_from})")
-    for text in texts:
-        print_text(text, 2)
-    if not changes and not texts:
-        click.echo("no image pipeline")
-
-
-_LEAST_NAME = 12

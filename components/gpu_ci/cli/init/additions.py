@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from gpu_ci.cli.new_files import RefusedError
+
 _REQUIREMENT = re.compile(r"(?P<name>\s*gpu[-_]ci)(?![-\w.])\s*(?:\[(?P<extras>[^\]]*)\])?(?P<rest>.*)", re.IGNORECASE)
 # The extras that the extra `all` installs (pyproject.toml).
 _ALL = frozenset({"aws", "cli", "gcp", "github", "kubernetes"})
@@ -133,7 +135,7 @@ def _identity(node: yaml.Node) -> Any:
     return [_identity(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else node.value
 
 
-ADDITIONS: dict[str, Callable[[str, str], str]] = {
+_ADDITIONS: dict[str, Callable[[str, str], str]] = {
     "Pulumi.yaml": with_entries,
     "requirements.txt": with_extras,
     ".gitignore": with_lines,
@@ -143,10 +145,32 @@ ADDITIONS: dict[str, Callable[[str, str], str]] = {
 """The files that a new stack adds to, each with the function that returns the extended text."""
 
 
-def diff(path: str, text: str, extended: str) -> str:
-    """Return the change of a file as a unified diff, which `git apply` and `patch` read."""
+def changes(path: str, text: str, wanted: str) -> str:
+    """Return the change that an existing file needs, as a unified diff, which `git apply` and `patch` read.
+
+    Raises:
+        RefusedError: The file is the project of a program in another language.
+        yaml.YAMLError: The file is not valid YAML.
+    """
+    if path == "Pulumi.yaml":
+        _refuse_other_language(text)
+    extended = _ADDITIONS[path](text, wanted) if path in _ADDITIONS else text
     lines = difflib.unified_diff(text.splitlines(), extended.splitlines(), f"a/{path}", f"b/{path}", n=1, lineterm="")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _refuse_other_language(text: str) -> None:
+    """Raise RefusedError for a Pulumi project whose program is not Python."""
+    project = yaml.safe_load(text)
+    runtime = project.get("runtime") if isinstance(project, dict) else None
+    name = runtime.get("name") if isinstance(runtime, dict) else runtime
+    if name != "python":
+        raise RefusedError(
+            "is not the project of a Python program",
+            got=f"runtime: {name}" if isinstance(name, str) else "no runtime",
+            expected="runtime: python",
+            hint="choose another folder",
+        )
 
 
 def _text(lines: list[str]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from gpu_ci.cli.init import choices, existing
+from gpu_ci.cli import new_files
+from gpu_ci.cli.init import additions, options
 from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
 from gpu_ci.errors import in_yaml
@@ -55,13 +56,10 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
     """
     answers = ask(folder, given) if sys.stdin.isatty() and not as_json else given
-    chosen = choices.repository(folder, answers)
+    chosen = options.repository(folder, answers)
     files = dict(chosen.files())
-    states = existing.states(folder, files, chosen.stack_file)
-    title = "The new stack needs these changes of existing files, which init does not change"
-    existing.offer(
-        folder, files, states, lambda: _next_steps(folder, chosen), title=title, write=write, as_json=as_json
-    )
+    states = new_files.states(folder, files, additions.changes, chosen.stack_file)
+    new_files.offer(folder, files, states, lambda: _next_steps(folder, chosen), write=write, as_json=as_json)
 
 
 def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:

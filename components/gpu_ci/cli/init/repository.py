@@ -7,14 +7,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from typing import Any
 
 import jinja2
 from gpu_catalog import Machine
 
 from gpu_ci import extras
-from gpu_ci.errors import in_yaml
+from gpu_ci.cli import templates
 from gpu_ci.kinds import catalog
 
 # File in the repository -> its template.
@@ -119,21 +118,11 @@ FLEX_START_SEC = 6 * 3600
 
 
 @dataclass(frozen=True)
-class ClusterField:
-    """A field of a cluster in the stack file, and the comment above it."""
-
-    name: str
-    value: Any
-    comment: str = ""
-
-
-@dataclass(frozen=True)
 class Cluster:
-    """An existing cluster that the user named."""
+    """An existing cluster that the user named, and the kind of the pools on it."""
 
     name: str
     kind: str
-    fields: Sequence[ClusterField]
 
 
 @dataclass(frozen=True)
@@ -187,6 +176,10 @@ class Repository:
     organization: str = ""
     repositories: Sequence[str] = ()
     clusters: Sequence[Cluster] = ()
+    location: str = ""
+    """The location of the GKE cluster."""
+    subnets: Mapping[str, str] = field(default_factory=dict)
+    """The subnets of the EKS cluster by zone."""
     aws_region: str = ""
     runner_image: str = ""
     registered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -245,27 +238,17 @@ class Repository:
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Return each file of the repository with its text."""
-        environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(_template),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            autoescape=False,  # noqa: S701 - the files are YAML and Python; the filter `yaml` quotes values
+        engine = templates.environment(
+            loader=jinja2.PackageLoader(__package__ or ""), trim_blocks=True, lstrip_blocks=True
         )
-        environment.filters["yaml"] = in_yaml
         # GitHub's own expressions are ${{ … }}.
-        in_workflows = environment.overlay("<%", "%>", "<<", ">>", "<#", "#>")
+        in_workflows = engine.overlay("<%", "%>", "<<", ">>", "<#", "#>")
         derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "actions", "variables")
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         for path, template in WORKFLOWS.items() if self.actions else ():
             yield path, in_workflows.get_template(template).render(values)
         for path, template in TEMPLATES.items():
-            yield path.format(stack=self.stack), environment.get_template(template).render(values)
-
-
-def _template(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+            yield path.format(stack=self.stack), engine.get_template(template).render(values)
 
 
 def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> str:

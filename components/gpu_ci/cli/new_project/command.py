@@ -1,20 +1,30 @@
-"""`gpu-ci new-project`: write a new Python project with tests on CPUs and on the GPUs of a pool."""
+"""`gpu-ci new-project`: write a new Python project with tests on CPUs and on the GPUs of a pool.
+
+The folder `files` is a template that copier can render too. Its copier.yml has the questions.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from gpu_ci import extras
-from gpu_ci.cli.init import existing
-from gpu_ci.cli.init.mistakes import mistakes
-from gpu_ci.cli.new_project import template
+from gpu_ci.cli import new_files, templates
+from gpu_ci.cli.init import additions
+from gpu_ci.errors import Problem
+
+TEMPLATE = files(__package__) / "files"
+# Modules that the project imports. A package with one of these names would hide the module.
+_IMPORTED = {"coverage", "docs", "gpu_smoke", "numpy", "pytest", "pytest_gpu_ci", "tests", "torch"}
 
 
 @click.command("new-project")
@@ -36,8 +46,7 @@ from gpu_ci.cli.new_project import template
 def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     """Write a new Python project with GPU code: package, tests, images and workflows. No existing file is changed.
 
-    Without --write, the command prints the files and writes nothing. On a terminal it prompts for missing options. It
-    sends no request, and needs no credentials.
+    Without --write, the command prints the files and writes nothing. It sends no request, and needs no credentials.
 
     The tests with a GPU run on a pool that exists already: --label names its labels. A pool of kind gce-runners has the
     labels self-hosted, gpu and its name. A pool of kind eks-runners has one label, its name.
@@ -52,22 +61,53 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     answers = {question: value for question, value in given.items() if value}
     answers.setdefault("name", re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-"))
     answers.setdefault("package", extras.source())
-    if wrong := template.problems(answers):
-        raise mistakes({"gpu-ci new-project": wrong})
     answers["version"] = importlib.metadata.version("gpu-ci")
-    files = template.render(answers, prompt=sys.stdin.isatty() and not as_json)
-    states = existing.states(folder, files)
-    title = "The project needs these changes of existing files, which new-project does not change"
-    existing.offer(
-        folder, files, states, lambda: _next_steps(folder, answers), title=title, write=write, as_json=as_json
-    )
+    values = _with_defaults(answers)
+    if wrong := problems(values):
+        raise new_files.mistakes({"gpu-ci new-project": wrong})
+    found = templates.render(TEMPLATE / "project", values, ".jinja")
+    states = new_files.states(folder, found, additions.changes)
+    new_files.offer(folder, found, states, lambda: _next_steps(folder, values), write=write, as_json=as_json)
 
 
-def _next_steps(folder: Path, answers: Mapping[str, Any]) -> Sequence[str]:
+def _questions() -> dict[str, Mapping[str, Any]]:
+    """Return the questions of copier.yml."""
+    document = yaml.safe_load((TEMPLATE / "copier.yml").read_text(encoding="utf-8"))
+    return {name: settings for name, settings in document.items() if not name.startswith("_")}
+
+
+def _with_defaults(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers, with the defaults of the other questions."""
+    values = dict(answers)
+    for name, settings in _questions().items():
+        if name not in values:
+            text = templates.environment().from_string(str(settings["default"])).render(values)
+            values[name] = yaml.safe_load(text) if settings["type"] == "yaml" else text
+    return values
+
+
+def problems(values: Mapping[str, Any]) -> list[Problem]:
+    """Return every mistake in the answers. The path of a problem is the option."""
+    found = []
+    for name, settings in _questions().items():
+        given, choices = values[name], settings.get("choices")
+        expected = templates.environment().from_string(settings.get("validator", "")).render(values)
+        if choices and given not in choices:
+            expected = f"one of {', '.join(choices)}"
+        if expected:
+            got = ", ".join(map(repr, given)) if isinstance(given, tuple | list) else repr(given)
+            found.append(Problem("--label" if name == "labels" else f"--{name}", "is not accepted", got, expected))
+    if keyword.iskeyword(values["module"]) or values["module"] in sys.stdlib_module_names | _IMPORTED:
+        text = f"would name the package {values['module']}, which hides a module or word of Python"
+        found.append(Problem("--name", text, repr(values["name"]), hint=f"such as --name {values['name']}-kernels"))
+    return found
+
+
+def _next_steps(folder: Path, values: Mapping[str, Any]) -> Sequence[str]:
     """Return what is left to do, in order."""
-    local = answers["package"].startswith("file:")
+    local = values["package"].startswith("file:")
     address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
-    replaced = f"replace {answers['package']} in pyproject.toml with {address}   (GitHub cannot read this folder)"
+    replaced = f"replace {values['package']} in pyproject.toml with {address}   (GitHub cannot read this folder)"
     return [
         *([] if (folder / ".git").exists() else ["git init --initial-branch main"]),
         "uv lock   (writes uv.lock, which the workflows and images need)",

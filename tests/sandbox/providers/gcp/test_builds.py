@@ -22,8 +22,8 @@ from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.world.store import Record, World
 
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.cli.image_cloud import ACCOUNT, EMAIL, OWNER, PLACE, PROJECT, ImageCloud
-from tests.gpu_ci.cli.verify.google_apis import compare
 
 BUCKET = "logs-1"
 

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.world.store import Record
 
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.sandbox.providers.gcp.api import Api
 from tests.sandbox.providers.gcp.conftest import Google
 

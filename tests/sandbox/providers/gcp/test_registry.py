@@ -14,8 +14,8 @@ from pulumi_sandbox.providers.gcp.registry import INDEX, MANIFEST, Image, cleane
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
 
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.cli.image_cloud import IMAGE, OWNER, PLACE, REPOSITORY, TRIGGER, ImageCloud
-from tests.gpu_ci.cli.verify.google_apis import compare
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 COMMIT = "c" * 40

@@ -1,0 +1,481 @@
+"""The steps of `gpu-ci doctor` about the Google Cloud project of a stack.
+
+STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to Google, and returns a
+Finding. It raises NotAskedError if Google does not answer, or refuses the request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gpu_catalog import limits, quota
+from gpu_common import google_permissions
+
+from gpu_ci.cli.doctor import deployer, policies
+from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
+from gpu_ci.cli.google_api import Call, ask, caller, find
+from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
+from gpu_ci.gcp.build_pool import BuildPoolArgs
+from gpu_ci.gcp.gate.runner import GATE_LABEL
+from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
+from gpu_ci.gcp.machine.args import GpuMachineChoices
+from gpu_ci.gcp.machine.software import is_signed
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.stack import quotas
+from gpu_ci.stack.site import MANAGER
+
+APIS = (
+    "cloudresourcemanager.googleapis.com",
+    "compute.googleapis.com",
+    "iam.googleapis.com",
+    "logging.googleapis.com",
+    "secretmanager.googleapis.com",
+)
+"""The services that a stack with gce-runners calls."""
+BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
+"""The services that a stack also calls if it has pools of kind cloud-build, or image pipelines of kind container."""
+PROGRAM_APIS = (
+    "cloudbuild.googleapis.com",
+    "cloudscheduler.googleapis.com",
+    "pubsub.googleapis.com",
+    "storage.googleapis.com",
+)
+"""The services that a stack also calls if it has image pipelines of kind host, or pools of kind cloud-build-gpu."""
+CONTAINER_APIS = {
+    "schedule": ("cloudscheduler.googleapis.com", "pubsub.googleapis.com"),
+    "sign": ("cloudkms.googleapis.com",),
+}
+"""The services that a stack also calls if an image pipeline of kind container has this field."""
+MANAGER_APIS = ("monitoring.googleapis.com", "run.googleapis.com", "storage.googleapis.com")
+_SECRETS_ALONE = ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
+# The steps that concern a stack without machines.
+_EVERY_PROJECT = ("project", "apis", "permissions", "secrets")
+
+# Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
+# (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
+# AGENT_ACCOUNTS. With AGENT_ACCOUNTS, it may create VMs that use the service accounts of pools.
+AGENT_ROLES = {"roles/editor", "roles/owner"}
+AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
+
+# Organization policies that are enforced or not. Each text is the effect on pools and their checks if it is enforced.
+CONSTRAINTS = {
+    "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
+    "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
+    "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
+}
+# This policy matters only for pools whose image may have an unsigned driver.
+SHIELDED = "compute.requireShieldedVm"
+
+_IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
+_SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
+# A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
+_PERMISSIONS_PER_REQUEST = 100
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project and the pools of one stack file in it."""
+
+    name: str
+    pools: Mapping[str, RunnerPoolArgs]
+    subnetworks: Mapping[str, str]
+    """The existing subnetworks, by region. In other regions, the stack creates a network."""
+    apis: tuple[str, ...]
+    """The services that the stack calls."""
+    secrets: tuple[str, ...]
+    """The secrets with the private keys of the stack's GitHub Apps, as projects/<project>/secrets/<name>."""
+    permissions: tuple[str, ...]
+    """The permissions that the deployer needs on the project."""
+    connect: Callable[[], Call]
+    nodes: Mapping[str, GkeGpuNodePoolArgs] = field(default_factory=dict)
+    """The pools of one GKE cluster in the project."""
+
+    @cached_property
+    def call(self) -> Call:
+        return self.connect()
+
+    @property
+    def machines(self) -> list[GpuMachineChoices]:
+        """The machines of all pools, also those of ladders."""
+        return [*(rung for pool in self.pools.values() for rung in pool.rungs), *self.nodes.values()]
+
+    @property
+    def regions(self) -> list[str]:
+        return sorted({machine.region for machine in self.machines})
+
+
+def target(file: StackFile, connect: Callable[[], Call]) -> Project:
+    """Return the project of a stack file with its pools on Compute Engine."""
+    site = file.value("gpu-ci:site") or {}
+    github = site.get("github") or {}
+    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
+    secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
+    pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
+    permissions = tuple(deployer.permissions(file))
+    apis = [api for api in _apis(file, permissions) if pools or api != "compute.googleapis.com" or _has_nodes(file)]
+    return Project(
+        file.project, pools, site.get("subnetworks") or {}, tuple(dict.fromkeys(apis)), secrets, permissions, connect
+    )
+
+
+def _has_nodes(file: StackFile) -> bool:
+    return deployer.has_own_node_pools(file)
+
+
+def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
+    """Yield the services that the stack calls."""
+    kinds = {type(args) for _, args in file.pools}
+    pipelines = {each.kind for each in file.pipelines}
+    if not permissions:
+        yield from _SECRETS_ALONE
+    else:
+        yield from APIS
+        yield from deployer.CONTAINER_APIS if _has_nodes(file) else ()
+        yield from BUILD_APIS if BuildPoolArgs in kinds or "container" in pipelines else ()
+        yield from PROGRAM_APIS if BuildGpuBridgeArgs in kinds or "host" in pipelines else ()
+        for option, apis in CONTAINER_APIS.items():
+            if any(each.kind == "container" and each.choices.get(option) for each in file.pipelines):
+                yield from apis
+    if file.value(MANAGER) is not None:
+        yield from MANAGER_APIS
+    if str(file.others.get("secretsprovider")).startswith("gcpkms://"):
+        yield "cloudkms.googleapis.com"
+
+
+def steps(file: StackFile, project: Project) -> list[Step[Project]]:
+    """Return the steps that concern what the file uses."""
+    if project.pools:
+        return [*STEPS]
+    has_builds = any(isinstance(args, BuildPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools)
+    if not (has_builds or project.permissions or project.secrets):
+        return []
+    without = () if project.permissions else ("permissions",)
+    return [step for step in STEPS if step.name in _EVERY_PROJECT and step.name not in without]
+
+
+def project_exists(project: Project) -> Finding:
+    answer = _read_project(project)
+    state = str(answer.get("state", ""))
+    fix = (f"gcloud projects undelete {project.name}",) if state == "DELETE_REQUESTED" else ()
+    return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer, fix)
+
+
+def apis_enabled(project: Project) -> Finding:
+    names = [f"projects/{project.name}/services/{each}" for each in project.apis]
+    answer = ask(
+        project.call, "serviceusage", "v1",
+        lambda api: api.services().batchGet(parent=f"projects/{project.name}", names=names),
+    )  # fmt: skip
+    states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
+    disabled = [each for each in project.apis if states.get(each) != "ENABLED"]
+    fix = [f"gcloud services enable {' '.join(disabled)} --project {project.name}"]
+    return problems_or_pass(disabled, f"all {len(project.apis)} are enabled", states, "not enabled: ", fix)
+
+
+def permissions_granted(project: Project) -> Finding:
+    needed = project.permissions
+    granted: set[str] = set()
+    for start in range(0, len(needed), _PERMISSIONS_PER_REQUEST):
+        body = {"permissions": list(needed[start : start + _PERMISSIONS_PER_REQUEST])}
+        granted.update(_granted(project, body).get("permissions", []))
+    missing = [each for each in needed if each not in granted]
+    role_id = google_permissions.DEPLOYER_ROLE_ID
+    bind = google_permissions.bind_role(f"projects/{project.name}/roles/{role_id}", project.name, caller())
+    add = google_permissions.add_to_role(role_id, project.name, missing)
+    fix = [
+        f"{bind}  # docs/start/bootstrap.md creates the role",
+        f"{add}  # if the deployer has the role already",
+    ]
+    return problems_or_pass(missing, f"all {len(needed)} are granted on the project", missing, "missing: ", fix)
+
+
+def _granted(project: Project, body: dict[str, Any]) -> dict[str, Any]:
+    return ask(
+        project.call, "cloudresourcemanager", "v3",
+        lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
+    )  # fmt: skip
+
+
+def service_agent_has_roles(project: Project) -> Finding:
+    """Check the roles of the Google APIs service agent, as which managed instance groups create VMs."""
+    number = _read_project(project)["name"].rpartition("/")[2]
+    agent = f"{number}@cloudservices.gserviceaccount.com"
+    answer = ask(
+        project.call, "cloudresourcemanager", "v3",
+        lambda api: api.projects().getIamPolicy(resource=f"projects/{project.name}", body={}),
+    )  # fmt: skip
+    roles = sorted(
+        binding["role"]
+        for binding in answer.get("bindings", [])
+        if f"serviceAccount:{agent}" in binding.get("members", []) and "condition" not in binding
+    )
+    if set(roles) & AGENT_ROLES:
+        return Finding("pass", f"the Google APIs service agent has {', '.join(roles)}", roles)
+    if AGENT_MACHINES in roles and AGENT_ACCOUNTS in roles:
+        return Finding("pass", f"the Google APIs service agent has {AGENT_MACHINES} and {AGENT_ACCOUNTS}", roles)
+    text = (
+        f"the project's policy gives the Google APIs service agent {', '.join(roles) or 'no role'}; it needs "
+        f"{AGENT_MACHINES}, and {AGENT_ACCOUNTS} on each pool's account, from the project, a folder or the organization"
+    )
+    bind = f"gcloud projects add-iam-policy-binding {project.name} --member serviceAccount:{agent}"
+    fix = tuple(f"{bind} --role {role} --condition None" for role in (AGENT_MACHINES, AGENT_ACCOUNTS))
+    return Finding("unknown", text, roles, fix)
+
+
+def policies_allow(project: Project) -> Finding:
+    required = _required_values(project)
+    rules = {each: _effective_rules(project, each) for each in (*CONSTRAINTS, SHIELDED, *required)}
+    problems, unknown, fix = [], [], []
+    change = "gcloud resource-manager org-policies"
+    effects = dict(CONSTRAINTS)
+    if unsigned := sorted({pool.image for pool in project.pools.values() if not is_signed(pool.image)}):
+        effects[SHIELDED] = f"{', '.join(unsigned)} boots without secure boot, as its driver may be unsigned"
+    for name, effect in effects.items():
+        enforced = policies.is_enforced(rules[name])
+        if enforced is None:
+            unknown.append(f"whether {name} is enforced depends on tags ({effect})")
+        elif enforced:
+            problems.append(f"{name} is enforced: {effect}")
+            fix.append(f"{change} disable-enforce {name} --project {project.name}")
+    for name, (values, covers) in required.items():
+        answers = {value: policies.refuses(rules[name], value, covers) for value in values}
+        if refused := [value for value, answer in answers.items() if answer]:
+            problems.append(f"{name} refuses {', '.join(refused)}")
+            fix.append(f"{change} allow {name} {' '.join(_policy_values(refused))} --project {project.name}")
+        if unclear := [value for value, answer in answers.items() if answer is None]:
+            unknown.append(f"{name} has values that this command cannot compare with {', '.join(unclear)}")
+    if problems or unknown:
+        return Finding("fail" if problems else "unknown", "; ".join([*problems, *unknown]), rules, tuple(fix))
+    return Finding("pass", f"none of {len(rules)} policies stops a pool", rules)
+
+
+def _policy_values(refused: list[str]) -> list[str]:
+    """Return the values to add to a policy, so that it allows the refused values.
+
+    For zones, these are groups of locations, such as in:us-central1-locations.
+    """
+    groups = [each if "/" in each else f"in:{each.rpartition('-')[0]}-locations" for each in refused]
+    return list(dict.fromkeys(groups))
+
+
+def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
+    """Return the values that each policy with a list of values must allow for the pools.
+
+    The function next to the values compares them with the values of the policy.
+    """
+    images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
+    # "Custom images in your local project" are exempt (cloud.google.com/compute/docs/images/
+    # restricting-image-access, Limitations).
+    images.discard(project.name)
+    zones = {zone for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones}
+    return {
+        "compute.trustedImageProjects": (sorted(f"projects/{each}" for each in images), policies.covers_project),
+        "gcp.resourceLocations": (sorted(zones), policies.covers_zone),
+    }
+
+
+def machines_offered(project: Project) -> Finding:
+    missing, fix, requests = [], [], 0
+    for pool, zone in ((machine, zone) for machine in project.machines for zone in machine.zones):
+        requests += 1
+        if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
+            missing.append(f"{pool.machine_type} in {zone}")
+            fix.append(_places(project, "machine-types", pool.machine_type))
+        if pool.guest_accelerator:
+            requests += 1
+            if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
+                missing.append(f"{pool.guest_accelerator.type} in {zone}")
+                fix.append(_places(project, "accelerator-types", pool.guest_accelerator.type))
+    return problems_or_pass(missing, f"all {requests} are offered", missing, "not offered: ", fix)
+
+
+def _places(project: Project, kind: str, name: str) -> str:
+    return f"gcloud compute {kind} list --filter name={name} --project {project.name}  # the zones for `zones`"
+
+
+def quotas_suffice(project: Project) -> Finding:
+    answers = [_region(project, region) for region in project.regions]
+    answers.append(_compute_request(project, lambda api: api.projects().get(project=project.name)))
+    known_limits: limits.Limits = {}
+    for answer in answers:
+        known_limits |= limits.from_answer(answer, "")
+    findings = quota.compare(
+        quota.needs(quotas.demands([*project.pools.items(), *project.nodes.items()])), known_limits
+    )
+    details = [{"region": key[0], "metric": key[1], "limit": limit.limit, "usage": limit.usage}
+               for key, limit in known_limits.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
+    short = [
+        f"{each.need.name} ({each.need.region}): got {each.got}, expected {each.expected}"
+        for each in findings
+        if each.is_short
+    ]
+    if short:
+        metrics = " ".join(dict.fromkeys(each.need.metric for each in findings if each.is_short))
+        address = f"https://console.cloud.google.com/iam-admin/quotas?project={project.name}"
+        return Finding("fail", "; ".join(short), details, (f"# request more of {metrics} at {address}",))
+    if findings:
+        unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
+        return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
+    return Finding("pass", "every quota suffices for what the pools need", details)
+
+
+def images_exist(project: Project) -> Finding:
+    problems, fix, details = [], [], []
+    for image in sorted({pool.image for pool in project.pools.values()}):
+        match = _IMAGE.search(image)
+        if match is None:
+            raise NotAskedError(f"{image} names no image of a project")
+        answer = _image(project, match)
+        details.append(answer)
+        state = answer.get("deprecated", {}).get("state", "")
+        if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
+            problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
+            fix.append(f"gcloud compute images list --no-standard-images --project {match['project']}  # for `image`")
+    return problems_or_pass(problems, "every image of the pools is ready", details, fix=fix)
+
+
+def networks_reach_internet(project: Project) -> Finding:
+    existing = [region for region in project.regions if region in project.subnetworks]
+    created = [region for region in project.regions if region not in project.subnetworks]
+    details = [f"{region}: the stack creates the network" for region in created]
+    good = [f"{', '.join(existing)} can reach the internet"] if existing else []
+    good += [f"not asked for {', '.join(created)}, where the stack creates the network"] if created else []
+    links = [project.subnetworks[region] for region in existing]
+    return subnetworks_reach_internet(project, links, "; ".join(good), details)
+
+
+def subnetworks_reach_internet(project: Project, links: Sequence[str], good: str, details: Sequence[Any]) -> Finding:
+    """Return a Finding about Private Google Access and the Cloud NAT of each subnetwork."""
+    problems: list[str] = []
+    fix: list[str] = []
+    found = [*details]
+    for link in links:
+        match = _SUBNETWORK.search(link)
+        if match is None:
+            raise NotAskedError(f"{link} names no subnetwork of a project")
+        problems += _subnetwork_problems(project, match, found, fix)
+    return problems_or_pass(problems, good, found, fix=fix)
+
+
+def secrets_exist(project: Project) -> Finding:
+    if not project.secrets:
+        return Finding("pass", "the stack file names no secret")
+    versions = {secret: _newest_version(project, secret) for secret in project.secrets}
+    states = {name: version.get("state", "missing") for name, version in versions.items()}
+    problems = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
+    fix = [_secret_fix(name, versions[name]) for name, state in states.items() if state != "ENABLED"]
+    good = f"all {len(states)} have an enabled version; the value was not read"
+    return problems_or_pass(problems, good, states, fix=fix)
+
+
+def _secret_fix(secret: str, version: Mapping[str, Any]) -> str:
+    _, host, _, name = secret.split("/")
+    if version.get("state") == "DISABLED":
+        number = version["name"].rpartition("/")[2]
+        return f"gcloud secrets versions enable {number} --secret {name} --project {host}"
+    return f"gpu-ci github-app store {secret} < KEY.pem"
+
+
+def no_leftovers(project: Project) -> Finding:
+    answer = _compute_request(
+        project, lambda api: api.instances().aggregatedList(project=project.name, filter=f"labels.{GATE_LABEL}:*")
+    )
+    zones = {vm["name"]: place for place, zone in answer.get("items", {}).items() for vm in zone.get("instances", [])}
+    names = list(zones)
+    fix = [
+        f"gcloud compute instances delete {name} --zone {place.rpartition('/')[2]} --project {project.name}"
+        for name, place in zones.items()
+    ]
+    return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ", fix)
+
+
+def _read_project(project: Project) -> dict[str, Any]:
+    return ask(
+        project.call, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
+    )
+
+
+def _compute_request(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
+    return ask(project.call, "compute", "v1", request)
+
+
+def _effective_rules(project: Project, constraint: str) -> list[dict[str, Any]]:
+    name = f"projects/{project.name}/policies/{constraint}"
+    answer = ask(project.call, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
+    rules: list[dict[str, Any]] = answer.get("spec", {}).get("rules", [])
+    return rules
+
+
+def _region(project: Project, region: str) -> dict[str, Any]:
+    return _compute_request(project, lambda api: api.regions().get(project=project.name, region=region))
+
+
+def _newest_version(project: Project, secret: str) -> dict[str, Any]:
+    """Return the newest version of a secret without its value, or an empty map if there is none."""
+    name = f"{secret}/versions/latest"
+    return (
+        find(project.call, "secretmanager", "v1", lambda api: api.projects().secrets().versions().get(name=name)) or {}
+    )
+
+
+def _exists(project: Project, collection: str, **name: str) -> bool:
+    return find(
+        project.call, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
+    ) is not None  # fmt: skip
+
+
+def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
+    def request(api: Any) -> Any:
+        if match["family"]:
+            return api.images().getFromFamily(project=match["project"], family=match["name"])
+        return api.images().get(project=match["project"], image=match["name"])
+
+    answer = find(project.call, "compute", "v1", request) or {"name": match["name"]}
+    return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
+
+
+def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
+    name, host, region = match["name"], match["project"], match["region"]
+    subnetwork = find(
+        project.call, "compute", "v1", lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
+    )
+    if subnetwork is None:
+        fix.append(f"gcloud compute networks subnets list --regions {region} --project {host}  # for `subnetworks`")
+        return [f"{name} does not exist in {region} of {host}"]
+    network = subnetwork.get("network", "").rpartition("/")[2]
+    routers = _compute_request(project, lambda api: api.routers().list(project=host, region=region)).get("items", [])
+    has_nat = any(router.get("nats") for router in routers if router.get("network", "").rpartition("/")[2] == network)
+    has_google_access = bool(subnetwork.get("privateIpGoogleAccess"))
+    details.append({"subnetwork": name, "privateIpGoogleAccess": has_google_access, "cloudNat": has_nat})
+    problems, place = [], f"--region {region} --project {host}"
+    if not has_google_access:
+        problems.append(f"{name} lacks Private Google Access")
+        fix.append(f"gcloud compute networks subnets update {name} {place} --enable-private-ip-google-access")
+    if not has_nat:
+        problems.append(f"no Cloud NAT on the network of {name} in {region}")
+        router = f"{network}-{region}"
+        fix.append(f"gcloud compute routers create {router} --network {network} {place}")
+        addresses = "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges"
+        fix.append(f"gcloud compute routers nats create nat --router {router} {addresses} {place}")
+    return problems
+
+
+STEPS: tuple[Step[Project], ...] = (
+    Step("project", "the project is ACTIVE", project_exists, "correct gcp:project, or wait for the project"),
+    Step("apis", "every API that the stack calls is enabled", apis_enabled),
+    Step("permissions", "the deployer has every permission", permissions_granted),
+    Step("service agent", "the Google APIs service agent may create VMs", service_agent_has_roles),
+    Step("policies", "no organization policy stops a pool", policies_allow),
+    Step("machines", "every zone offers the machine type and its GPU", machines_offered),
+    Step("quotas", "the limits allow `max` VMs and one more", quotas_suffice),
+    Step("images", "the image is READY, not deprecated", images_exist),
+    Step("networks", "the subnetwork has Private Google Access, and its region a Cloud NAT", networks_reach_internet),
+    Step("secrets", "the newest version is ENABLED", secrets_exist),
+    Step("leftovers", "no VM of an interrupted smoke check exists", no_leftovers),
+)

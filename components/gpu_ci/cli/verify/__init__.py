@@ -1,1 +1,0 @@
-"""`gpu-ci verify`: runs the read-only steps of the first-run checklist on a real project, cluster or GPU machine."""

@@ -1,1 +1,0 @@
-"""The checklist of a runner manager: conditions that must hold before its first job."""
