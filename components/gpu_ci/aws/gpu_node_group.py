@@ -215,7 +215,12 @@ def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupRe
     """Return the name of the Auto Scaling group of a node group. Fail unless EKS reports exactly one."""
     groups = [group for each in resources or () for group in each.autoscaling_groups or ()]
     if len(groups) != 1:
-        problem = Problem("", f"EKS reports {len(groups)} Auto Scaling groups for the node group", expected="one")
+        problem = Problem(
+            "",
+            f"EKS reports {len(groups)} Auto Scaling groups for the node group",
+            expected="one",
+            rule="not-one-scaling-group",
+        )
         raise pulumi.RunError(problem.render(subject))
     return str(groups[0].name)
 

@@ -59,12 +59,6 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     """The arguments of a bridge: its machines, and the limits of the steps that use them."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks"}
-    DECIDED: ClassVar[dict[str, str]] = {
-        **GpuMachineArgs.DECIDED,
-        "timeout": "use maxRunDurationSec, and --timeout of a step",
-        "bucket": "the component creates the bucket",
-        "triggers": "a trigger names a cloudbuild.yaml; use gpu-ci:pools with kind: cloud-build to create triggers",
-    }
 
     max: Integer = Field(ge=1, le=100, description="the maximum number of machines at any time, 1 to 100")
     wait_sec: Integer = Field(

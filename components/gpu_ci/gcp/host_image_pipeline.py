@@ -69,14 +69,6 @@ class HostImagePipelineArgs(GpuMachineArgs):
     """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned"}
-    DECIDED: ClassVar[dict[str, str]] = {
-        **GpuMachineArgs.DECIDED,
-        "baseImage": "image is the base image",
-        "family": "an image has no family, because pools name one image; gpu-ci images promote writes its name",
-        "cron": "use schedule instead",
-        "retain": "use keep instead",
-        "docker": "use runner.docker instead",
-    }
 
     runner: RunnerSettings = Field(
         default=RunnerSettings(docker="rootless"),

@@ -44,6 +44,7 @@ def check(value: str | None) -> str | None:
     if not _SCHEDULE.fullmatch(value):
         raise invalid(
             "is not a schedule of Cloud Scheduler",
+            "not-a-schedule",
             expected="minute, hour, day of month, month and day of week, with single spaces",
             hint=_HINT,
         )
@@ -52,7 +53,10 @@ def check(value: str | None) -> str | None:
             if each.upper() not in field.names and not (each.isdigit() and field.least <= int(each) <= field.most):
                 names = f", or {field.names[0]} to {field.names[-1]}" if field.names else ""
                 raise invalid(
-                    f"has {each} as the {field.name}", expected=f"{field.least} to {field.most}{names}", hint=_HINT
+                    f"has {each} as the {field.name}",
+                    "not-a-schedule",
+                    expected=f"{field.least} to {field.most}{names}",
+                    hint=_HINT,
                 )
     return value
 

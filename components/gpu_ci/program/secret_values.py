@@ -33,6 +33,7 @@ def _answer(place: str, reference: str) -> pulumi.Output[Any]:
             provider_message(error),
             "a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)",
             f"check its name and its permissions: gcloud secrets get-iam-policy {secret} --project={project}",
+            rule="secret-not-readable",
         )
 
     import pulumi_gcp as gcp  # only stacks that refer to secrets need it

@@ -61,7 +61,7 @@ def load() -> Settings:
     present = _all_keys()
     problems = checks.unknown_keys(present) + _plain_secrets(present)
     values = {path: _read(path, problems) for path in checks.KEYS}
-    checked = checks.check(values, present, {problem.path for problem in problems})
+    checked = checks.check(values, {problem.path for problem in problems})
     problems += checked.problems
     if problems:
         raise SettingsError(stack_file(), problems, stack_lines(values))
@@ -138,7 +138,7 @@ def _read(path: str, problems: list[Problem]) -> Any:
         # One secret value makes the whole key secret. The engine does not report which value is the secret.
         again = "pulumi config set --plaintext"
         hint = f"{again} '{path}' …; if only one value of the key is secure: {again} --path '{path}.…' …"
-        problems.append(Problem(path, fault, "a secret", "plain text", hint))
+        problems.append(Problem(path, fault, "a secret", "plain text", hint, rule="secret-value"))
         return None
     text = pulumi.Config(namespace).get(key)
     if not text:  # the engine passes an empty text for a key without a value
