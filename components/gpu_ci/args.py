@@ -220,7 +220,9 @@ class Args(BaseModel):
         rejected = {problem.path for problem in problems}
         fields = {key: value for key, value in choices.items() if key not in rejected}
         try:
-            cls.__pydantic_validator__.validate_python({**(known or {}), **fields})
+            # Python's spelling of a field, such as disk_gib, is not a key of a stack file.
+            wired = {to_camel(name): value for name, value in (known or {}).items()}
+            cls.__pydantic_validator__.validate_python({**wired, **fields}, by_alias=True, by_name=False)
         except Invalid as error:
             found = explain(error, cls, hidden=wiring)
             problems += [each for each in found if re.split(r"[.\[]", each.path)[0] not in wiring]

@@ -86,10 +86,12 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
+    if kind == "extra_forbidden":
+        *steps, key = line["loc"]
+        place = _locate((*under, *steps), model)
+        return unknown_field(join(place.path, key), str(key), [each for each in place.choices if each not in hidden])
     path, description, keys, tag, redacted, example = _locate((*under, *line["loc"]), model)
     show = show and not redacted
-    if kind == "extra_forbidden":
-        return unknown_field(path, str(line["loc"][-1]), [key for key in keys if key not in hidden])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_choice(kind, path, context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):

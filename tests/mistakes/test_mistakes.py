@@ -1,8 +1,8 @@
 """Every rule about arguments and stack files, with a mistake that breaks it: each reports its rules at its paths.
 
-A file of `models/` has mistakes in the arguments of one component, and a file of `stacks/` mistakes in one stack file. A
-mistake is a JSON merge patch (RFC 7396) of a valid example: null removes a field. `wrong` has the rule that is reported
-at each path. The messages are golden files (`make golden`), so a better message is no change here.
+A file of `models/` has mistakes in the arguments of one component, a file of `stacks/` mistakes in one stack file. Each
+is a JSON merge patch (RFC 7396) of a valid example: null removes a field. `wrong` has the rule that is reported at each
+path. The messages are golden files, which `make golden` writes.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
 from ..args import Args
 from ..errors import Problem, in_yaml
 
@@ -26,12 +29,16 @@ def problems_of(
         known: The wiring that is known before the deployment.
     """
     examples = {str(each.alias): each.examples[0] for each in model.model_fields.values() if each.examples}
-    defaults = {str(each.alias): each.default for each in model.model_fields.values() if _is_an_example(each.default)}
-    return [_with_hint(each, defaults | examples | dict(example)) for each in model.choice_problems(value, known)]
+    defaults = {str(each.alias): _plain(each.default) for each in model.model_fields.values()}
+    given = {key: each for key, each in defaults.items() if isinstance(each, int | float) or each}
+    return [_with_hint(each, given | examples | dict(example)) for each in model.choice_problems(value, known)]
 
 
-def _is_an_example(default: Any) -> bool:
-    return isinstance(default, str | int | float) or (isinstance(default, list | dict) and bool(default))
+def _plain(default: Any) -> Any:
+    """Return the default of a field as YAML, or None if it has none."""
+    if isinstance(default, BaseModel):
+        return default.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return None if default is PydanticUndefined else default
 
 
 def _with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:

@@ -209,12 +209,13 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
         # The model of a pool with the wiring of the manager reports these two itself.
         refused = {}
         if spec.choices.get("standby"):
-            refused["standby"] = (NO_STANDBY_FOR_OWN_RUNNERS, REMOVE_STANDBY, "standby-of-own-runners")
+            refused["standby"] = (NO_STANDBY_FOR_OWN_RUNNERS, "nothing here", REMOVE_STANDBY, "standby-of-own-runners")
         if docker != "rootful" and spec.choices.get("secrets"):
-            refused["secrets"] = (SECRETS_UNREADABLE, USE_OTHER_SECRETS, "secrets-unreadable")
-        for field, (text, hint, rule) in refused.items() if "github" not in spec.known_wiring else ():
+            expected = "nothing here, or runner.docker: rootful"
+            refused["secrets"] = (SECRETS_UNREADABLE, expected, USE_OTHER_SECRETS, "secrets-unreadable")
+        for field, (text, expected, hint, rule) in refused.items() if "github" not in spec.known_wiring else ():
             got = shape(spec.choices[field])
-            problems.append(Problem(f"{spec.path}.{field}", text, got, "nothing here", hint, rule))
+            problems.append(Problem(f"{spec.path}.{field}", text, got, expected, hint, rule))
     return problems
 
 

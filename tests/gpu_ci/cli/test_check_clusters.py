@@ -19,21 +19,6 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, tmp_path: Path) -> None:
-    values = stack({"max": 0})
-    values["gpu-ci:clusters"]["ci"] |= {"namespace": "default", "subnets": {"us-east-1a": 3}}
-    answer = ask("check", written(tmp_path, values))
-    assert (answer.code, [line for line in answer.out.splitlines() if not line.startswith("  ")]) == (
-        1,
-        [
-            f"{tmp_path}/Pulumi.dev.yaml:22: gpu-ci:pools.a10g.max: must be at least 1",
-            f"{tmp_path}/Pulumi.dev.yaml:6: gpu-ci:clusters.ci.namespace: is a namespace of Kubernetes itself",
-            f"{tmp_path}/Pulumi.dev.yaml:9: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
-            f"3 problems in {tmp_path}/Pulumi.dev.yaml",
-        ],
-    )
-
-
 def test_every_key_of_a_stack_with_a_cluster_is_checked(ask: Ask, tmp_path: Path) -> None:
     [found] = ask("check", written(tmp_path, stack()), "--json").json
     assert (found["works"], found["unchecked"]) == (True, [])
@@ -41,19 +26,11 @@ def test_every_key_of_a_stack_with_a_cluster_is_checked(ask: Ask, tmp_path: Path
 
 def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: Path) -> None:
     values = stack()
-    values["gpu-ci:pools"]["a10g"]["runner"] = {
-        **values["gpu-ci:pools"]["a10g"]["runner"],
-        "terminationGraceSec": 600,
-    }
     values["gpu-ci:clusters"]["idle"] = values["gpu-ci:clusters"]["ci"]
     [found] = ask("check", written(tmp_path, values), "--json").json
     assert (found["works"], [note.partition(";")[0] for note in found["notes"]]) == (
         True,
         [
-            (
-                "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node ends 120 seconds after its interruption "
-                "notice, and its job with it: got 600"
-            ),
             "gpu-ci:clusters.idle: no pool uses this cluster, so the stack creates nothing on it",
         ],
     )

@@ -397,7 +397,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"imageRepositories": ["us-docker.pkg.dev/acme/images"]},
         "imageRepositories[0]: has a form that is not accepted",
     ),
-    "a bucket": ({"bucket": "mine"}, "bucket: cannot be set"),
+    "a bucket": ({"bucket": "mine"}, "bucket: unknown key"),
 }
 
 

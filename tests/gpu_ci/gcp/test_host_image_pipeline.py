@@ -233,8 +233,6 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"keep": 1}, ".keep", "must be at least 2", "such as keep: 3"),
     ({"refreshDays": 0}, ".refreshDays", "must be at least 1", "such as refreshDays: 7"),
     ({"keeps": 3}, ".keeps", "unknown key", "did you mean keep"),
-    ({"family": "gpu"}, ".family", "cannot be set", "remove it: an image has no family"),
-    ({"baseImage": "x"}, ".baseImage", "cannot be set", "remove it: image is the base image"),
     ({"pinned": []}, ".pinned", "is set by gpu-ci, not in a stack file", "remove it"),
     ({"skip": ["projects/p/global/images/one"]}, ".skip[0]", "has a form that is not accepted", ""),
     ({"keepImages": ["one"]}, ".keepImages[0]", "has a form that is not accepted", ""),

@@ -202,14 +202,6 @@ def test_a_queue_can_use_its_own_gpus_and_those_its_cohort_lends(queue: str, mos
     assert KueueArgs(queues=QUEUES).most_gpus(queue) == most
 
 
-def test_teams_are_queues() -> None:
-    given: dict[str, Any] = {"queues": {"vision": {"gpus": 1}}, "teams": {}}
-    with pytest.raises(ArgsError) as caught:
-        deploy(lambda: Kueue("kueue", KueueArgs(**given)))
-    [problem] = caught.value.problems
-    assert (problem.path, problem.hint) == ("teams", "remove it: use queues instead: one queue for each team")
-
-
 def test_a_queue_may_lend_all_of_its_gpus() -> None:
     assert KueueArgs(queues={"vision": {"gpus": 2, "cohort": "gpu", "lendingLimit": 2}}).queues["vision"].gpus == 2
 

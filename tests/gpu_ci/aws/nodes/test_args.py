@@ -11,43 +11,13 @@ import pytest
 from gpu_catalog import cost, quota
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from gpu_ci.aws.nodes import rules
-from gpu_ci.errors import report
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, TYPES, Late, args, group, problems
+from tests.gpu_ci.aws.node_groups import BLOCK, P3DN, SUBNET_A, TYPES, Late, args, group, problems
 
 
 def test_the_example_is_valid_and_has_every_required_field() -> None:
     assert GpuNodeGroupArgs.choice_problems(GpuNodeGroup.EXAMPLE) == []
     assert problems() == ()
-
-
-def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
-    found = [
-        problem.under("gpu-ci:pools.l4")
-        for problem in GpuNodeGroupArgs.choice_problems({**GpuNodeGroup.EXAMPLE, "amiType": "AL2023_x86_64_STANDARD"})
-    ]
-    assert report("Pulumi.staging.yaml", found) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: is not compatible: g6.2xlarge: AL2023_x86_64_STANDARD has no "
-        "NVIDIA driver\n"
-        "  got: 'AL2023_x86_64_STANDARD'\n"
-        "  expected: the EKS AMI type, with an NVIDIA driver; by default the AL2023 type for the architecture\n"
-        "  hint: amiType: AL2023_x86_64_NVIDIA"
-    )
-
-
-def test_independent_mistakes_are_reported_together() -> None:
-    found = problems(
-        instance_types=["g6.xlrge"], market="x", zones=["us-east-1"], max=0, efa=1, disk_gib=1, metadata_hop_limit=3
-    )
-    assert [problem.path for problem in found] == [
-        "instanceTypes[0]",
-        "market",
-        "zones[0]",
-        "max",
-        "efa",
-        "diskGib",
-        "metadataHopLimit",
-    ]
 
 
 def test_what_the_program_fills_in_is_no_mistake_of_a_stack_file() -> None:
@@ -194,9 +164,3 @@ def test_a_capacity_block_draws_on_no_quota_the_catalog_knows() -> None:
     demand = args(**BLOCK).demand("h100")
     assert (demand.market, quota.needs([demand])) == ("capacity-block", {})
     assert quota.without_metric([demand]) == ("h100",)
-
-
-def test_an_efa_group_needs_what_its_security_group_is_made_of() -> None:
-    assert args(**EFA).chosen_zones == ("us-east-1a",)
-    found = problems(**{**EFA, "vpc_id": None, "cluster_security_group_id": None})
-    assert [problem.path for problem in found] == ["vpcId", "clusterSecurityGroupId"]

@@ -228,12 +228,6 @@ def test_a_pool_that_could_not_run_its_jobs_is_refused(changes: Any, path: str, 
     assert (problem.path, problem.text, problem.hint) == (path, text, hint)
 
 
-def test_an_invalid_disk_hides_no_other_problem() -> None:
-    with pytest.raises(ArgsError) as refusal:
-        pool(disk_gib=1, min_idle=5, runner={"image": RUNNER, "cpus": 21})
-    assert [problem.path for problem in refusal.value.problems] == ["diskGib", "runner.cpus", "minIdle"]
-
-
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
     found = PoolArgs.placeholder_wiring("here", {})
     assert (found["account"], found["namespace"], "cluster_name" in found) == ("here", "gpu-ci", False)
