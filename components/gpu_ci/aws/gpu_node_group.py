@@ -21,7 +21,6 @@ from .nodes.args import GpuNodeGroupArgs
 from .nodes.autoscaler_tags import group_tags, node_labels
 from .nodes.launch_template import launch_template
 from .nodes.role import node_role
-from .nodes.rules import more_spot_types
 
 __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 
@@ -74,14 +73,6 @@ class GpuNodeGroup(Component):
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        if args.market == "spot" and (other_types := more_spot_types(args.machines, args.region)):
-            # AWS recommends several types (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot").
-            # Fewer types are only a warning, because some GPUs are available in one type only.
-            pulumi.log.warn(
-                "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add "
-                f"{', '.join(other_types)}",
-                self,
-            )
         tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
         role, attached = node_role(name, args, tags, self.child())
         template = launch_template(name, args, tags, self.child())

@@ -125,8 +125,6 @@ class BuildPool(Component):
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
-        if text := rules.unreachable_sources(args.triggers, args.network, public=args.public_egress):
-            pulumi.log.warn(text, self)
         workers = self._workers()
         repository = self._repository()
         host = f"{args.region}-docker.pkg.dev/"

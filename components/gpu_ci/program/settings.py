@@ -21,8 +21,7 @@ from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
 
-from . import registration
-from .pool import Pipeline, Pool
+from .pool import Pipeline, Pool, registration
 from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def load() -> Settings:
 
     site = Site(**(values[SITE] or {}))
     github = _github(values[GITHUB])
-    shared_wiring = {"project": values[PROJECT], **registration.wiring(site, github)}
+    shared_wiring = {"project": values[PROJECT], **registration(site, github)}
     wired = tuple(_wired(spec, shared_wiring, site) for spec in checked.pools)
     described = clusters.described(values[CLUSTERS])
     manager = _manager(values[MANAGER])

@@ -149,7 +149,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "Pulumi.dev.yaml:6: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
         "  got: 'g2-standard-9'\n"
         "  expected: a Compute Engine machine type with a GPU, such as g2-standard-8\n"
-        "  hint: did you mean g2-standard-8\n"
+        "  hint: did you mean g2-standard-96\n"
         "Pulumi.dev.yaml:10: gpu-ci:pools.l4.colour: unknown key\n"
         "  got: 'colour'\n"
         "  expected: one of machineType, guestAccelerator, zones, market, reservation, "

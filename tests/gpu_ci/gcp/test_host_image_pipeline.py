@@ -229,7 +229,6 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ),
     ({"schedule": "0 4 * * 9"}, ".schedule", "has 9 as the day of week", WEEKLY),
     ({"schedule": "0 24 * * MON"}, ".schedule", "has 24 as the hour", WEEKLY),
-    ({"schedule": "0 4 * MON *"}, ".schedule", "has MON as the month", WEEKLY),
     ({"keep": 1}, ".keep", "must be at least 2", "such as keep: 3"),
     ({"refreshDays": 0}, ".refreshDays", "must be at least 1", "such as refreshDays: 7"),
     ({"keeps": 3}, ".keeps", "unknown key", "did you mean keep"),

@@ -23,9 +23,6 @@ _ZONE = re.compile(ZONE)
 # The first characters of the regions in partitions that this package does not support.
 _UNSUPPORTED_REGIONS = ("eusc-", "eu-iso", "us-iso")
 
-SPOT_TYPES = 3
-"""A spot group with fewer types causes a warning if other types have the same GPU."""
-
 
 def machines_of(choices: Mapping[str, Any]) -> tuple[Machine, ...]:
     """Return the machines of a group, or an empty tuple if one of them is invalid."""
@@ -284,17 +281,3 @@ def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
             hint="use the value from the cluster's vpcConfig",
         )
     return value
-
-
-def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
-    """Return instance types that a spot group with few types could add, to get more capacity."""
-    names = [each.machine_type for each in machines]
-    if len(names) >= SPOT_TYPES:
-        return ()
-    first = machines[0]
-    others = [catalog.machine(name, "aws") for name in types_with_same_gpus(first) if name not in names]
-    return tuple(
-        each.machine_type
-        for each in others
-        if each.vcpus >= first.vcpus and each.memory_gib >= first.memory_gib and region in each.regions
-    )

@@ -73,21 +73,6 @@ def ip_range(value: str) -> str:
     return value if not start else ip_ranges.subnet(value)
 
 
-def unreachable_sources(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
-    """Return a warning for triggers whose builds cannot fetch their source. Return "" if there is no such trigger.
-
-    Every trigger is for a repository on github.com. Workers without a public address cannot reach public addresses
-    "unless a network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which requires a peered network.
-    """
-    if public or attached or not triggers:
-        return ""
-    return (
-        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a peered network, so "
-        "builds cannot fetch their source from github.com; hint: set publicEgress: true, or use a peered network "
-        "with internet access"
-    )
-
-
 def path_in_repository(value: str, example: str) -> str:
     """Return the path, which must not leave the repository: a build would fail only after the clone."""
     if value.startswith("/") or ".." in value.split("/"):

@@ -63,9 +63,11 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         hint = f"use market: {markets}, or remove standby"
         problems.append(at_path(invalid(text, "market-cannot-stop", hint=hint), value))
     if github is not None:
-        for key in value.model_fields_set & set(_WITHOUT_RUNNERS_ONLY):
-            error = invalid(_WITHOUT_RUNNERS_ONLY[key], "set-by-manager", safe_hint="remove it")
-            problems.append(at_path(error, getattr(value, key), key))
+        problems += [
+            at_path(invalid(text, "set-by-manager", safe_hint="remove it"), getattr(value, key), key)
+            for key, text in _WITHOUT_RUNNERS_ONLY.items()
+            if key in value.model_fields_set
+        ]
         if has_local_disks(others):
             hint = "remove localSsdCount" if others.get("local_ssd_count") else "use another machine type"
             error = invalid(f"the machine {LOCAL_DISKS}", "local-disks-cannot-stop", hint=f"{hint}, or remove standby")

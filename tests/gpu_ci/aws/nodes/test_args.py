@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import gpu_catalog as catalog
-import pulumi
 import pytest
 from gpu_catalog import cost, quota
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
@@ -98,39 +97,6 @@ def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
     late = {name: Late(None, known=False) for name in TYPES}
     rows = group(preview=True, offerings=late).rows
     assert len(rows) == 16
-
-
-def test_spot_with_few_types_gets_a_warning_with_types_of_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    group(instance_types=["g6.8xlarge", "gr6.8xlarge"])
-    assert told == [
-        "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add g6.16xlarge",
-    ]
-
-
-def test_the_types_that_are_named_are_in_the_region() -> None:
-    g6 = [catalog.machine("g6.8xlarge")]
-    assert rules.more_spot_types(g6, "us-east-1") == ("gr6.8xlarge", "g6.16xlarge")
-    assert rules.more_spot_types(g6, "me-central-1") == ("g6.16xlarge",)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"instance_types": ["p4d.24xlarge"]},
-        {"instance_types": ["g6.xlarge"], "market": "standard"},
-        BLOCK,
-    ],
-)
-def test_there_is_no_warning_where_there_are_three_types_or_no_others(
-    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    group(**changes)
-    assert told == []
 
 
 def test_machines_alike_have_the_same_gpus_and_processor() -> None:
