@@ -227,8 +227,6 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "is not a schedule of Cloud Scheduler",
         "such as 0 4 * * 1, which is Monday",
     ),
-    ({"schedule": "0 4 * * 9"}, ".schedule", "has 9 as the day of week", WEEKLY),
-    ({"schedule": "0 24 * * MON"}, ".schedule", "has 24 as the hour", WEEKLY),
     ({"keep": 1}, ".keep", "must be at least 2", "such as keep: 3"),
     ({"refreshDays": 0}, ".refreshDays", "must be at least 1", "such as refreshDays: 7"),
     ({"keeps": 3}, ".keeps", "unknown key", "did you mean keep"),

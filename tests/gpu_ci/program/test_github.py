@@ -166,30 +166,6 @@ def keeps(name: str, **scope: str) -> dict[str, Any]:
     return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
 
 
-@pytest.mark.parametrize(
-    ("asked", "path", "text"),
-    [
-        (
-            {"secrets": {"A::b": keeps("T")}},
-            'gpu-ci:github.secrets["A::b"]',
-            "is not a valid name of an entry",
-        ),
-        (
-            {"rules": {"x" * 41: {"repository": "kernels"}}},
-            f"gpu-ci:github.rules.{'x' * 41}",
-            "is not a valid name of an entry",
-        ),
-        (
-            {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
-            "gpu-ci:github.secrets.b.secrets.TOKEN",
-            "is already in a; names are case-insensitive",
-        ),
-    ],
-)
-def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked: Any, path: str, text: str) -> None:
-    assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
-
-
 def test_the_same_name_in_two_places_is_two_secrets() -> None:
     other = keeps("T", kind="environment", environment="prod")
     asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}
