@@ -98,7 +98,7 @@ format: dev ## format the code
 	@.venv/bin/ruff check --fix .
 
 golden: dev comment engine torch policy ## rewrite the golden files; read the diff before you commit it
-	@GOLDEN=write .venv/bin/python -m pytest -q -n 4 -m '' tests/gpu_ci tests/preview
+	@GOLDEN=write .venv/bin/python -m pytest -q -n 4 -m "" tests/gpu_ci tests/mistakes tests/preview
 
 docs: dev ## rewrite the generated tables of docs/
 	@.venv/bin/python -m tools.docs.generate

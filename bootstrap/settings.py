@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import pulumi
 from gpu_ci.args import Args, StrictBool
-from gpu_ci.errors import ArgsError, Problem, at_path, invalid, raise_problems, whole_value
+from gpu_ci.errors import ArgsError, Problem, at_path, invalid, raise_problems
 from gpu_ci.gcp.pool.rules import each_once
 from gpu_ci.gcp.resource_names import Project
 from gpu_ci.github_trust import NumericId
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 KEY = "settings"
 _KEY = re.compile(r"projects/([^/]+)/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
@@ -56,7 +56,7 @@ class Settings(Args):
         description="the location of the state bucket and of the key, such as us-central1 or eu"
     )
     github: Github = Field(description="the repository on GitHub")
-    signing_keys: Annotated[list[str], whole_value(each_once)] = Field(
+    signing_keys: Annotated[list[str], AfterValidator(each_once)] = Field(
         default=[],
         max_length=20,
         description="keys of the project in Cloud KMS that sign images, as "
@@ -72,11 +72,15 @@ class Settings(Args):
             found = _KEY.fullmatch(key)
             if not found:
                 hint = "the name of the key, without cryptoKeyVersions"
-                problems.append(at_path(invalid("is not a key", expected=_KEY_FORM, hint=hint), key, number))
+                problems.append(
+                    at_path(invalid("is not a key", "not-a-kms-key", expected=_KEY_FORM, hint=hint), key, number)
+                )
             elif found[1] != info.data.get("project", found[1]):
                 # Google Cloud documentation "Create and manage custom roles": a role is for resources of its project.
                 hint = "grant the deployer roles/cloudkms.admin on the key yourself, and remove it here"
-                problems.append(at_path(invalid(f"is in the project {found[1]}", hint=hint), key, number))
+                problems.append(
+                    at_path(invalid(f"is in the project {found[1]}", "key-of-other-project", hint=hint), key, number)
+                )
         raise_problems(problems)
         return values
 
@@ -90,14 +94,21 @@ def load() -> Settings:
     problems = []
     if not project:
         problems.append(
-            Problem("gcp:project", "is missing", hint="the id of the Google Cloud project, such as acme-ci")
+            Problem(
+                "gcp:project", "is missing", hint="the id of the Google Cloud project, such as acme-ci", rule="missing"
+            )
         )
     if not isinstance(given, dict):
         problems.append(
-            Problem(place, "is missing" if given is None else "is not an object", hint="docs/start/bootstrap.md")
+            Problem(
+                place,
+                "is missing" if given is None else "is not an object",
+                hint="docs/start/bootstrap.md",
+                rule="missing",
+            )
         )
     elif "project" in given:
-        problems.append(Problem(f"{place}.project", "is set by gcp:project", hint="remove it"))
+        problems.append(Problem(f"{place}.project", "is set by gcp:project", hint="remove it", rule="set-by-gpu-ci"))
     if problems:
         raise ArgsError(file, problems)
     try:

@@ -121,8 +121,14 @@ def _secrecy_problem(*, must_be_secret: bool) -> PydanticCustomError:
     """Return the error for a plain value that must be secret, or for a secret value that must be plain."""
     if must_be_secret:
         hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) returns"
-        return invalid("must be a secret Output, so that neither state nor logs have it in plain text", safe_hint=hint)
-    return invalid("is a secret, but this field is stored in plain text", safe_hint="put it under secrets")
+        return invalid(
+            "must be a secret Output, so that neither state nor logs have it in plain text",
+            "plain-secret",
+            safe_hint=hint,
+        )
+    return invalid(
+        "is a secret, but this field is stored in plain text", "secret-in-plain-field", safe_hint="put it under secrets"
+    )
 
 
 def _whole_number(value: Any) -> Any:
@@ -130,7 +136,7 @@ def _whole_number(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise invalid("must be a whole number")
+        raise invalid("must be a whole number", "wrong-type")
     return value
 
 
@@ -154,11 +160,6 @@ class Args(BaseModel):
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
     """The fields that the program fills in from other resources. Users set the other fields in a stack file."""
-    WIRING_HINTS: ClassVar[Mapping[str, str]] = {}
-    """Hints for users who set a field of WIRING in a stack file. The hint names the field that they need instead."""
-
-    DECIDED: ClassVar[Mapping[str, str]] = {}
-    """Settings that users may expect as fields, each with the reason why gpu-ci sets the value instead."""
 
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
@@ -212,14 +213,16 @@ class Args(BaseModel):
         """
         wiring = {to_camel(name) for name in cls.WIRING}
         problems = [
-            Problem(name, "is set by gpu-ci, not in a stack file", hint=cls.WIRING_HINTS.get(name, "remove it"))
+            Problem(name, "is set by gpu-ci, not in a stack file", hint="remove it", rule="set-by-gpu-ci")
             for name in choices
             if name in wiring or name in cls.WIRING
         ]
         rejected = {problem.path for problem in problems}
         fields = {key: value for key, value in choices.items() if key not in rejected}
         try:
-            cls.__pydantic_validator__.validate_python({**(known or {}), **fields})
+            # Python's spelling of a field, such as disk_gib, is not a key of a stack file.
+            wired = {to_camel(name): value for name, value in (known or {}).items()}
+            cls.__pydantic_validator__.validate_python({**wired, **fields}, by_alias=True, by_name=False)
         except Invalid as error:
             found = explain(error, cls, hidden=wiring)
             problems += [each for each in found if re.split(r"[.\[]", each.path)[0] not in wiring]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
-from collections.abc import Collection
 from typing import Any
 
 EXTRA_OF = {
@@ -31,33 +29,19 @@ EXTRA_OF = {
 """The extra that installs each module."""
 
 
-def hint(module: str, needed: Collection[str] = ()) -> str:
-    """Return the hint that installs a missing module. Return an empty text if no extra installs the module.
-
-    Args:
-        module: The missing module.
-        needed: The extras of clouds that the stack needs. The hint names those that are missing, so that one
-            installation is enough.
-    """
-    names = [name for name in EXTRA_OF if module == name or module.startswith(f"{name}.")]
-    if not names:
-        return ""
-    missing = sorted({EXTRA_OF[names[0]], *(extra for extra in needed if not _is_installed(extra))})
-    extras = f"extras {', '.join(missing)}" if len(missing) > 1 else f"extra {missing[0]}"
-    return f"install gpu-ci with the {extras}: pip install {_argument(missing)}; name them in requirements.txt too"
+def hint(module: str) -> str:
+    """Return the hint that installs a missing module. Return an empty text if no extra installs the module."""
+    extra = next((EXTRA_OF[name] for name in EXTRA_OF if module == name or module.startswith(f"{name}.")), "")
+    text = f"install gpu-ci with the extra {extra}: pip install {_argument(extra)}; name it in requirements.txt too"
+    return text if extra else ""
 
 
-def _is_installed(extra: str) -> bool:
-    """Return True if the Pulumi package of a cloud's extra is installed."""
-    return importlib.util.find_spec(f"pulumi_{extra}") is not None
-
-
-def _argument(missing: Collection[str]) -> str:
-    """Return the argument of `pip install` that adds extras to the running gpu-ci."""
-    names = f"gpu-ci[{','.join(missing)}]"
+def _argument(extra: str) -> str:
+    """Return the argument of `pip install` that adds an extra to the running gpu-ci."""
+    names = f"gpu-ci[{extra}]"
     address = source()
     if direct_url().get("dir_info", {}).get("editable"):
-        return f"-e '{address.removeprefix('file://')}[{','.join(missing)}]'"
+        return f"-e '{address.removeprefix('file://')}[{extra}]'"
     return f"'{names} @ {address}'" if address else f"'{names}=={importlib.metadata.version('gpu-ci')}'"
 
 

@@ -43,6 +43,7 @@ def _numeric_id(value: Any) -> Any:
     if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,19}", text):
         raise invalid(
             "is not a numeric id of GitHub",
+            "not-an-id",
             expected="digits, such as 9919",
             safe_hint="gh api users/OWNER --jq .id prints the id of an owner, and gh api repos/OWNER/NAME --jq .id the "
             "id of a repository",
@@ -99,12 +100,15 @@ class GithubTrust(Args):
         if value is None and whole is False:
             raise invalid(
                 "is required, because without it every repository of the owner could use the identity",
+                "missing",
                 safe_hint="gh api repos/OWNER/NAME --jq .id prints the id; to trust every repository of the owner, set "
                 "allowOrganization: true",
             )
         if value is not None and whole:
             raise invalid(
-                "is set, but allowOrganization trusts every repository of the owner", safe_hint="remove one of the two"
+                "is set, but allowOrganization trusts every repository of the owner",
+                "repository-and-organization",
+                safe_hint="remove one of the two",
             )
         return value
 
@@ -116,10 +120,15 @@ class GithubTrust(Args):
         if value.startswith("refs/pull/"):
             raise invalid(
                 "is the ref of one pull request",
+                "pull-request-ref",
                 safe_hint="for pull requests, set environment here and in the job of the workflow",
             )
         if not _REF.fullmatch(value) or _RESERVED.search(value):
-            raise invalid("is not the full name of a branch or tag", expected="such as refs/heads/main or refs/tags/v1")
+            raise invalid(
+                "is not the full name of a branch or tag",
+                "not-a-ref",
+                expected="such as refs/heads/main or refs/tags/v1",
+            )
         return value
 
     @field_validator("environment")
@@ -130,12 +139,14 @@ class GithubTrust(Args):
             if "ref" in info.data and info.data["ref"] is None:
                 raise invalid(
                     "is required, because without ref or environment every branch could use the identity",
+                    "missing",
                     safe_hint="set environment, or ref: refs/heads/main",
                 )
             return None
         if not 1 <= len(value) <= 255 or _RESERVED.search(value):
             raise invalid(
                 "is not a name of an environment that a condition can contain",
+                "not-an-environment",
                 expected="1 to 255 characters, without quotes, backslashes, control characters, *, ? and $",
             )
         return value
@@ -146,6 +157,7 @@ class GithubTrust(Args):
         if value is not None and (not _WORKFLOW.fullmatch(value) or _RESERVED.search(value)):
             raise invalid(
                 "is not a reusable workflow with its ref",
+                "not-a-workflow",
                 expected="such as acme/ci/.github/workflows/deploy.yaml@refs/heads/main",
             )
         return value
@@ -157,8 +169,11 @@ def allowed_events(value: list[Event] | None, purpose: Any) -> list[Event]:
     if purpose == "deploy" and untrusted:
         raise invalid(
             f"has {untrusted[0]}, which runs code before a review, but a deploy identity has write access",
+            "untrusted-event",
             safe_hint="use an identity of purpose preview for pull requests",
         )
     if value is not None and not value:
-        raise invalid("is empty, so no job could use the identity", safe_hint="remove the field to get the defaults")
+        raise invalid(
+            "is empty, so no job could use the identity", "too-few", safe_hint="remove the field to get the defaults"
+        )
     return sorted(set(value)) if value else list(EVENTS.get(str(purpose), ()))

@@ -38,5 +38,7 @@ def check(kind: str, name: str) -> None:
     from .errors import ArgsError, Problem
 
     if not _COMPONENT.fullmatch(name):
-        problem = Problem("name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4")
+        problem = Problem(
+            "name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4", rule="wrong-name"
+        )
         raise ArgsError(kind, [problem])

@@ -34,7 +34,9 @@ def _archive(package: str) -> str:
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
         text = f"the {package} package is not installed"
-        raise ArgsError("gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which contains it")])
+        raise ArgsError(
+            "gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which contains it", rule="payload")]
+        )
     return base64.b64encode(pack(Path(folders[0]))).decode()
 
 

@@ -25,12 +25,14 @@ def _secret_name(value: str) -> str:
     if re.match(_REGIONAL, value):
         raise invalid(
             "is a regional secret, which machines and the stack do not support",
+            "regional-secret",
             safe_hint="create a global secret whose only replica is in the region: gcloud secrets create NAME "
             "--replication-policy user-managed --locations REGION",
         )
     if not re.match(_SECRET_NAME, value):
         raise invalid(
             "is not the name of a secret in Secret Manager",
+            "not-a-secret-name",
             safe_hint="store the value in Secret Manager, and give the name of the secret here: "
             "projects/<project>/secrets/<name>",
         )

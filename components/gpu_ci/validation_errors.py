@@ -7,45 +7,41 @@ model. It has a different fixed value in each model. An example is `kind`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import pulumi
-from gpu_common.suggest import closest
 from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
 
-from .errors import Problem, did_you_mean, in_yaml, nearest, unknown_key
+from .errors import Problem, did_you_mean, in_yaml, nearest, unknown_field
 
 Loc: TypeAlias = tuple[str | int, ...]
 
-_TEXTS = {
-    "missing": "is missing",
-    "string_type": "must be text",
-    "list_type": "must be a list",
-    "dict_type": "must be a map",
-    "model_type": "must be a map",
-    "model_attributes_type": "must be a map",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "literal_error": "must be one of {expected}",
-    "string_pattern_mismatch": "has a form that is not accepted",
+# For pydantic's types of errors: the id of the rule, and the text.
+_RULES = {
+    "missing": ("missing", "is missing"),
+    "string_type": ("wrong-type", "must be text"),
+    "list_type": ("wrong-type", "must be a list"),
+    "dict_type": ("wrong-type", "must be a map"),
+    "model_type": ("wrong-type", "must be a map"),
+    "model_attributes_type": ("wrong-type", "must be a map"),
+    "bool_type": ("wrong-type", "must be true or false"),
+    "bool_parsing": ("wrong-type", "must be true or false"),
+    "too_short": ("too-few", "must have at least {min_length} entries"),
+    "too_long": ("too-many", "must have at most {max_length} entries"),
+    "string_too_short": ("too-short", "must have at least {min_length} characters"),
+    "string_too_long": ("too-long", "must have at most {max_length} characters"),
+    "greater_than_equal": ("out-of-range", "must be at least {ge}"),
+    "greater_than": ("out-of-range", "must be more than {gt}"),
+    "less_than_equal": ("out-of-range", "must be at most {le}"),
+    "less_than": ("out-of-range", "must be less than {lt}"),
+    "literal_error": ("not-a-choice", "must be one of {expected}"),
+    "string_pattern_mismatch": ("wrong-form", "has a form that is not accepted"),
 }
-_SUGGESTED = re.compile(r"did you mean (?P<key>.+)|remove it: use (?P<instead>\w+)\b.*")
-"""The hint of `errors.unknown_key` that names the right key."""
-_ONE_LETTER = 0.85
+_SAME_WORD = 0.85
 """The similarity of a word with one wrong letter (difflib's ratio). That of enabled and disabled is 0.8."""
-# Other names of the markets, at Google, AWS and Kubernetes.
-_MARKETS = {"on-demand": "standard", "on_demand": "standard", "ondemand": "standard", "preemptible": "spot"}
 _HIDDEN = "a value that is not shown, because it may be a secret"
 _NOT_A_MAP = ("dict_type", "model_type", "model_attributes_type")
 _AT_LEAST_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
@@ -85,88 +81,57 @@ def explain(
         show: False for secrets. Their values are not shown.
         hidden: Keys that are not suggested for an unknown key.
     """
-    found = [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
-    return without_misspelt(found)
-
-
-def without_misspelt(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if a wrong key next to it has that key, or a parent, as its suggestion."""
-    suggested = suggested_paths(problems)
-    return [
-        each
-        for each in problems
-        if not each.text.startswith(_TEXTS["missing"])
-        or not any(each.path == path or each.path.startswith(f"{path}.") for path in suggested)
-    ]
-
-
-def suggested_paths(problems: Iterable[Problem]) -> set[str]:
-    """Return the paths of the keys that the hints for wrong keys suggest."""
-    return {
-        f"{each.path.rpartition('.')[0]}.{found['key'] or found['instead']}".lstrip(".")
-        for each in problems
-        if each.text in ("unknown key", "cannot be set") and (found := _SUGGESTED.fullmatch(each.hint))
-    }
+    return [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
 
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
+    if kind == "extra_forbidden":
+        *steps, key = line["loc"]
+        place = _locate((*under, *steps), model)
+        return unknown_field(join(place.path, key), str(key), [each for each in place.choices if each not in hidden])
     path, description, keys, tag, redacted, example = _locate((*under, *line["loc"]), model)
     show = show and not redacted
-    if kind == "extra_forbidden":
-        decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
-        return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_choice(kind, path, context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
-        return Problem(path, text, expected=description)
-    if tag and kind in _NOT_A_MAP:
-        return _choice_not_a_map(path, value, description, (tag, keys), show)
-    own = context if kind == "gpu_ci" else {}
+        return Problem(path, text, expected=description, rule="must-be-known")
+    own = context if "rule" in context else {}
     show = show or bool(own.get("harmless"))
+    if tag and kind in _NOT_A_MAP:
+        description, example = f"{description}; {tag} is one of {', '.join(keys)}", f"such as {{{tag}: {keys[0]}}}"
     suggestion = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
-    text = _AT_LEAST_ONE.get(kind, "") if context.get("min_length") == 1 else ""
+    rule, form = _RULES.get(kind, (kind.replace("_", "-"), ""))
+    text = _AT_LEAST_ONE.get(kind, "") if context.get("min_length") == 1 else own.get("text", "")
     return Problem(
         path,
-        text or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
+        text or form.format(**context) or _pydantic_text(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show or value == [] else _HIDDEN,
         expected=own.get("expected") or description,
         hint=own.get("safe_hint") or (own.get("hint", "") if show else "") or suggestion or example,
+        rule=rule,
     )
 
 
 def _same_word(value: Any, expected: str) -> str:
-    """Return a hint if the value is a choice with other upper and lower case or one wrong letter, or its other name.
+    """Return a hint if the value is a choice with one wrong letter, or with other upper and lower case.
 
     Less similar values get no hint, because they may mean the opposite: enabled resembles disabled.
     """
-    words = re.findall(r"'([^']*)'", expected)  # pydantic quotes each choice
-    given = str(value).casefold()
-    same = next((word for word in words if word.casefold() == given), "") or closest(given, words, _ONE_LETTER)
-    other_name = _MARKETS.get(given, "")
-    found = same or (other_name if other_name in words else "")
-    return f"did you mean {found}" if found else ""
+    near = nearest(str(value), re.findall(r"'([^']*)'", expected), _SAME_WORD)  # pydantic quotes each choice
+    return f"did you mean {near}" if near else ""
 
 
 def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: list[str], show: bool) -> Problem:
     """Return the problem of a choice of models whose discriminator is missing or has an unknown value."""
     expected = f"one of {', '.join(choices)}"
     tag = context["discriminator"].strip("'")
-    path = join(path, tag)
+    path, hint = join(path, tag), f"such as {tag}: {choices[0]}"
     if kind == "union_tag_not_found":
-        return Problem(path, "is missing", "nothing", expected, f"such as {choices[0]}")
-    hint = (did_you_mean(str(context["tag"]), choices) if show else "") or f"such as {tag}: {choices[0]}"
-    return Problem(path, "is not one of the choices", repr(context["tag"]) if show else _HIDDEN, expected, hint)
-
-
-def _choice_not_a_map(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
-    """Return the problem of a choice of models that is not a map. Users often write only the discriminator's value."""
-    tag, choices = choice
-    word = nearest(value, choices) if show and isinstance(value, str) else ""
-    hint = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
-    expected = f"{description}; {tag} is one of {', '.join(choices)}"
-    return Problem(path, "must be a map", _got(value) if show else _HIDDEN, expected, hint)
+        return Problem(path, "is missing", "nothing", expected, hint, "missing")
+    got, near = (repr(context["tag"]), did_you_mean(str(context["tag"]), choices)) if show else (_HIDDEN, "")
+    return Problem(path, "is not one of the choices", got, expected, near or hint, "not-a-choice")
 
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:

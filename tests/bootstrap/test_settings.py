@@ -18,37 +18,10 @@ GITHUB: dict[str, Any] = {
 }
 GOOD: dict[str, Any] = {"location": "us-central1", "github": GITHUB}
 
-SIGNER = "projects/acme-ci/locations/us-central1/keyRings/images/cryptoKeys/signer"
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "nothing": (None, ["gpu-ci-bootstrap:settings"]),
     "text": ("us-central1", ["gpu-ci-bootstrap:settings"]),
-    "a zone": ({**GOOD, "location": "us-central1-a"}, ["gpu-ci-bootstrap:settings.location"]),
-    "no location and no github": (
-        {},
-        ["gpu-ci-bootstrap:settings.github", "gpu-ci-bootstrap:settings.location"],
-    ),
     "a project of its own": ({**GOOD, "project": "acme-ci"}, ["gpu-ci-bootstrap:settings.project"]),
-    "a name for an id": (
-        {**GOOD, "github": {**GITHUB, "ownerId": "acme"}},
-        ["gpu-ci-bootstrap:settings.github.ownerId"],
-    ),
-    "no jobs that preview": (
-        {**GOOD, "github": {key: value for key, value in GITHUB.items() if key != "preview"}},
-        ["gpu-ci-bootstrap:settings.github.preview"],
-    ),
-    "an unknown key of the jobs": (
-        {**GOOD, "github": {**GITHUB, "deploy": {"enviroment": "production"}}},
-        ["gpu-ci-bootstrap:settings.github.deploy.enviroment"],
-    ),
-    "the version of a key": (
-        {**GOOD, "signingKeys": [f"{SIGNER}/cryptoKeyVersions/1"]},
-        ["gpu-ci-bootstrap:settings.signingKeys[0]"],
-    ),
-    "a key of another project": (
-        {**GOOD, "signingKeys": [SIGNER, SIGNER.replace("acme-ci", "other")]},
-        ["gpu-ci-bootstrap:settings.signingKeys[1]"],
-    ),
-    "a key twice": ({**GOOD, "signingKeys": [SIGNER, SIGNER]}, ["gpu-ci-bootstrap:settings.signingKeys[1]"]),
     "a zone of AWS": ({**GOOD, "aws": {"region": "us-east-1a"}}, ["gpu-ci-bootstrap:settings.aws.region"]),
 }
 

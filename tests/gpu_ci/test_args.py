@@ -97,7 +97,8 @@ def test_all_problems_are_reported_together_with_their_paths() -> None:
     assert found == [
         ("hostName", "must be text", "5"),
         ("disks[0].sizeGib", "must be at least 10", "5"),
-        ("disks[1].sizeGb", "unknown key", "'sizeGb'"),  # and not that sizeGib, which it resembles, is missing
+        ("disks[1].sizeGib", "is missing", "nothing"),
+        ("disks[1].sizeGb", "unknown key", "'sizeGb'"),
         ("cores", "must be a whole number", "'3'"),
         ("ports[1]", "must be at least 1", "0"),
         ('tags["a.b"]', "must be text", "1"),
@@ -244,7 +245,7 @@ def test_a_program_fails_on_a_late_value_that_nothing_uses() -> None:
             "one of image, installer",
             "did you mean installer",
         ),
-        ({"branch": 580}, "driver.source", "is missing", "one of image, installer", "such as image"),
+        ({"branch": 580}, "driver.source", "is missing", "one of image, installer", "such as source: image"),
         (
             580,
             "driver",

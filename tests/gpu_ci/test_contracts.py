@@ -103,36 +103,6 @@ class Outer(pulumi.ComponentResource):
         super().__init__("test:index:Outer", name)
 
 
-def test_there_is_a_component() -> None:
-    assert sorted(COMPONENTS) == [
-        "gpu-ci:aws:EksRunnerPool",
-        "gpu-ci:aws:GithubIdentity",
-        "gpu-ci:aws:GpuAmiPipeline",
-        "gpu-ci:aws:GpuNodeGroup",
-        "gpu-ci:gcp:BuildGpuBridge",
-        "gpu-ci:gcp:BuildPool",
-        "gpu-ci:gcp:ContainerImagePipeline",
-        "gpu-ci:gcp:GithubIdentity",
-        "gpu-ci:gcp:GkeGpuNodePool",
-        "gpu-ci:gcp:GkeRunnerPool",
-        "gpu-ci:gcp:GpuInstanceTemplate",
-        "gpu-ci:gcp:HostImagePipeline",
-        "gpu-ci:gcp:RunnerManager",
-        "gpu-ci:gcp:RunnerNetwork",
-        "gpu-ci:gcp:RunnerPool",
-        "gpu-ci:github:ActionsSecrets",
-        "gpu-ci:github:RepositoryRules",
-        "gpu-ci:github:RunnerGroup",
-        "gpu-ci:kubernetes:ArcController",
-        "gpu-ci:kubernetes:DevicePlugin",
-        "gpu-ci:kubernetes:GpuNamespace",
-        "gpu-ci:kubernetes:ImagePrePull",
-        "gpu-ci:kubernetes:Kueue",
-        "gpu-ci:kubernetes:RunnerScaleSet",
-        "gpu-ci:kubernetes:SmokeJob",
-    ]
-
-
 @dataclass(frozen=True)
 class Built:
     """A component as one program made it, and what else that program registered."""

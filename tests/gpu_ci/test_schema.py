@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gpu_ci.component import Component
 from gpu_ci.kinds import catalog
 from gpu_ci.schema import as_json, schema
 from pydantic.alias_generators import to_camel
-
-
-def test_it_changes_only_on_purpose(golden: Callable[[str, str], None]) -> None:
-    golden("schema.json", as_json())
 
 
 def test_it_has_every_resource_of_the_package() -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pulumi
 from gpu_catalog import region_of
-from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming, versions
-from ..errors import ArgsError, Problem, at_path, invalid, raise_problems, validate_whole_and_entries
+from ..errors import ArgsError, Problem, at_path, invalid, raise_problems
 from ..kubernetes import kubeconfig
 from ..kubernetes.cluster import Cluster, Connection, PoolEntry, wrong_gpu_resource
 from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
@@ -66,15 +65,15 @@ class EksCluster(Cluster):
         default=DevicePluginArgs(), description="NVIDIA's device plugin, which makes GPUs available to pods"
     )
 
-    @field_validator("subnets", mode="wrap")
+    @field_validator("subnets")
     @classmethod
-    def _subnets(cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, entries, partial(rules.subnets, others=info.data))
+    def _subnets(cls, value: dict[str, SubnetId], info: ValidationInfo) -> dict[str, SubnetId]:
+        return rules.subnets(value, info.data)
 
-    @field_validator("device_plugin", mode="wrap")
+    @field_validator("device_plugin")
     @classmethod
-    def _device_plugin(cls, value: Any, choices: ValidatorFunctionWrapHandler) -> Any:
-        return validate_whole_and_entries(value, choices, _supported_strategy)
+    def _device_plugin(cls, value: DevicePluginArgs) -> DevicePluginArgs:
+        return _supported_strategy(value)
 
     @classmethod
     def known_wiring(cls, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,10 +90,6 @@ class EksCluster(Cluster):
         plugin = described.get("devicePlugin")
         given = plugin if isinstance(plugin, Mapping) else {}
         return _pools_without_plugin(path, given, pools) + _wrong_gpu_resources(path, given, pools)
-
-    @property
-    def uses_session_of_environment(self) -> bool:
-        return not self.profile
 
     def connect(self, name: str, path: str, file: str) -> EksConnection:
         return EksConnection(self, name, path, file)
@@ -164,6 +159,7 @@ class EksConnection(Connection):
                     "'cdi-cri'",
                     "volume-mounts, or Kubernetes 1.32 or newer",
                     _STRATEGY_HINT,
+                    rule="no-gpu-with-cdi",
                 )
                 raise pulumi.RunError(problem.render(self._file))
             return found
@@ -171,16 +167,16 @@ class EksConnection(Connection):
         return self._found.version.apply(check)
 
 
-def _supported_strategy(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
+def _supported_strategy(plugin: DevicePluginArgs) -> DevicePluginArgs:
     """Return the settings of the device plugin. Raise an error for the strategy envvar.
 
     With envvar, the plugin assigns GPUs by the variable NVIDIA_VISIBLE_DEVICES. Nodes of pools ignore this variable,
     because otherwise any image could get GPUs with it (nodes/user_data.py).
     """
-    strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(_DEVICE_LISTS)
-    if strategy == "envvar":
+    if (strategy := plugin.device_list_strategy) == "envvar":
         error = invalid(
             "gives jobs no GPU: nodes of pools ignore NVIDIA_VISIBLE_DEVICES",
+            "no-gpu-with-envvar",
             expected="volume-mounts or cdi-cri",
             hint=_STRATEGY_HINT,
         )
@@ -215,6 +211,7 @@ def _pools_without_plugin(path: str, plugin: Mapping[str, Any], pools: Sequence[
             repr(pool),
             "pools with Bottlerocket in other stacks; such pools of this stack are added automatically",
             "remove it",
+            rule="no-device-plugin",
         )
         for at, pool in enumerate(built_in_pools if isinstance(built_in_pools, list) else ())
         if isinstance(pool, str) and pool in without
@@ -237,6 +234,7 @@ def _wrong_gpu_resources(path: str, plugin: Mapping[str, Any], pools: Sequence[P
                 f"{given}…" if given.endswith("-") else given,
                 f"{RESOURCE}, which the check of a pool requests",
                 "renameByDefault: false, or strategy: single for MIG",
+                rule="renamed-gpus",
             )
         ]
     return [found for pool in pools for found in wrong_gpu_resource(pool, str(pool.choices["clusterName"]))]

@@ -29,10 +29,6 @@ class EksRunnerPoolArgs(RunnerPoolArgs, GpuNodeGroupArgs):
         RunnerPoolArgs.WIRING | (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {"device_plugin"}
     )
 
-    # "two minutes before Amazon EC2 stops or terminates it" (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
-    # spot-instance-termination-notices.html).
-    SPOT_NOTICE_SEC: ClassVar[int | None] = 120
-
     device_plugin: Input[str] = Field(
         default=versions.DEVICE_PLUGIN_CHART,
         description="the device plugin's version and settings; after a change, the check runs again",

@@ -63,6 +63,7 @@ class GithubIdentityArgs(GithubTrust):
         if value == "immutable" and info.data.get("allow_organization"):
             raise invalid(
                 "immutable names one repository, but allowOrganization trusts every repository of the owner",
+                "organization-with-immutable-subject",
                 safe_hint="use subjectClaim: template",
             )
         return value
@@ -73,14 +74,19 @@ class GithubIdentityArgs(GithubTrust):
         immutable = info.data.get("subject_claim") == "immutable"
         if value is None and immutable:
             raise invalid(
-                "is required for subjectClaim immutable", expected="OWNER/NAME", safe_hint="or subjectClaim: template"
+                "is required for subjectClaim immutable",
+                "missing",
+                expected="OWNER/NAME",
+                safe_hint="or subjectClaim: template",
             )
         if value is not None and "subject_claim" in info.data and not immutable:
             raise invalid(
-                "is for subjectClaim immutable only, because the template has no names", safe_hint="remove it"
+                "is for subjectClaim immutable only, because the template has no names",
+                "only-for-immutable-subject",
+                safe_hint="remove it",
             )
         if value is not None and not _REPOSITORY.fullmatch(value):
-            raise invalid("is not the full name of a repository", expected="OWNER/NAME")
+            raise invalid("is not the full name of a repository", "not-a-repository", expected="OWNER/NAME")
         return value
 
     @field_validator("events")
@@ -89,6 +95,7 @@ class GithubIdentityArgs(GithubTrust):
         if value is not None and info.data.get("subject_claim") == "immutable":
             raise invalid(
                 "is for subjectClaim template only, because the immutable subject has no event and AWS has no such key",
+                "only-for-template-subject",
                 safe_hint="use subjectClaim: template",
             )
         return allowed_events(value, info.data.get("purpose"))

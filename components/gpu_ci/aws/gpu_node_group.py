@@ -21,7 +21,6 @@ from .nodes.args import GpuNodeGroupArgs
 from .nodes.autoscaler_tags import group_tags, node_labels
 from .nodes.launch_template import launch_template
 from .nodes.role import node_role
-from .nodes.rules import more_spot_types
 
 __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 
@@ -74,14 +73,6 @@ class GpuNodeGroup(Component):
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        if args.market == "spot" and (other_types := more_spot_types(args.machines, args.region)):
-            # AWS recommends several types (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot").
-            # Fewer types are only a warning, because some GPUs are available in one type only.
-            pulumi.log.warn(
-                "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add "
-                f"{', '.join(other_types)}",
-                self,
-            )
         tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
         role, attached = node_role(name, args, tags, self.child())
         template = launch_template(name, args, tags, self.child())
@@ -215,7 +206,12 @@ def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupRe
     """Return the name of the Auto Scaling group of a node group. Fail unless EKS reports exactly one."""
     groups = [group for each in resources or () for group in each.autoscaling_groups or ()]
     if len(groups) != 1:
-        problem = Problem("", f"EKS reports {len(groups)} Auto Scaling groups for the node group", expected="one")
+        problem = Problem(
+            "",
+            f"EKS reports {len(groups)} Auto Scaling groups for the node group",
+            expected="one",
+            rule="not-one-scaling-group",
+        )
         raise pulumi.RunError(problem.render(subject))
     return str(groups[0].name)
 

@@ -16,7 +16,7 @@ import yaml
 from gpu_ci.cli import yaml_errors
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import checks, clusters, images, pools, quotas, requirements
+from gpu_ci.stack import clusters, images, pools, quotas, requirements
 from gpu_ci.stack.images import PipelineSpec
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
@@ -78,13 +78,10 @@ class StackFile:
         """The pools of a known kind, and every problem of the pools."""
         if unread := [each for each in self.secret_keys if each.path in _POOL_KEYS]:
             return [], unread
-        misspelt = checks.misspelt_keys(self.config)
-        if wrong := [each for each in checks.unknown_keys(self.config) if misspelt.get(each.path) == pools.POOLS]:
-            return [], wrong
         site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
-        return choices, requirements.add_incompatible(found, choices, site, github)
+        return choices, found + requirements.incompatible(choices, site, github)
 
     @property
     def pipelines(self) -> list[PipelineSpec]:

@@ -15,7 +15,7 @@ from ..component import Component
 from ..labels import Labels, merge
 from . import identities
 from .build import rules
-from .build.models import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
+from .build.models import BuildTrigger, PeeredNetwork, PullRequestEvent, RegistrySettings
 from .build.trigger import BuildContext, github_trigger
 from .resource_names import Project
 
@@ -36,9 +36,8 @@ class BuildPoolArgs(Args):
     )
     # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 by default.
     disk_gib: Integer = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
-    network: PeeredNetwork | PrivateServiceConnect | None = Field(
+    network: PeeredNetwork | None = Field(
         default=None,
-        discriminator="kind",
         description="how workers connect to your network; by default they run in Google's network and cannot reach "
         "yours",
     )
@@ -71,11 +70,6 @@ class BuildPoolArgs(Args):
     @classmethod
     def _machine_type(cls, value: str) -> str:
         return rules.machine_type(value)
-
-    @field_validator("network")
-    @classmethod
-    def _network(cls, value: Any) -> Any:
-        return rules.network(value)
 
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
@@ -131,8 +125,6 @@ class BuildPool(Component):
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
-        if text := rules.unreachable_sources(args.triggers, args.network, public=args.public_egress):
-            pulumi.log.warn(text, self)
         workers = self._workers()
         repository = self._repository()
         host = f"{args.region}-docker.pkg.dev/"
@@ -178,7 +170,7 @@ class BuildPool(Component):
                 "no_external_ip": not args.public_egress,
             },
             network_config={"peered_network": network.network, "peered_network_ip_range": network.ip_range}
-            if isinstance(network, PeeredNetwork)
+            if network
             else None,
             opts=self.child(),
         )

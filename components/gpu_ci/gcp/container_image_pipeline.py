@@ -59,11 +59,6 @@ class ImageSource(Args):
     )
     approval: StrictBool = Field(default=False, description="whether a user must approve each build before it starts")
 
-    @field_validator("branch")
-    @classmethod
-    def _branch(cls, value: str) -> str:
-        return rules.ref(value)
-
     @property
     def one_branch(self) -> str | None:
         """The branch, or None if the regular expression can match several."""
@@ -101,12 +96,6 @@ class ContainerImagePipelineArgs(Args):
 
     model_config = ConfigDict(json_schema_extra=_add_to_schema)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels", "pinned"})
-    DECIDED: ClassVar[Mapping[str, str]] = {
-        "platforms": "machines of Cloud Build are amd64, and an emulated build of torch takes hours",
-        "tags": "each image has a tag with its commit and build, and pools name digests",
-        "cron": "use schedule instead",
-        "serviceAccount": "each pipeline has its own service account, which can write to its registry only",
-    }
 
     region: str = Field(description="the region of the registry and of the builds, such as us-central1")
     source: ImageSource = Field(description="the GitHub repository with the Dockerfile")
@@ -168,7 +157,9 @@ class ContainerImagePipelineArgs(Args):
     @classmethod
     def _build(cls, value: ImageBuild) -> ImageBuild:
         if value.image.split("/")[0] == "cache":
-            problem = invalid("is below cache/, which has the cached layers", hint="such as image: gpu-runner")
+            problem = invalid(
+                "is below cache/, which has the cached layers", "reserved-name", hint="such as image: gpu-runner"
+            )
             raise_problems([at_path(problem, value.image, "image")])
         return value
 
@@ -179,6 +170,7 @@ class ContainerImagePipelineArgs(Args):
         if value and source and not source.one_branch:
             raise invalid(
                 f"has no branch to build, because source.branch is {source.branch}",
+                "no-branch",
                 expected="source.branch for one branch, with ^ and $",
                 hint="such as source: {branch: ^main$}",
             )

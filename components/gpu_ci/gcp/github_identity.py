@@ -29,7 +29,11 @@ _SUBJECT = 'assertion.repository_id + ":" + assertion.run_id'
 
 def _pool_id(value: str) -> str:
     if value.startswith("gcp-"):
-        raise invalid("begins with gcp-, which Google reserves", expected="4 to 32 lower case letters, digits and -")
+        raise invalid(
+            "begins with gcp-, which Google reserves",
+            "reserved-name",
+            expected="4 to 32 lower case letters, digits and -",
+        )
     return value
 
 
@@ -37,6 +41,7 @@ def _role(value: str) -> str:
     if value in ("roles/owner", "roles/editor"):
         raise invalid(
             "is a basic role, which permits far more than a job needs",
+            "basic-role",
             safe_hint="grant a custom role, such as those of bootstrap/",
         )
     return value

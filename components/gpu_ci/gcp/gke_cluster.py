@@ -37,14 +37,6 @@ class GkeCluster(Cluster):
     # how-to/cloud-dns). The metadata server itself has other ports, which stay closed.
     DNS_ADDRESSES: ClassVar[Sequence[str]] = ("169.254.169.254",)
 
-    DECIDED: ClassVar[dict[str, str]] = {
-        "devicePlugin": "GKE installs its own device plugin",
-        "region": "use location instead",
-        "zone": "use location instead",
-        "subnets": "nodes are in the subnetwork of the cluster, or in subnetwork of their pool",
-        "subnetwork": "use subnetwork of a pool instead",
-    }
-
     kind: Literal["gke"] = Field(description="a cluster of Google Kubernetes Engine")
     location: Annotated[str, AfterValidator(rules.location)] = Field(
         description="the region of the cluster, or its zone if it is a zonal cluster, such as us-central1"
@@ -110,6 +102,7 @@ class GkeConnection(Connection):
                 "true",
                 "a cluster with Dataplane V2 or with network policy enforcement",
                 "enable one of the two, or networkPolicies: false",
+                rule="no-network-policies",
             )
             raise pulumi.RunError(problem.render(self._file))
         if not self._described.network_policies and not _has_workload_pool(found.workload_identity_configs):

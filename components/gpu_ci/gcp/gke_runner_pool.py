@@ -38,16 +38,6 @@ class GkeRunnerPoolArgs(RunnerPoolArgs, GkeGpuNodePoolArgs):
         GkeGpuNodePoolArgs.WIRING - {"cluster_name", "subnetwork"}
     )
 
-    DECIDED: ClassVar[dict[str, str]] = {
-        **GkeGpuNodePoolArgs.DECIDED,
-        "instanceTypes": "use machineType instead",
-        "amiType": "use imageType instead",
-        "instanceStore": "use localSsdCount instead",
-        "parallelImagePull": "use imageStreaming or prePull instead",
-        "image": "use imageType for the node image, and runner.image for the container image",
-        "runnerLabels": "jobs name the scale set in runs-on, which runner.scaleSetName sets",
-    }
-
     @classmethod
     def node_of(cls, fields: Mapping[str, Any]) -> Node | None:
         machine = machine_of(fields)

@@ -12,9 +12,9 @@ def subnet(value: str) -> str:
     try:
         network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
     except ValueError:
-        raise invalid("is not an IPv4 range", hint="such as 10.10.0.0/20") from None
+        raise invalid("is not an IPv4 range", "not-an-ip-range", hint="such as 10.10.0.0/20") from None
     if str(network) != value:
-        raise invalid("does not start at its first address", hint=f"write {network}")
+        raise invalid("does not start at its first address", "not-an-ip-range", hint=f"write {network}")
     return value
 
 
@@ -28,10 +28,13 @@ def private_range(value: str) -> str:
     network = ipaddress.IPv4Network(subnet(value))
     # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
     if network.prefixlen > 29:
-        raise invalid("is too small; the smallest range is /29, with 8 addresses", hint="such as 10.10.0.0/20")
+        raise invalid(
+            "is too small; the smallest range is /29, with 8 addresses", "range-too-small", hint="such as 10.10.0.0/20"
+        )
     if not any(network.subnet_of(private) for private in _PRIVATE):
         raise invalid(
             "is not in a private address range",
+            "public-range",
             expected=f"a subnet of {', '.join(map(str, _PRIVATE))}",
             hint="such as 10.10.0.0/20",
         )

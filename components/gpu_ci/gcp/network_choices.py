@@ -16,7 +16,9 @@ def network_region(value: str) -> str:
     """Return the region. Raise an error if Google Cloud has no such region."""
     if value not in regions.COMPUTE:
         raise invalid(
-            "is not a region of Google Cloud", hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1"
+            "is not a region of Google Cloud",
+            "not-a-region",
+            hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1",
         )
     return value
 

@@ -25,7 +25,6 @@ Subnetwork = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/subnetw
 # ReservationAffinity.values).
 Reservation = Annotated[str, Field(pattern=rf"^(projects/[a-z0-9.:-]+/reservations/)?{_NAME}$")]
 Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceTemplates/{_NAME}(\?uniqueId=[0-9]+)?$")]
-NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
 # Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
 # Separators of the words of a name are dashes (cloud.google.com/artifact-registry/docs/repo-create).

@@ -72,9 +72,15 @@ class ManagerChoices(Args):
                 "a tag can point to another image later; run gcloud artifacts docker images describe to "
                 "print the digest"
             )
-            raise invalid("is not pinned by its digest", expected="registry/name@sha256:<64 hex digits>", hint=hint)
+            raise invalid(
+                "is not pinned by its digest", "no-digest", expected="registry/name@sha256:<64 hex digits>", hint=hint
+            )
         if not re.fullmatch(_IMAGE, value):
-            raise invalid("is not the address of a container image", expected="registry/name@sha256:<64 hex digits>")
+            raise invalid(
+                "is not the address of a container image",
+                "not-an-image",
+                expected="registry/name@sha256:<64 hex digits>",
+            )
         return value
 
 
@@ -109,7 +115,9 @@ class RunnerManagerArgs(ManagerChoices):
     @classmethod
     def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if problem := too_many_instances(info.data.get("instances", 1), len(value)):
-            raise invalid(f"instances {problem['text']}", expected=problem["expected"], hint=problem["hint"])
+            raise invalid(
+                f"instances {problem['text']}", "too-many-instances", expected=problem["expected"], hint=problem["hint"]
+            )
         return value
 
 

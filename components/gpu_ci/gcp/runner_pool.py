@@ -8,12 +8,11 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 from gpu_catalog import Demand
-from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Integer
 from ..component import Component
-from ..errors import validate_whole_and_entries, whole_value
 from ..labels import merge
 from ..secret_manager import SecretName
 from . import identities
@@ -33,7 +32,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
 
     max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
-    runner_labels: Annotated[list[RunnerLabel], whole_value(rules.runner_labels)] | None = Field(
+    runner_labels: Annotated[list[RunnerLabel], AfterValidator(rules.runner_labels)] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
@@ -64,7 +63,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         default=RunnerSettings(),
         description="settings of the GitHub runner on each machine, for pools with runners",
     )
-    secrets: Annotated[list[SecretName], whole_value(rules.each_once)] = Field(
+    secrets: Annotated[list[SecretName], AfterValidator(rules.each_once)] = Field(
         default=[],
         max_length=50,
         description="secrets in Secret Manager that the machines may read, as projects/<project>/secrets/<name>; in "
@@ -95,12 +94,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         offers = [info.data, *(ladder.machine_fields(rung, info.data) for rung in info.data["ladder"])]
         return ladder.price_ceiling(value, offers)
 
-    @field_validator("standby", mode="wrap")
-    @classmethod
-    def _standby(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, handler, lambda each: rules.standby(each, info.data))
-
-    @field_validator("smoke", "runner", "github", "secrets")
+    @field_validator("standby", "smoke", "runner", "github", "secrets")
     @classmethod
     def _check_with_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)

@@ -24,7 +24,9 @@ _MOST_BYTES = 48 * 1024
 def _size(value: str) -> str:
     if len(value.encode()) > _MOST_BYTES:
         raise invalid(
-            f"has more than {_MOST_BYTES} bytes", safe_hint="store it encrypted in a file, and only its key here"
+            f"has more than {_MOST_BYTES} bytes",
+            "value-too-large",
+            safe_hint="store it encrypted in a file, and only its key here",
         )
     return value
 
@@ -65,11 +67,14 @@ class ActionsSecretsArgs(Args):
         if value and not most:
             raise invalid(
                 "are not supported for Dependabot, which has only secrets",
+                "no-dependabot-variables",
                 safe_hint="use kind: repository for variables",
             )
         if len(value) > most:
             raise invalid(
-                f"are {len(value)}, but GitHub allows at most {most}", safe_hint="put the others into a second scope"
+                f"are {len(value)}, but GitHub allows at most {most}",
+                "too-many",
+                safe_hint="put the others into a second scope",
             )
         return value
 
@@ -77,7 +82,9 @@ class ActionsSecretsArgs(Args):
     @classmethod
     def _check_not_empty(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if not value and info.data.get("secrets") == {}:
-            raise invalid("is empty, and secrets is empty, too", safe_hint="set at least one secret or variable")
+            raise invalid(
+                "is empty, and secrets is empty, too", "nothing-set", safe_hint="set at least one secret or variable"
+            )
         return value
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from ..errors import at_path, did_you_mean, invalid, raise_problems, whole_value
+from ..errors import at_path, did_you_mean, invalid, raise_problems
 
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -28,33 +28,51 @@ _WORKFLOW = re.compile(
 def _repository(value: str) -> str:
     if "/" in value:
         raise invalid(
-            "contains an owner, but the owner is always github:owner of the provider", hint=value.rpartition("/")[2]
+            "contains an owner, but the owner is always github:owner of the provider",
+            "repository-with-owner",
+            hint=value.rpartition("/")[2],
         )
     if not _REPOSITORY.fullmatch(value):
         raise invalid(
-            "is not the name of a repository", safe_hint="letters, digits, dots, dashes and underscores, at most 100"
+            "is not the name of a repository",
+            "not-a-repository",
+            safe_hint="letters, digits, dots, dashes and underscores, at most 100",
         )
     return value
 
 
 def _setting(value: str) -> str:
     if value.upper().startswith(_RESERVED_PREFIX):
-        raise invalid(f"starts with {_RESERVED_PREFIX}, which GitHub reserves", safe_hint="use another prefix")
+        raise invalid(
+            f"starts with {_RESERVED_PREFIX}, which GitHub reserves", "reserved-name", safe_hint="use another prefix"
+        )
     if value[:1].isdigit():
         raise invalid(
-            "starts with a digit, which GitHub does not allow", safe_hint="add a letter or an underscore at the start"
+            "starts with a digit, which GitHub does not allow",
+            "wrong-name",
+            safe_hint="add a letter or an underscore at the start",
         )
     if not _SETTING.fullmatch(value):
-        raise invalid("is not a valid name on GitHub", safe_hint="letters, digits and underscores, such as API_TOKEN")
+        raise invalid(
+            "is not a valid name on GitHub",
+            "wrong-name",
+            safe_hint="letters, digits and underscores, such as API_TOKEN",
+        )
     return value
 
 
 def _workflow(value: str) -> str:
     if "@" not in value:
-        raise invalid("has no ref, so workflows from any branch would be allowed", hint=f"{value}@refs/heads/main")
+        raise invalid(
+            "has no ref, so workflows from any branch would be allowed",
+            "workflow-without-ref",
+            hint=f"{value}@refs/heads/main",
+        )
     if not _WORKFLOW.fullmatch(value):
         hint = did_you_mean(value, [_with_workflow_folder(value)])
-        raise invalid("is not a workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main")
+        raise invalid(
+            "is not a workflow", "not-a-workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main"
+        )
     return value
 
 
@@ -73,7 +91,9 @@ def _refuse_duplicates(places: Iterable[tuple[int | str, Any]]) -> None:
         if not isinstance(name, str):
             continue
         if first := seen.get(name.lower()):
-            error = invalid(f"is a duplicate of {first}; names are case-insensitive", safe_hint="remove it")
+            error = invalid(
+                f"is a duplicate of {first}; names are case-insensitive", "duplicate", safe_hint="remove it"
+            )
             problems.append(at_path(error, name, place))
         seen.setdefault(name.lower(), name)
     raise_problems(problems)
@@ -96,5 +116,5 @@ WorkflowRef = Annotated[str, AfterValidator(_workflow)]
 # "An environment name may not exceed 255 characters": docs.github.com/en/actions/deployment/
 # targeting-different-environments/using-environments-for-deployment.
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=255)]
-EachOnce = whole_value(_each_once)
-KeysOnce = whole_value(_keys_once)
+EachOnce = AfterValidator(_each_once)
+KeysOnce = AfterValidator(_keys_once)

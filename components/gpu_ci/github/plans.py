@@ -76,6 +76,7 @@ def problems(github: Any, plan: Any) -> list[Problem]:
             f"{PLAN}: {plan}",
             f"a plan with this feature: {need.plan}",
             f"remove this field, or change the organization's plan and {PLAN} (docs/guides/github.md, Plans)",
+            rule="plan-too-small",
         )
         for need in needs(github)
         if not need.condition and need.beyond(plan)

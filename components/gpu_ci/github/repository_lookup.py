@@ -60,12 +60,19 @@ def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:
             answer.message,
             "an answer to GET /repos/{owner}/{repo}",
             "check that the token or the App may read the repository's metadata, and that api.github.com is reachable",
+            rule="lookup-failed",
         )
     # For a missing repository the provider returns nothing, and no error (terraform-provider-github v6.13.0,
     # github/data_source_github_repository.go).
     if answer.repo_id is None:
         hint = "check the name and the owner, and that the token has access to the repository"
-        return Problem(path, "GitHub has no such repository", repr(answer.name) if answer.name else "", hint=hint)
+        return Problem(
+            path,
+            "GitHub has no such repository",
+            repr(answer.name) if answer.name else "",
+            hint=hint,
+            rule="no-such-repository",
+        )
     if answer.visibility == "public" and not public:
         return Problem(
             path,
@@ -73,5 +80,6 @@ def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:
             repr(answer.name),
             "a private or internal repository",
             "remove it; its workflows can use GitHub-hosted runners",
+            rule="public-repository",
         )
     return None

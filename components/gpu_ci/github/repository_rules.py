@@ -53,7 +53,7 @@ class PullRequestRules(Args):
 
 
 def _contexts_once(checks: list[RequiredCheck]) -> list[RequiredCheck]:
-    error = invalid("is a duplicate", safe_hint="remove it")
+    error = invalid("is a duplicate", "duplicate", safe_hint="remove it")
     names = [check.context for check in checks]
     raise_problems([at_path(error, name, at, "context") for at, name in enumerate(names) if name in names[:at]])
     return checks
@@ -94,6 +94,7 @@ class RepositoryRulesArgs(Args):
         if value and rules and rules.allowed_merge_methods == ["merge"]:
             raise invalid(
                 "allows no merge: pullRequest.allowedMergeMethods allows merge commits only",
+                "no-merge-method",
                 safe_hint="add squash or rebase to pullRequest.allowedMergeMethods",
             )
         return value

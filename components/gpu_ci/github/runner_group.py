@@ -23,6 +23,7 @@ def _not_default(value: str) -> str:
     if value.lower() == _DEFAULT:
         raise invalid(
             "is the default group, which every organization already has",
+            "default-group",
             safe_hint="use another name, such as gpu",
         )
     return value
@@ -114,6 +115,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
                 "visibility selected, public repositories not allowed",
                 "check the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
+                rule="group-not-restricted",
             )
         )
     wanted = {_file(each) for each in args.selected_workflows}
@@ -125,6 +127,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "a group for all workflows" if restricted is False else "a group for other workflows",
                 "GitHub Enterprise Cloud, which supports this restriction",
                 "remove selectedWorkflows, or change the organization's plan (docs/guides/github.md, Plans)",
+                rule="group-not-restricted",
             )
         )
     if problems:

@@ -62,10 +62,15 @@ class OrganizationScope(Args):
         if visibility == "selected" and not value:
             raise invalid(
                 "must list a repository, because otherwise no repository has access",
+                "nobody-has-access",
                 safe_hint="or set visibility: private",
             )
         if visibility in ("private", "all") and value:
-            raise invalid(f"is only for visibility selected, not for {visibility}", safe_hint="remove one of the two")
+            raise invalid(
+                f"is only for visibility selected, not for {visibility}",
+                "not-for-visibility",
+                safe_hint="remove one of the two",
+            )
         return value
 
 

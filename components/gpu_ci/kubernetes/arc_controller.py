@@ -24,12 +24,6 @@ CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 class ArcControllerArgs(Args):
     """The arguments of the controller."""
 
-    DECIDED: ClassVar[dict[str, str]] = {
-        "version": "the package sets the version, because scale sets must have the same minor version",
-        "nodeSelector": "the controller does not run on GPU nodes",
-        "tolerations": "the controller does not run on GPU nodes",
-        "serviceAccount": "the service account has the name of the component, so that scale sets can refer to it",
-    }
     WIRING: ClassVar[frozenset[str]] = frozenset({"watch_single_namespace"})
 
     namespace: NamespaceName = Field(

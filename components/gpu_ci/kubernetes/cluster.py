@@ -117,11 +117,6 @@ class Cluster(Args):
         """
         return []
 
-    @property
-    def uses_session_of_environment(self) -> bool:
-        """True if calls use a session of environment variables, which nothing renews during `up`."""
-        return False
-
     def connect(self, name: str, path: str, file: str) -> Connection:
         """Look up the cluster.
 
@@ -149,6 +144,7 @@ def wrong_gpu_resource(pool: PoolEntry, owner: str) -> list[Problem]:
             repr(requested),
             RESOURCE,
             "remove it",
+            rule="gpu-resource-not-offered",
         )
     ]
 

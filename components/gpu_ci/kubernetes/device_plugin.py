@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .. import versions
 from ..args import Args, Integer
 from ..component import Component
-from ..errors import at_path, invalid, raise_problems, whole_value
+from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
 from .gpu_sharing import Sharing, WholeGpus, as_text
 from .name_types import EachOnce, Name, NamespaceName, Pool
@@ -24,7 +24,9 @@ ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0
 def _without_default(value: dict[str, Any]) -> dict[str, Any]:
     if _DEFAULT in value:
         error = invalid(
-            "is the name of the default configuration", safe_hint="use another name, or set it under sharing"
+            "is the name of the default configuration",
+            "reserved-name",
+            safe_hint="use another name, or set it under sharing",
         )
         raise_problems([at_path(error, value[_DEFAULT], _DEFAULT)])
     return value
@@ -32,12 +34,6 @@ def _without_default(value: dict[str, Any]) -> dict[str, Any]:
 
 class DevicePluginArgs(Args):
     """The arguments of the device plugin: its placement, and how it shares GPUs."""
-
-    DECIDED: ClassVar[dict[str, str]] = {
-        "version": "the package sets the version",
-        "tolerations": "the plugin tolerates the taint of GPU nodes",
-        "affinity": "the plugin runs on nodes with the label nvidia.com/gpu.present=true",
-    }
 
     # Each strategy needs settings of the node's container toolkit. Without them, containers get no GPU with
     # volume-mounts, and too many GPUs with the other strategies (docs/how-it-works/gpu-isolation.md).
@@ -55,7 +51,7 @@ class DevicePluginArgs(Args):
         default=WholeGpus(kind="none"),
         description="how to share the GPUs of nodes without a named configuration",
     )
-    configs: Annotated[dict[ConfigName, Sharing], whole_value(_without_default)] = Field(
+    configs: Annotated[dict[ConfigName, Sharing], AfterValidator(_without_default)] = Field(
         default={},
         description="additional configurations by name, for nodes with the label "
         "nvidia.com/device-plugin.config=<name>",

@@ -41,9 +41,6 @@ class ImagePrePullArgs(Args):
     """The nodes of a pool, and the images to pull on them."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace"})
-    DECIDED: ClassVar[dict[str, str]] = {
-        "nodeSelector": "pods select nodes by pool",
-    }
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
     pool: Pool = Field(

@@ -71,17 +71,21 @@ class ClusterQueue(Args):
         if self.cohort is None:
             no_effect = invalid(
                 "has no effect, and Kueue rejects it: the queue is in no cohort",
+                "limit-without-cohort",
                 safe_hint="set the cohort, or remove it",
             )
             found = [at_path(no_effect, value, field) for field, value in limits.items() if value is not None]
             if not found and self.gpus == 0:
                 no_runner = invalid(
                     "admits no runner: without a cohort, the queue cannot borrow GPUs",
+                    "queue-without-gpus",
                     safe_hint="set gpus: 1 or more, or a cohort",
                 )
                 found = [at_path(no_runner, 0, "gpus")]
         elif self.lending_limit is not None and self.lending_limit > self.gpus:
-            too_large = invalid(f"is more than gpus, which is {self.gpus}", hint=f"lendingLimit: {self.gpus}, or less")
+            too_large = invalid(
+                f"is more than gpus, which is {self.gpus}", "lends-too-much", hint=f"lendingLimit: {self.gpus}, or less"
+            )
             found = [at_path(too_large, self.lending_limit, "lending_limit")]
         raise_problems(found)
         return self
@@ -89,13 +93,6 @@ class ClusterQueue(Args):
 
 class KueueArgs(Args):
     """The arguments of Kueue, with the quota of each team."""
-
-    DECIDED: ClassVar[dict[str, str]] = {
-        "version": "the package sets the version",
-        "teams": "use queues instead: one queue for each team",
-        "clusterQueues": "use queues instead",
-        "preemption": "a running job is never stopped for another one",
-    }
 
     queues: dict[QueueName, ClusterQueue] = Field(
         min_length=1,

@@ -28,6 +28,7 @@ def _not_default(value: str) -> str:
     if value == "default":
         raise invalid(
             "is the name with which Kueue would queue every pod of the namespace, also smoke checks",
+            "reserved-name",
             safe_hint="use the name of a team",
         )
     return value

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ..args import Redacted
-from ..errors import at_path, invalid, raise_problems, whole_value
+from ..errors import at_path, invalid, raise_problems
 
 # RFC 1123 (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -20,29 +20,31 @@ _RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
 def _not_reserved(value: str) -> str:
     if value == "default" or value.startswith("kube-"):
         raise invalid(
-            "is a namespace of Kubernetes itself", safe_hint="use a namespace for this purpose only, such as gpu-ci"
+            "is a namespace of Kubernetes itself",
+            "reserved-name",
+            safe_hint="use a namespace for this purpose only, such as gpu-ci",
         )
     return value
 
 
 def _each_once(values: list[Any]) -> list[Any]:
-    error = invalid("is a duplicate", safe_hint="remove it")
+    error = invalid("is a duplicate", "duplicate", safe_hint="remove it")
     raise_problems([at_path(error, value, at) for at, value in enumerate(values) if value in values[:at]])
     return values
 
 
-EachOnce = whole_value(_each_once)
+EachOnce = AfterValidator(_each_once)
 
 
 def _each_name_once(values: list[Any]) -> list[Any]:
     names = [each.get("name") if isinstance(each, Mapping) else getattr(each, "name", None) for each in values]
-    error = invalid("is a duplicate", safe_hint="give each login another name")
+    error = invalid("is a duplicate", "duplicate", safe_hint="give each login another name")
     again = [(at, name) for at, name in enumerate(names) if name is not None and name in names[:at]]
     raise_problems([at_path(error, name, at, "name") for at, name in again])
     return values
 
 
-EachNameOnce = whole_value(_each_name_once)
+EachNameOnce = AfterValidator(_each_name_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_reserved)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # The names of most objects, such as Secrets and claims, are DNS subdomains: labels separated by dots.
@@ -67,6 +69,7 @@ def _has_digest(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(rf"{_REPOSITORY}(:[\w.-]+)?", value):
         raise invalid(
             "has no digest, and its tag can point to another, unchecked image later",
+            "no-digest",
             safe_hint="docker buildx imagetools inspect <image> prints the digest; add it after the tag: "
             ":2.336.0@sha256:…",
             harmless=True,  # the form of an image's name has no place for a password

@@ -41,18 +41,28 @@ def _private_range(value: str) -> str:
         network = ip_network(value)
     except ValueError:
         raise invalid(
-            "is not a range of addresses, or does not start at its first address", hint="10.20.0.0/16"
+            "is not a range of addresses, or does not start at its first address",
+            "not-an-ip-range",
+            hint="10.20.0.0/16",
         ) from None
     # Python also accepts a single address, a mask or a zone as a range. A NetworkPolicy accepts only the format of Go's
     # ParseCIDR (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
     if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
-        raise invalid("is not an address followed by / and the length of the prefix", hint="10.20.0.0/16")
+        raise invalid(
+            "is not an address followed by / and the length of the prefix", "not-an-ip-range", hint="10.20.0.0/16"
+        )
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
         raise invalid(
-            "contains addresses that give the machine's credentials", safe_hint="use a range without these addresses"
+            "contains addresses that give the machine's credentials",
+            "range-of-credentials",
+            safe_hint="use a range without these addresses",
         )
     if not any(_within(network, other) for other in _NOT_PUBLIC):
-        raise invalid("is not in a private address range", safe_hint="remove it: pods already reach public addresses")
+        raise invalid(
+            "is not in a private address range",
+            "public-range",
+            safe_hint="remove it: pods already reach public addresses",
+        )
     return value
 
 
@@ -69,12 +79,13 @@ def _dns_address(value: str) -> str:
     try:
         address = ip_address(value)
     except ValueError:
-        raise invalid("is not an IP address", hint="169.254.20.10") from None
+        raise invalid("is not an IP address", "not-an-ip-address", hint="169.254.20.10") from None
     if not re.fullmatch(r"[0-9A-Fa-f:.]+", value):
-        raise invalid("has a zone, which a NetworkPolicy does not support", hint="169.254.20.10")
+        raise invalid("has a zone, which a NetworkPolicy does not support", "not-an-ip-address", hint="169.254.20.10")
     if not any(address in other for other in (*_NOT_PUBLIC, *_CREDENTIALS)):
         raise invalid(
             "is a public address: queries to a public server could carry data out of the cluster",
+            "public-dns",
             safe_hint="use the address of a DNS server of the cluster or of its network",
         )
     return value

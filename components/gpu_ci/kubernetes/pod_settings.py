@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ..args import Args, Input
-from ..errors import at_path, invalid, raise_problems, whole_value
+from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
 from .name_types import EachOnce
 
@@ -36,7 +36,9 @@ class Toleration(Args):
     @classmethod
     def _key(cls, value: str) -> str:
         if value == gpu_nodes.TAINT_KEY:
-            raise invalid("is the taint of GPU nodes, which the pods tolerate anyway", safe_hint="remove it")
+            raise invalid(
+                "is the taint of GPU nodes, which the pods tolerate anyway", "reserved-name", safe_hint="remove it"
+            )
         return value
 
     @field_validator("value")
@@ -44,7 +46,11 @@ class Toleration(Args):
     def _value(cls, value: str, info: ValidationInfo) -> str:
         # k8s.io/kubernetes v1.36.0, pkg/apis/core/validation/validation.go, ValidateTolerations.
         if value and info.data.get("operator") == "Exists":
-            raise invalid("must be empty with the operator Exists", safe_hint="remove it, or use operator: Equal")
+            raise invalid(
+                "must be empty with the operator Exists",
+                "value-with-exists",
+                safe_hint="remove it, or use operator: Equal",
+            )
         return value
 
     def to_kubernetes(self) -> dict[str, Any]:
@@ -67,13 +73,15 @@ def tolerations(more: Iterable[Toleration]) -> list[dict[str, Any]]:
 
 def _without_visible_devices(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if _VISIBLE_DEVICES in values:
-        error = invalid("cannot be set: the device plugin assigns the GPUs of a container", safe_hint="remove it")
+        error = invalid(
+            "cannot be set: the device plugin assigns the GPUs of a container", "reserved-name", safe_hint="remove it"
+        )
         raise_problems([at_path(error, values[_VISIBLE_DEVICES], _VISIBLE_DEVICES)])
     return values
 
 
 Environment = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str], whole_value(_without_visible_devices)
+    dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str], AfterValidator(_without_visible_devices)
 ]
 ENVIRONMENT = (
     "environment variables of the container with GPUs, such as LD_LIBRARY_PATH for nodes whose container runtime does "

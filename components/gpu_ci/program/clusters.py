@@ -23,10 +23,9 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
 
-from . import secret_values
 from .pool import Pipeline, Pool
 from .settings import Settings
-from .stack_file import stack_file
+from .stack_file import stack_file, values_of
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
     }
     if not places:
         return []
-    values = secret_values.values_of({place: each.password for place, each in places.items()})
+    values = values_of({place: each.password for place, each in places.items()})
     return [
         ImagePullSecret(name=each.name, registry=each.registry, username=each.username, password=values[place])
         for place, each in places.items()
@@ -202,7 +201,7 @@ def _app(settings: Settings) -> dict[str, Any]:
     if owner is None or owner.runner_app is None:
         return {}
     place = f"{SITE}.github.runnerApp.privateKey"
-    key = secret_values.values_of({place: owner.runner_app.private_key})[place]
+    key = values_of({place: owner.runner_app.private_key})[place]
     return {
         "app": {
             "id": pulumi.Output.secret(owner.runner_app.id),

@@ -9,7 +9,8 @@ import pulumi
 
 from gpu_ci import extras
 
-from . import manager, networks, pools, registration, settings, stack_warnings
+from . import manager, networks, pools, settings, stack_warnings
+from .pool import with_runner_group
 
 
 def deploy() -> None:
@@ -61,15 +62,13 @@ def _deploy() -> None:
         pipelines = clusters.pipelines_with_cluster(pipelines, stack_settings.clusters, shared)
 
     # One component for each pool, wired to the networks, the runner group and the clusters.
-    built = pools.build(
-        registration.with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered
-    )
+    built = pools.build(with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered)
 
     # One component for each image pipeline. No pool depends on a pipeline: a pool names a finished image.
     if pipelines:
-        from . import images
-
-        pulumi.export("images", images.build(networks.with_subnetwork(each, made_networks) for each in pipelines))
+        pulumi.export(
+            "images", pools.build_pipelines(networks.with_subnetwork(each, made_networks) for each in pipelines)
+        )
 
     # The outputs for users and programs (`pulumi stack output pools`).
     pulumi.export("pools", pools.facts(built))

@@ -14,8 +14,7 @@ from gpu_ci.github.runner_group import RunnerGroup
 from gpu_ci.stack.github import Github, SecretsByReference
 from gpu_ci.stack.site import GITHUB, SITE, GithubApp, Site
 
-from .secret_values import values_of
-from .stack_file import stack_file
+from .stack_file import stack_file, values_of
 
 _KEY = f"{SITE}.github.app.privateKey"
 

@@ -10,7 +10,7 @@ from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
 from gpu_ci.stack.costs import of_pools
 
-from .pool import Pool
+from .pool import Pipeline, Pool
 
 # The fields of a pool that the outputs contain, if the kind has them. They describe where a job runs.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
@@ -136,3 +136,13 @@ def _ladder(pool: Pool) -> dict[str, Any]:
 
 def _fields(pool: Pool) -> set[str]:
     return {name for name, field in type(pool.args).model_fields.items() if field.alias in _SHOWN}
+
+
+def build_pipelines(pipelines: Iterable[Pipeline]) -> dict[str, dict[str, Any]]:
+    """Create one component for each pipeline, and return its kind, its main fields and its outputs by name."""
+    found = {}
+    for each in pipelines:
+        component = each.component(each.name, each.args, each.options)
+        shown = each.args.model_dump(mode="json", by_alias=True, include={"region"})
+        found[each.name] = {"kind": each.kind, **shown, **component.state()}
+    return found

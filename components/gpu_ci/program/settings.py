@@ -21,8 +21,7 @@ from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
 
-from . import registration
-from .pool import Pipeline, Pool
+from .pool import Pipeline, Pool, registration
 from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
@@ -61,14 +60,14 @@ def load() -> Settings:
     present = _all_keys()
     problems = checks.unknown_keys(present) + _plain_secrets(present)
     values = {path: _read(path, problems) for path in checks.KEYS}
-    checked = checks.check(values, present, {problem.path for problem in problems})
+    checked = checks.check(values, {problem.path for problem in problems})
     problems += checked.problems
     if problems:
         raise SettingsError(stack_file(), problems, stack_lines(values))
 
     site = Site(**(values[SITE] or {}))
     github = _github(values[GITHUB])
-    shared_wiring = {"project": values[PROJECT], **registration.wiring(site, github)}
+    shared_wiring = {"project": values[PROJECT], **registration(site, github)}
     wired = tuple(_wired(spec, shared_wiring, site) for spec in checked.pools)
     described = clusters.described(values[CLUSTERS])
     manager = _manager(values[MANAGER])
@@ -138,7 +137,7 @@ def _read(path: str, problems: list[Problem]) -> Any:
         # One secret value makes the whole key secret. The engine does not report which value is the secret.
         again = "pulumi config set --plaintext"
         hint = f"{again} '{path}' …; if only one value of the key is secure: {again} --path '{path}.…' …"
-        problems.append(Problem(path, fault, "a secret", "plain text", hint))
+        problems.append(Problem(path, fault, "a secret", "plain text", hint, rule="secret-value"))
         return None
     text = pulumi.Config(namespace).get(key)
     if not text:  # the engine passes an empty text for a key without a value

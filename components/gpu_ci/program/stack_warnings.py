@@ -12,7 +12,7 @@ from gpu_ci.github import plans
 from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import keys_gates_ignore
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, short_session, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 from .settings import Settings
 
@@ -28,7 +28,6 @@ def warnings(settings: Settings, today: date) -> list[str]:
             if {"cloud-build-gpu", "gce-runners"} & {pool.kind for pool in settings.pools}
             else []
         ),
-        *short_session(pools, settings.clusters, os.environ),
         *settings.quotas.warnings,
         *prerequisites.other_projects(pools, settings.project),
         *stack_warnings(

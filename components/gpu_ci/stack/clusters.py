@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from .. import extras
 from ..errors import Problem, did_you_mean, in_yaml
 from ..kinds import cluster_for, cluster_kind_names
-from ..validation_errors import join, suggested_paths
+from ..validation_errors import join
 from . import queues
 from .hints import section, shape
 
@@ -50,7 +50,16 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
         return []
     if not isinstance(clusters, Mapping):
         example = in_yaml({"ci": _model(DEFAULT_KIND).EXAMPLE})
-        return [Problem(CLUSTERS, "must be a map", shape(clusters), "clusters by their names", f"such as {example}")]
+        return [
+            Problem(
+                CLUSTERS,
+                "must be a map",
+                shape(clusters),
+                "clusters by their names",
+                f"such as {example}",
+                rule="wrong-type",
+            )
+        ]
     choices, found = list(pools), []
     for name, each in sorted(clusters.items()):
         path, kind = join(CLUSTERS, name), _kind(each)
@@ -62,13 +71,10 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
             found.append(_unknown_kind(path, each))
             continue
         model = _model(kind)
-        own = section(model, path, each)
-        found += own
+        found += section(model, path, each)
         of_kind = [pool for pool in on if pool.on_cluster == kind]
         found += _shared_namespaces(path, model, each) + model.problems_with_pools(path, each, of_kind)
-        # With a misspelt kueue, every queue of a pool would be a second problem.
-        if f"{path}.kueue" not in suggested_paths(own):
-            found += queues.problems(path, each, of_kind)
+        found += queues.problems(path, each, of_kind)
     return found
 
 
@@ -79,41 +85,22 @@ def _model(kind: str) -> type[Cluster]:
 
 def _kind(given: Any) -> str:
     """Return the kind of a cluster, or an empty text if it is not one of the kinds."""
-    if isinstance(given, Mapping) and "kind" in given:
-        return given["kind"] if given["kind"] in cluster_kind_names() else ""
-    return _likely_kind(given)
-
-
-def _likely_kind(given: Any) -> str:
-    """Return the kind of a cluster without the field `kind`: the default, or the kind of its other fields.
-
-    The check of another kind then reports that `kind` is missing, and not that its fields are unknown.
-    """
-    if not isinstance(given, Mapping):
-        return DEFAULT_KIND
-    try:
-        fields = {kind: set(_model(kind).choice_names()) for kind in cluster_kind_names()}
-    except ModuleNotFoundError as error:
-        if not extras.hint(error.name or ""):
-            raise
-        return DEFAULT_KIND
-    common = set.intersection(*fields.values())
-    fits = [kind for kind in fields if given.keys() & (fields[kind] - common)]
-    return fits[0] if len(fits) == 1 else DEFAULT_KIND
+    kind = given.get("kind", DEFAULT_KIND) if isinstance(given, Mapping) else DEFAULT_KIND
+    return kind if kind in cluster_kind_names() else ""
 
 
 def _unknown_kind(path: str, given: Mapping[str, Any]) -> Problem:
     kind, kinds = given["kind"], cluster_kind_names()
     got = repr(kind) if isinstance(kind, str) else shape(kind)
-    hint = did_you_mean(str(kind), kinds) or f"such as kind: {_likely_kind(given)}"
-    return Problem(f"{path}.kind", "unknown kind of cluster", got, f"one of {', '.join(kinds)}", hint)
+    hint = did_you_mean(str(kind), kinds) or f"such as kind: {DEFAULT_KIND}"
+    return Problem(f"{path}.kind", "unknown kind of cluster", got, f"one of {', '.join(kinds)}", hint, "unknown-kind")
 
 
 def _without_fields(path: str, given: Any, kind: str) -> Problem:
     """Report a cluster that is not a map with fields. The hint has the fields of the kind that its pools need."""
     text = "has no fields" if given is None or given == {} else "must be a map"
     example = in_yaml(_model(kind or DEFAULT_KIND).EXAMPLE)
-    return Problem(path, text, shape(given), "the fields of an existing cluster", f"such as {example}")
+    return Problem(path, text, shape(given), "the fields of an existing cluster", f"such as {example}", "wrong-type")
 
 
 def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]) -> list[Problem]:
@@ -137,6 +124,7 @@ def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]
                     repr(namespace),
                     "a different namespace for each component",
                     "give one of the two another name",
+                    rule="duplicate-namespace",
                 )
             )
     return problems
@@ -196,7 +184,16 @@ def unknown(path: str, choices: Mapping[str, Any], known: Collection[str], neede
     others = f"one of {', '.join(known)}" if known else f"a cluster under {CLUSTERS}"
     example = in_yaml({name: _model(needed).EXAMPLE})
     hint = did_you_mean(name, known) or f"describe it under {CLUSTERS}, such as {example}"
-    return [Problem(join(path, "clusterName"), f"is not a cluster of {CLUSTERS}", repr(name), others, hint)]
+    return [
+        Problem(
+            join(path, "clusterName"),
+            f"is not a cluster of {CLUSTERS}",
+            repr(name),
+            others,
+            hint,
+            rule="unknown-cluster",
+        )
+    ]
 
 
 def of_other_kind(
@@ -219,4 +216,4 @@ def of_other_kind(
     expected = f"one of {', '.join(fitting)}" if fitting else f"a cluster of kind {needed}"
     text = f"is a cluster of kind {cluster.kind}, but kind {kind} needs a cluster of kind {needed}"
     hint = f"such as clusterName: {fitting[0]}" if fitting else "use the kind for this cluster, or another cluster"
-    return [Problem(join(path, "clusterName"), text, repr(name), expected, hint)]
+    return [Problem(join(path, "clusterName"), text, repr(name), expected, hint, "other-kind-of-cluster")]

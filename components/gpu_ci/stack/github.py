@@ -24,7 +24,9 @@ _PLACE = {"kind", "repository", "environment"}
 def _name(value: str) -> str:
     """Return the name. It must be valid as a part of resource names."""
     if not re.fullmatch(naming.PATTERN, value):
-        raise invalid("is not a valid name of an entry", expected=naming.FORM, safe_hint="such as kernels")
+        raise invalid(
+            "is not a valid name of an entry", "wrong-name", expected=naming.FORM, safe_hint="such as kernels"
+        )
     return value
 
 
@@ -81,7 +83,9 @@ class Github(Args):
                     first = owners.setdefault((*place, field, key.upper()), name)
                     if first != name:
                         error = invalid(
-                            f"is already in {first}; names are case-insensitive", hint="remove one of the two"
+                            f"is already in {first}; names are case-insensitive",
+                            "duplicate",
+                            hint="remove one of the two",
                         )
                         problems.append(at_path(error, "a name", name, field, key))
         raise_problems(problems)

@@ -9,9 +9,7 @@ from typing import Any
 from ..errors import Problem
 from ..kinds import image_component_for, image_kind_names
 from ..validation_errors import join
-from . import clusters
-from .entries import Family, Spec, check_entry, needed_extras
-from .hints import shape
+from .entries import Family, Spec, check_entries
 
 IMAGES = "gpu-ci:images"
 FAMILY = Family(
@@ -22,9 +20,7 @@ FAMILY = Family(
     "docs/reference/image-pipelines.md",
     image_kind_names,
     image_component_for,
-    lambda info: info.image_kind,
 )
-_SHAPE = "image pipelines by name, each with a kind and the fields of that kind"
 
 
 @dataclass(frozen=True)
@@ -40,32 +36,9 @@ class PipelineSpec(Spec):
         return [self.region]
 
 
-def check(
-    value: Any, described: Any = None, readable: bool = True, more_extras: Collection[str] = ()
-) -> tuple[list[PipelineSpec], list[Problem]]:
-    """Return every pipeline of a known kind, and every problem, sorted by the names of the pipelines.
-
-    Args:
-        value: The value of gpu-ci:images.
-        described: The value of gpu-ci:clusters. It may be invalid.
-        readable: False if gpu-ci:clusters cannot be read, because it is secret.
-        more_extras: The extras that other keys of the stack need, for the hint of a missing package.
-    """
-    if value is None:
-        return [], []
-    if not isinstance(value, Mapping):
-        example = f"{FAMILY.example_name}: {{kind: {FAMILY.example_kind}, …}}"
-        hint = f"{'write each pipeline under its name, ' if isinstance(value, list) else ''}such as {example}"
-        return [], [Problem(IMAGES, "must be a map", shape(value), _SHAPE, hint)]
-    specs: list[PipelineSpec] = []
-    problems: list[Problem] = []
-    needed = needed_extras(FAMILY, value).union(more_extras)
-    known = clusters.known(described)
-    for name, entry in sorted(value.items()):
-        spec = check_entry(FAMILY, PipelineSpec, name, entry, problems, needed, known, readable)
-        if spec is not None:
-            specs.append(spec)
-    return specs, problems
+def check(value: Any, described: Any = None, readable: bool = True) -> tuple[list[PipelineSpec], list[Problem]]:
+    """Return every pipeline of a known kind, and every problem. The arguments are those of `pools.check`."""
+    return check_entries(FAMILY, PipelineSpec, value, described, readable) if value is not None else ([], [])
 
 
 def pinned(

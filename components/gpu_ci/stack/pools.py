@@ -5,7 +5,7 @@ The choices of a pool are the fields that the user wrote for it. Its wiring is t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,7 @@ from ..args import Args
 from ..errors import ArgsError, Problem, in_yaml
 from ..kinds import component_for, kind_names
 from ..validation_errors import join
-from . import clusters
-from .entries import Family, Spec, check_entry, needed_extras, region_of_choices
-from .hints import shape
+from .entries import Family, Spec, check_entries, region_of_choices
 
 POOLS = "gpu-ci:pools"
 FAMILY = Family(
@@ -26,9 +24,7 @@ FAMILY = Family(
     "docs/reference/pools.md",
     kind_names,
     component_for,
-    lambda info: info.kind,
 )
-_SHAPE = "pools by name, each with a kind and the fields of that kind"
 
 
 @dataclass(frozen=True)
@@ -71,11 +67,7 @@ def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Ite
 
 
 def check(
-    pools: Any,
-    described: Any = None,
-    readable: bool = True,
-    registration: Mapping[str, Any] | None = None,
-    more_extras: Collection[str] = (),
+    pools: Any, described: Any = None, readable: bool = True, registration: Mapping[str, Any] | None = None
 ) -> tuple[list[PoolSpec], list[Problem]]:
     """Return every pool of a known kind, and every problem, sorted by the names of the pools.
 
@@ -84,26 +76,17 @@ def check(
         described: The value of gpu-ci:clusters. It may be invalid.
         readable: False if gpu-ci:clusters cannot be read, because it is secret.
         registration: The wiring of pools whose runners the runner manager registers.
-        more_extras: The extras that other keys of the stack need, for the hint of a missing package.
     """
-    known = clusters.known(described)
-    example = f"l4: {{kind: {FAMILY.example_kind}, …}}"
     if pools is None or pools == {}:
-        hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"
-        return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
-    if not isinstance(pools, Mapping):
-        hint = f"{'write each pool under its name, ' if isinstance(pools, list) else ''}such as {example}"
-        return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, hint)]
-    choices: list[PoolSpec] = []
-    problems: list[Problem] = []
+        hint = (
+            "add one, such as l4: {kind: gce-runners, …} (docs/start/add-a-pool.md); to remove the last pool, run "
+            "pulumi destroy"
+        )
+        text = "is missing" if pools is None else "has no pools"
+        return [], [Problem(POOLS, text, "nothing", "pools by name", hint, "missing")]
+    specs, problems = check_entries(FAMILY, PoolSpec, pools, described, readable, registration)
     owners: dict[frozenset[str], PoolSpec] = {}
-    needed = needed_extras(FAMILY, pools).union(more_extras)
-    for name, value in sorted(pools.items()):
-        spec = check_entry(FAMILY, PoolSpec, name, value, problems, needed, known, readable, registration)
-        if spec is not None:
-            problems += _shared_labels(spec, owners)
-            choices.append(spec)
-    return choices, problems
+    return specs, problems + [each for spec in specs for each in _shared_labels(spec, owners)]
 
 
 def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
@@ -131,6 +114,7 @@ def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> li
             in_yaml(labels),
             "labels that no other pool has",
             better if wrong.name not in labels else f"give the pool {other.name} other labels",
+            rule="duplicate-labels",
         )
     ]
 

@@ -61,6 +61,7 @@ def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) ->
             expected="nothing here, or a value that pulumi config set --secret encrypted",
             hint="revoke the secret, because everyone with the file has it; set a new one in the environment variable "
             f"{variable}, and remove this key",
+            rule="plain-secret",
         )
         for key, variable in _VARIABLES.items()
         if key in config and key not in encrypted

@@ -40,6 +40,7 @@ def _without_kueue(path: str, pool: PoolEntry) -> Problem:
         repr(pool.choices["queue"]),
         "no queue",
         f"describe the queues under {path}.kueue, or remove it",
+        rule="queue-without-kueue",
     )
 
 
@@ -48,10 +49,14 @@ def _queue(path: str, names: Mapping[str, Any], pool: PoolEntry) -> list[Problem
     queue, known = pool.choices.get("queue"), f"one of {', '.join(map(str, names))}"
     if queue is None:
         text = "is missing: without it, the runners of the pool would use GPUs without a quota"
-        return [Problem(f"{pool.path}.queue", text, "nothing", known, f"such as queue: {next(iter(names))}")]
+        return [Problem(f"{pool.path}.queue", text, "nothing", known, f"such as queue: {next(iter(names))}", "missing")]
     if _is_name(queue) and queue not in names:
         hint = did_you_mean(queue, names) or f"describe its quota under {join(f'{path}.kueue.queues', queue)}"
-        return [Problem(f"{pool.path}.queue", f"is not a queue of {path}.kueue", repr(queue), known, hint)]
+        return [
+            Problem(
+                f"{pool.path}.queue", f"is not a queue of {path}.kueue", repr(queue), known, hint, rule="unknown-queue"
+            )
+        ]
     return []
 
 
@@ -73,15 +78,16 @@ def _too_small(kueue: Mapping[str, Any], pools: Sequence[PoolEntry]) -> list[Pro
         if gpus > most:
             text = f"is more than {limit}, so no runner would start"
             path = f"{pool.path}.runner.gpus"
-            found.append(Problem(path, text, str(gpus), f"{most} or less" if most else "", raise_quota))
+            expected = f"{most} or less" if most else ""
+            found.append(Problem(path, text, str(gpus), expected, raise_quota, "more-than-quota"))
             continue
         before, idle = idle_gpus[queue], _integer(pool.choices.get("minIdle"), 0)
         idle_gpus[queue] += idle * gpus
         if idle and before <= most < idle_gpus[queue]:
             others = f", and other pools use {before} of them for idle runners" if before else ""
             text = f"needs {idle * gpus} GPUs for idle runners, which is more than {limit}{others}"
-            room = (most - before) // gpus
-            found.append(Problem(f"{pool.path}.minIdle", text, str(idle), f"{room} or less", raise_quota))
+            room, path = f"{(most - before) // gpus} or less", f"{pool.path}.minIdle"
+            found.append(Problem(path, text, str(idle), room, raise_quota, "more-than-quota"))
     return found
 
 

@@ -71,7 +71,14 @@ def check(
         return Quotas(), []
     given, mistakes = limits.from_mapping(values)
     problems = [
-        Problem(_joined(mistake.path), mistake.text, mistake.got, mistake.expected, mistake.hint or _EXAMPLE)
+        Problem(
+            _joined(mistake.path),
+            mistake.text,
+            mistake.got,
+            mistake.expected,
+            mistake.hint or _EXAMPLE,
+            rule="wrong-quota",
+        )
         for mistake in mistakes
     ]
     needed = quota.needs(demands)
@@ -90,7 +97,9 @@ _EXAMPLE = "such as us-central1: {NVIDIA_L4_GPUS: 4}"
 
 def _problem(finding: quota.Finding, project: str) -> Problem:
     expected = f"{finding.expected}: max, and one machine for the check of a template"
-    return Problem(_path(finding.need), finding.text, finding.got, expected, finding.hint(project))
+    return Problem(
+        _path(finding.need), finding.text, finding.got, expected, finding.hint(project), rule="quota-too-small"
+    )
 
 
 def _path(need: quota.Need) -> str:

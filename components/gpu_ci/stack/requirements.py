@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..errors import Problem, nearest
-from ..gcp.regions import COMPUTE
+from ..errors import Problem
 from ..validation_errors import join
 from .hints import shape
 from .images import PipelineSpec
@@ -20,10 +19,7 @@ from .site import GITHUB, MANAGER, SITE, Site
 
 
 def missing_subnetworks(choices: Sequence[PoolSpec | PipelineSpec], site: Any, found: list[Problem]) -> list[Problem]:
-    """Report regions that have machines but no subnetwork. Pools and pipelines with invalid zones are skipped.
-
-    An entry with a wrong key is reported instead of the missing one, unless `found` has it.
-    """
+    """Report regions that have machines but no subnetwork. Pools and pipelines with invalid zones are skipped."""
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
@@ -35,39 +31,20 @@ def missing_subnetworks(choices: Sequence[PoolSpec | PipelineSpec], site: Any, f
         for region in spec.regions:
             if region not in subnetworks:
                 missing.setdefault(region, []).append(spec.name)
-    problems = []
-    for region, names in sorted(missing.items()):
-        pools = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} in"
-        entry = _wrong_entry(region, site)
-        if region and not entry:
-            problems.append(_missing_subnetwork(region, pools))
-        elif region and entry not in wrong:
-            text = f"is not a region of Google Cloud, and {pools} {region}"
-            got = repr(entry.rpartition(".")[2])
-            problems.append(Problem(entry, text, got, "a region with a pool", f"did you mean {region}"))
-    return problems
+    return [_missing_subnetwork(region, names) for region, names in sorted(missing.items()) if region]
 
 
-def _missing_subnetwork(region: str, pools: str) -> Problem:
+def _missing_subnetwork(region: str, names: Sequence[str]) -> Problem:
     path, network = join(f"{SITE}.subnetworks", region), join(f"{SITE}.networks", region)
     return Problem(
         path,
-        f"is missing, and {pools} that region",
+        f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
         got="nothing",
         expected=str(Site.model_fields["subnetworks"].description),
         hint=f"pulumi config set --path '{path}' projects/…/regions/{region}/subnetworks/…; or let the stack create a "
         f"network: pulumi config set --path '{network}.ipRange' …",
+        rule="missing",
     )
-
-
-def _wrong_entry(region: str, site: Any) -> str:
-    """Return the path of the entry that is meant for this region, but has a wrong key; empty if there is none."""
-    for field in ("subnetworks", "networks"):
-        for key, value in ((site or {}).get(field) or {}).items():
-            is_misspelt = key not in COMPUTE and nearest(str(key), COMPUTE) == region
-            if is_misspelt or (isinstance(value, str) and f"/regions/{region}/" in value):
-                return join(f"{SITE}.{field}", str(key))
-    return ""
 
 
 def _regions(site: Any) -> set[str] | None:
@@ -120,7 +97,7 @@ def missing_registration(
     not_for_machines = "the key of app, which may change runner groups, secrets and rules, is not for machines"
     if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
         text = f"is missing, and the runners of {', '.join(machines)} need it: {not_for_machines}"
-        return [Problem(f"{SITE}.github.managerApp", text, "nothing", _MANAGER_APP, WHICH_APP)]
+        return [Problem(f"{SITE}.github.managerApp", text, "nothing", _MANAGER_APP, WHICH_APP, "missing")]
     shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
@@ -145,7 +122,7 @@ def missing_registration(
             text = f"is missing, and the runners of {', '.join(pools)} need it"
             if path.endswith(".runnerApp") and app:
                 text += f": {not_for_machines}"
-            problems.append(Problem(path, text, "nothing", expected, hint))
+            problems.append(Problem(path, text, "nothing", expected, hint, "missing"))
     return problems
 
 
@@ -172,7 +149,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
         POOLS: (machines, "a pool of kind gce-runners", "docs/start/add-a-pool.md"),
     }
     missing = [
-        Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)
+        Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint, rule="missing")
         for path, (value, expected, hint) in needed.items()
         if not value and not path.startswith(tuple(unread))
     ]
@@ -185,7 +162,7 @@ def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
 
     instances = manager.get("instances") if isinstance(manager, Mapping) else None
     wrong = too_many_instances(instances, pools) if isinstance(instances, int) else {}
-    return [Problem(f"{MANAGER}.instances", got=str(instances), **wrong)] if wrong else []
+    return [Problem(f"{MANAGER}.instances", got=str(instances), rule="too-many-instances", **wrong)] if wrong else []
 
 
 def managed_registration(site: Any, github: Any) -> dict[str, Any]:
@@ -197,12 +174,6 @@ def managed_registration(site: Any, github: Any) -> dict[str, Any]:
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     managed = isinstance(owner, Mapping) and owner.get("managerApp") and group
     return {"github": {"owner": "acme"}} if managed else {}
-
-
-def add_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """Add the problems of `incompatible`. Drop the problems that the correction of these problems also corrects."""
-    more = incompatible(choices, site, github)
-    return [problem for problem in found if not is_superseded(problem, more)] + more
 
 
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
@@ -228,47 +199,24 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     for spec in choices:
         if "github" not in spec.component.ARGS.WIRING:
             continue
-        runner, secrets = spec.choices.get("runner"), spec.choices.get("secrets")
+        runner, driver = spec.choices.get("runner"), spec.choices.get("driver")
         docker = runner.get("docker") if isinstance(runner, Mapping) else None
-        driver = spec.choices.get("driver")
         if isinstance(driver, Mapping) and driver.get("source") == "cos":
+            expected, rule = "image or installer", "no-runner-on-cos"
             problems.append(
-                Problem(f"{spec.path}.driver.source", NO_RUNNER_ON_COS, "'cos'", "image or installer", USE_OTHER_IMAGE)
+                Problem(f"{spec.path}.driver.source", NO_RUNNER_ON_COS, "'cos'", expected, USE_OTHER_IMAGE, rule)
             )
-        if spec.choices.get("standby") and "github" not in spec.known_wiring:
-            problems.append(
-                Problem(
-                    f"{spec.path}.standby",
-                    NO_STANDBY_FOR_OWN_RUNNERS,
-                    shape(spec.choices["standby"]),
-                    "nothing here",
-                    REMOVE_STANDBY,
-                )
-            )
-        if secrets and docker != "rootful":
+        # The model of a pool with the wiring of the manager reports these two itself.
+        refused = {}
+        if spec.choices.get("standby"):
+            refused["standby"] = (NO_STANDBY_FOR_OWN_RUNNERS, "nothing here", REMOVE_STANDBY, "standby-of-own-runners")
+        if docker != "rootful" and spec.choices.get("secrets"):
             expected = "nothing here, or runner.docker: rootful"
-            problems.append(
-                Problem(f"{spec.path}.secrets", SECRETS_UNREADABLE, shape(secrets), expected, USE_OTHER_SECRETS)
-            )
+            refused["secrets"] = (SECRETS_UNREADABLE, expected, USE_OTHER_SECRETS, "secrets-unreadable")
+        for field, (text, expected, hint, rule) in refused.items() if "github" not in spec.known_wiring else ():
+            got = shape(spec.choices[field])
+            problems.append(Problem(f"{spec.path}.{field}", text, got, expected, hint, rule))
     return problems
-
-
-# The correction of the field on the left also corrects the problems of the fields on the right.
-_CORRECTED_TOO = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
-
-
-def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
-    """Return True if the correction of a problem in `incompatible` also corrects this problem."""
-    if any(problem.text == each.text and problem.path.startswith(each.path) for each in incompatible):
-        return True
-    corrected = [
-        each.path.removesuffix(key) + field
-        for each in incompatible
-        for key, fields in _CORRECTED_TOO.items()
-        if each.path.endswith(f".{key}")
-        for field in fields
-    ]
-    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in corrected)
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
@@ -285,7 +233,7 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
             text = f"is the name of the scale set of {owner} on the same cluster"
             expected = "a name that no other pool has, for runs-on in workflows"
             hint = "remove it: the scale set then has the name of its pool"
-            problems.append(Problem(path, text, repr(name), expected, hint))
+            problems.append(Problem(path, text, repr(name), expected, hint, "duplicate"))
     return problems
 
 

@@ -45,7 +45,11 @@ def _region(name: str) -> str:
     if not re.fullmatch(REGION, name):
         near = nearest(name, COMPUTE)
         hint = "such as us-central1" if not near else f"a region has no letter at its end, such as {near}"
-        raise invalid("is not a region", hint=hint if re.fullmatch(ZONE, name) or not near else f"did you mean {near}")
+        raise invalid(
+            "is not a region",
+            "not-a-region",
+            hint=hint if re.fullmatch(ZONE, name) or not near else f"did you mean {near}",
+        )
     return name
 
 
@@ -125,7 +129,9 @@ class GithubOwner(Args):
     def _needs_a_manager(cls, value: bool, info: ValidationInfo) -> bool:
         if value and "manager_app" in info.data and info.data["manager_app"] is None:
             raise invalid(
-                "needs the runner manager, but the stack has no managerApp", safe_hint="add managerApp, or remove it"
+                "needs the runner manager, but the stack has no managerApp",
+                "needs-manager",
+                safe_hint="add managerApp, or remove it",
             )
         return value
 
@@ -140,6 +146,7 @@ class GithubOwner(Args):
                 if getattr(value, field) == getattr(other, field):
                     problem = invalid(
                         f"is also the {what} of {to_camel(name)}",
+                        "shared-app",
                         expected="a separate GitHub App with a separate key",
                         safe_hint="create another GitHub App (docs/guides/github.md, Apps and their permissions)",
                     )
@@ -180,7 +187,9 @@ class Site(Args):
     @classmethod
     def _networks(cls, values: dict[str, NetworkChoices], info: ValidationInfo) -> dict[str, NetworkChoices]:
         given = info.data.get("subnetworks", {})
-        error = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
+        error = invalid(
+            "has a subnetwork already, under subnetworks", "network-and-subnetwork", hint="remove one of the two"
+        )
         raise_problems([at_path(error, "a map", region) for region in values if region in given])
         return values
 
@@ -216,7 +225,7 @@ def _each(values: Any, check: Callable[[str, str], list[tuple[PydanticCustomErro
         return values
     problems = []
     for key, value in values.items():
-        wrong = check(key, value) if isinstance(value, str) else [(invalid("must be text"), value)]
+        wrong = check(key, value) if isinstance(value, str) else [(invalid("must be text", "wrong-type"), value)]
         problems += [at_path(problem, got, key) for problem, got in wrong]
     raise_problems(problems)
     return values
@@ -232,8 +241,13 @@ def _subnetwork(region: str, link: str) -> list[tuple[PydanticCustomError, str]]
     try:
         _LINK.validate_python(link)
     except ValidationError:
-        return [*wrong, (invalid("is not a subnetwork's path"), link)]
+        return [*wrong, (invalid("is not a subnetwork's path", "not-a-subnetwork"), link)]
     *_, actual, _, _ = link.split("/")
     if not wrong and actual != region:
-        return [(invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}"), link)]
+        return [
+            (
+                invalid(f"is a subnetwork of another region, {actual}", "other-region", hint=f"put it under {actual}"),
+                link,
+            )
+        ]
     return wrong

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..args import Args
 from ..validation_errors import join
-from . import queues
 from .clusters import CLUSTERS, unused
 from .pools import POOLS
 from .requirements import WHICH_APP
-
-# The default duration of an AWS role session (docs.aws.amazon.com/STS/latest/APIReference/
-# API_AssumeRole.html, DurationSeconds).
-_SESSION_SEC = 3600
-# Our estimate of the time for node groups and Helm releases, in addition to the timeouts of the stack file.
-_REST_OF_UP_SEC = 1200
-
-
-# The images that GKE can stream: those of Artifact Registry, and public ones of Docker Hub
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, "Requirements"). Artifact Registry also serves
-# gcr.io. An image without a host is on Docker Hub.
-_STREAMED = re.compile(r"([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io|docker\.io|[^/.:]+)/")
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
 """The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
@@ -48,41 +33,14 @@ def stack_warnings(
     """
     named, taken = list(pools), list(taken)
     return [
-        *_grace_beyond_notice(named),
         *_idle_gpus(named),
         *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
-        *_unstreamed_images(named),
         *_overlapping_labels(named),
-        *_unused_quotas(named, clusters),
         *_unused_runner_settings(named, present),
         *_needs_manager(named, [key for key in (MANAGER_APP, GROUP) if key not in present]),
         *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
     ]
-
-
-def short_session(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any], environ: Collection[str]) -> list[str]:
-    """Warn about an AWS session in the environment that may expire during `up`.
-
-    Credentials of a profile are renewed, those in the environment are not. If they expire during a release, Helm leaves
-    the release in a pending state.
-    """
-    needed_sec = {
-        name: args.smoke.deadline_sec + args.runner.drain_timeout_sec + _REST_OF_UP_SEC
-        for name, args in pools
-        if hasattr(getattr(args, "runner", None), "drain_timeout_sec")
-        and getattr(clusters.get(args.cluster_name), "uses_session_of_environment", False)
-    }
-    longest = max(needed_sec, key=lambda name: needed_sec[name], default="")
-    if not longest or needed_sec[longest] <= _SESSION_SEC or "AWS_SESSION_TOKEN" not in environ:
-        return []
-    minutes = -(-needed_sec[longest] // 60)
-    text = (
-        f"AWS_SESSION_TOKEN: nothing renews this session, one hour by default, and an `up` may take {minutes} minutes: "
-        f"smoke.deadlineSec, runner.drainTimeoutSec and {_REST_OF_UP_SEC // 60} minutes for {longest}"
-    )
-    hint = "(role-duration-seconds in GitHub Actions; MaxSessionDuration of the role allows it)"
-    return [f"{text}; hint: request a longer session {hint}, or give the cluster a profile"]
 
 
 def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
@@ -98,55 +56,6 @@ def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[st
         for name, args in pools
         for secret in getattr(getattr(args, "runner", None), "image_pull_secrets", ())
         if secret not in _logins(clusters.get(args.cluster_name))
-    ]
-
-
-def _unused_quotas(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
-    """Warn about quotas of queues that the pools of the stack cannot use up.
-
-    This is no error, because pools of other stacks may use the queue. Clusters without pools have another warning.
-    """
-    placed: Counter[tuple[str, str]] = Counter()
-    for _, args in pools:
-        if queue := getattr(args, "queue", None):
-            placed[args.cluster_name, queue] += args.max_runners * args.runner.gpus
-    found = []
-    for name in sorted({name for name, _ in placed}):
-        for queue, choices in _created_queues(clusters.get(name)).items():
-            gpus = placed[name, queue]
-            path = f"{join(CLUSTERS, name)}.kueue.{join('queues', queue)}.gpus"
-            has = f"the pools of the queue have at most {gpus} GPUs" if gpus else "no pool of this stack uses the queue"
-            hint = "hint: lower it, unless pools of other stacks use the queue"
-            if gpus < choices.gpus:
-                found.append(f"{path}: {has}, and the quota is {choices.gpus}; {hint}")
-    return found
-
-
-def _created_queues(cluster: Any) -> Mapping[str, Any]:
-    """Return the queues that the stack creates on a cluster: a model, a map of the stack file, or None if it is secret.
-
-    The cluster may be invalid. A stack that does not create Kueue describes the queues of all teams.
-    """
-    if isinstance(cluster, Mapping):
-        args = queues.valid(cluster.get("kueue")) if cluster.get("managed", True) is True else None
-    else:
-        args = cluster.kueue if getattr(cluster, "managed", False) else None
-    return args.queues if args else {}
-
-
-def _unstreamed_images(pools: Iterable[tuple[str, Any]]) -> list[str]:
-    """Warn about image streaming of a pool whose image GKE cannot stream.
-
-    With another container mode, jobs have images of their own, which the stack file does not name.
-    """
-    return [
-        f"{join(POOLS, name)}.imageStreaming: has no effect on runner.image, because GKE streams only images of "
-        "Artifact Registry and public ones of Docker Hub; hint: copy the image to Artifact Registry, or remove "
-        "imageStreaming"
-        for name, args in pools
-        if getattr(args, "image_streaming", False)
-        and args.runner.container_mode.kind == "none"
-        and not _STREAMED.match(args.runner.image)
     ]
 
 
@@ -250,22 +159,3 @@ def _idle_gpus(pools: Iterable[tuple[str, Any]]) -> list[str]:
                 f"use {runners * args.runner.gpus} of its {node.devices} GPUs; hint: {smaller}, or {larger}"
             )
     return found
-
-
-def _grace_beyond_notice(pools: Iterable[tuple[str, Any]]) -> list[str]:
-    """Warn about a grace period longer than the notice of a spot node.
-
-    A long grace period is no error: if a node is drained for another image, a pod gets the whole period.
-    """
-    over_notice = {
-        name: (args.runner.termination_grace_sec, notice)
-        for name, args in pools
-        if getattr(args, "market", "") == "spot"
-        and (notice := getattr(args, "SPOT_NOTICE_SEC", None)) is not None
-        and args.runner.termination_grace_sec > notice
-    }
-    return [
-        f"{join(POOLS, name)}.runner.terminationGraceSec: a spot node ends {notice} seconds after its interruption "
-        f"notice, and its job with it: got {seconds}; hint: {notice} or less, or market: standard"
-        for name, (seconds, notice) in over_notice.items()
-    ]

@@ -16,14 +16,6 @@ from tests.gpu_ci.support import AWS_WIRING, COMPUTED, scale_set_wiring
 RUNNER = EksRunnerPool.EXAMPLE["runner"]["image"]
 JOB, OTHER = (f"ghcr.io/acme/job@sha256:{digest * 64}" for digest in "bc")
 NOVOLUME = {"image": RUNNER, "containerMode": {"kind": "kubernetes-novolume"}}
-FORM = "has a form that is not accepted"
-NO_DIGEST = "has no digest, and its tag can point to another, unchecked image later"
-INSPECT = "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…"
-NO_IMAGE = (
-    "needs at least one image: with containerMode kubernetes-novolume, the runner's image is not used on nodes of the "
-    "pool"
-)
-LIST_IMAGES = "list the images of container: in workflows, or remove prePull"
 
 
 def resources(**choices: Any) -> dict[str, dict[str, Any]]:
@@ -79,52 +71,6 @@ def test_parallel_and_early_pulls_can_be_combined() -> None:
     both = {"prePull": {"images": [JOB]}, "parallelImagePull": True, "diskThroughputMib": 600}
     assert EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **both}) == []
     assert pulled(**both) == [RUNNER, JOB]
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text", "hint"),
-    [
-        ({"prePull": True}, "prePull", "must be a map", "such as prePull: {}"),
-        ({"prePull": [JOB]}, "prePull", "must be a map", "such as prePull: {}"),
-        ({"prePull": {"kind": "pre-pull"}}, "prePull.kind", "unknown key", "remove it"),
-        ({"prePull": {"image": JOB}}, "prePull.image", "unknown key", "did you mean images"),
-        ({"prePull": {"images": JOB}}, "prePull.images", "must be a list", ""),
-        ({"prePull": {"images": [None]}}, "prePull.images[0]", "must be text", ""),
-        ({"prePull": {"images": ["job"]}}, "prePull.images[0]", FORM, ""),
-        ({"prePull": {"images": ["ghcr.io/acme/job:1"]}}, "prePull.images[0]", NO_DIGEST, INSPECT),
-        ({"prePull": {"images": [JOB, OTHER, JOB]}}, "prePull.images[2]", "is a duplicate", "remove it"),
-        (
-            {"prePull": {"images": [JOB, RUNNER]}},
-            "prePull.images[1]",
-            "is the runner's image, which nodes pull anyway",
-            "remove it",
-        ),
-        (
-            {"prePull": {"images": [f"ghcr.io/acme/job@sha256:{each:064x}" for each in range(20)]}},
-            "prePull.images",
-            "must have at most 19 entries",
-            "",
-        ),
-        ({"prePull": {"pauseImage": "pause"}}, "prePull.pauseImage", FORM, ""),
-        ({"prePull": {"pauseImage": "registry.k8s.io/pause:3.10"}}, "prePull.pauseImage", NO_DIGEST, INSPECT),
-        ({"runner": NOVOLUME, "prePull": {}}, "prePull.images", NO_IMAGE, LIST_IMAGES),
-        ({"runner": NOVOLUME, "prePull": {"images": []}}, "prePull.images", NO_IMAGE, LIST_IMAGES),
-        (
-            {"fastImagePull": True},
-            "fastImagePull",
-            "cannot be set",
-            "remove it: use parallelImagePull instead, which also works on Bottlerocket",
-        ),
-    ],
-)
-def test_one_mistake_is_one_problem(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
-    [problem] = EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **changes})
-    assert (problem.path, problem.text, problem.hint) == (path, text, hint)
-
-
-def test_two_mistakes_are_reported_together() -> None:
-    found = EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, "prePull": {"images": [RUNNER, "job"]}})
-    assert sorted(each.path for each in found) == ["prePull.images[0]", "prePull.images[1]"]
 
 
 # The instance types with the least memory in addition to what runners may request, and the largest number of their pods

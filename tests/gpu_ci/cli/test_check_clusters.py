@@ -19,21 +19,6 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_mistakes_of_a_cluster_and_of_its_pools_are_reported_together(ask: Ask, tmp_path: Path) -> None:
-    values = stack({"max": 0})
-    values["gpu-ci:clusters"]["ci"] |= {"namespace": "default", "subnets": {"us-east-1a": 3}}
-    answer = ask("check", written(tmp_path, values))
-    assert (answer.code, [line for line in answer.out.splitlines() if not line.startswith("  ")]) == (
-        1,
-        [
-            f"{tmp_path}/Pulumi.dev.yaml:22: gpu-ci:pools.a10g.max: must be at least 1",
-            f"{tmp_path}/Pulumi.dev.yaml:6: gpu-ci:clusters.ci.namespace: is a namespace of Kubernetes itself",
-            f"{tmp_path}/Pulumi.dev.yaml:9: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
-            f"3 problems in {tmp_path}/Pulumi.dev.yaml",
-        ],
-    )
-
-
 @pytest.mark.parametrize("fields", [{}, {"queue": "vision"}])
 def test_clusters_that_are_a_secret_are_the_one_problem(fields: dict[str, Any], ask: Ask, tmp_path: Path) -> None:
     values = stack(fields) | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}

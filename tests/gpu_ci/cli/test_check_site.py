@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +10,10 @@ import pytest
 import yaml
 
 from tests.gpu_ci.cli.conftest import Ask
-from tests.gpu_ci.program.stack import ON_CLUSTER, config, refused, site
+from tests.gpu_ci.program.stack import config, config_of, load, site
 
 ADMIN = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/admin-key"}
-RUNNERS = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-key"}
 GROUP: dict[str, Any] = {"gpu-ci:github": {"runnerGroup": {"repositories": ["kernels"]}}}
-EKS = {
-    "kind": "eks-runners",
-    "clusterName": "ci",
-    "instanceTypes": ["g5.2xlarge"],
-    "market": "spot",
-    "max": 2,
-    "runner": {"image": f"ghcr.io/acme/runner@sha256:{'1' * 64}"},
-}
-
-MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "no App for runners": (
-        config(**site(github={"owner": "acme", "app": ADMIN}), **GROUP),
-        ["gpu-ci:site.github.managerApp"],
-    ),
-    "no owner": (config(**GROUP), ["gpu-ci:site.github.owner"]),
-    "runners on a cluster, and nothing on GitHub": (
-        config({"a": EKS}, **{"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}),
-        ["gpu-ci:site.github.owner", "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"],
-    ),
-    "no subnetwork": (config(**{"gpu-ci:site": {}}), ["gpu-ci:site.subnetworks.us-central1"]),
-    "a project number": (config(**{"gcp:project": "123456789012"}), ["gcp:project"]),
-    "a site that is no map": (config(**{"gpu-ci:site": ["us-central1"]}), ["gpu-ci:site"]),
-    "no project": (
-        {key: value for key, value in config().items() if key != "gcp:project"} | {"gcp:proyect": "acme"},
-        ["gcp:proyect"],
-    ),
-    "a key that the program does not read": (config(**{"gpu-ci:sight": {}}), ["gpu-ci:sight"]),
-}
 
 
 def written(folder: Path, values: dict[str, Any]) -> str:
@@ -52,15 +22,12 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_command_and_the_program_find_the_same_problem(ask: Ask, tmp_path: Path, mistake: str) -> None:
-    values, paths = MISTAKES[mistake]
-    answer = ask("check", written(tmp_path, values), "--json")
-    found = [{name: value for name, value in each.items() if name != "line"} for each in answer.json[0]["problems"]]
-    assert (answer.code, [each["path"] for each in found]) == (1, paths)
-    by_program = [{name: text for name, text in asdict(each).items() if text} for each in refused(values).problems]
-    assert found == by_program
-    assert all({"path", "text", "got", "expected", "hint"} == each.keys() for each in found)
+@pytest.mark.parametrize("file", ["Pulumi.staging.yaml", "Pulumi.prod.yaml"])
+def test_the_stack_files_of_this_repository_are_in_order_for_both(ask: Ask, tmp_path: Path, file: str) -> None:
+    values = config_of(file)
+    [found] = ask("check", written(tmp_path, values), "--json").json
+    assert (found["works"], found["problems"]) == (True, [])
+    assert load(values).pools
 
 
 @pytest.mark.parametrize("app", [{}, {"app": ADMIN}])

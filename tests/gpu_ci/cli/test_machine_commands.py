@@ -82,8 +82,6 @@ def test_a_schema_without_a_site_has_pools_images_clusters_and_quotas(ask: Ask) 
     assert ask("schema", "--json").out == answer.out
 
 
-
-
 def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
     assert ask("check", "p3.2xlarge").out == (
         "aws/p3.2xlarge: no problem found\n"
@@ -144,8 +142,6 @@ def test_a_number_that_makes_no_sense_is_refused(ask: Ask, words: str) -> None:
     answer = ask(*words.split())
     assert (answer.code, answer.out) == (2, "")
     assert words.split()[-2] in answer.err
-
-
 
 
 @pytest.mark.parametrize(

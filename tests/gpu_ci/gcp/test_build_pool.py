@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pulumi
 import pytest
 from gpu_ci import versions
 from gpu_ci.gcp.build.models import BuildTrigger
@@ -128,40 +127,6 @@ def test_workers_are_in_a_peered_network() -> None:
     peered = build(network={"kind": "peered", "network": link, "ip_range": "/26"}).one(":WorkerPool").inputs
     assert peered["networkConfig"] == {"peeredNetwork": link, "peeredNetworkIpRange": "/26"}
     assert "privateServiceConnect" not in peered
-
-
-@pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    told: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    return told
-
-
-TWO = {name: {"repository": "acme/kernels", "event": MAIN, "build": FILE} for name in ("main", "docs")}
-
-
-def test_triggers_whose_builds_cannot_fetch_their_source_are_a_warning(warned: list[str]) -> None:
-    build(triggers=TWO)
-    [text] = warned
-    assert text == (
-        "triggers: docs, main: workers have neither a public address nor a peered network, so builds cannot fetch "
-        "their source from github.com; hint: set publicEgress: true, or use a peered network with internet access"
-    )
-
-
-@pytest.mark.parametrize(
-    "choices",
-    [
-        {"triggers": TWO, "public_egress": True},
-        {"triggers": TWO, "network": {"kind": "peered", "network": "projects/123456789012/global/networks/ci"}},
-        {},
-    ],
-)
-def test_builds_that_can_fetch_their_source_or_may_or_need_none_are_no_warning(
-    choices: dict[str, Any], warned: list[str]
-) -> None:
-    build(**choices)
-    assert warned == []
 
 
 def test_the_registry_keeps_the_newest_images_and_drops_old_untagged_ones() -> None:

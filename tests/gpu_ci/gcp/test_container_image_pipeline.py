@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
-from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, WRONG, image, pipeline, sign, source
+from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, image, pipeline, sign, source
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
 
@@ -260,27 +260,6 @@ def test_scanning_is_off_by_default(scanning: bool, setting: str) -> None:
     assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": setting}
     assert inputs["labels"] == {"gpu-ci-pool": "runner"}
     assert inputs["repositoryId"] == REPOSITORY
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_one_mistake_is_one_problem_with_one_hint(wrong: str) -> None:
-    entry, path, text, hint = WRONG[wrong]
-    [found] = images.check({"runner": entry})[1]
-    assert (found.path, found.text, found.hint) == (f"gpu-ci:images.runner{path}", text, hint)
-
-
-@pytest.mark.parametrize(
-    ("value", "text", "hint"),
-    [
-        ([{"kind": "container"}], "must be a map",
-         "write each pipeline under its name, such as runner: {kind: container, …}"),
-        ("container", "must be a map", "such as runner: {kind: container, …}"),
-        ({"My Runner": pipeline()}, "the name has a form that is not accepted", "such as my-runner"),
-    ],
-)  # fmt: skip
-def test_the_section_is_a_map_of_names(value: Any, text: str, hint: str) -> None:
-    [found] = images.check(value)[1]
-    assert (found.text, found.hint) == (text, hint)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gpu_catalog
-import pytest
-from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.errors import Problem
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 from gpu_ci.stack import costs, quotas
 from gpu_common.pulumi_wire import UNKNOWN_STRING
@@ -48,122 +47,6 @@ def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
     return deploy(program, computed=COMPUTED), found
 
 
-@pytest.mark.parametrize(
-    ("rung", "changes", "path", "text"),
-    [
-        ({}, {}, "ladder[0].zones", "is missing"),
-        ({"zones": ["us-east1-b"], "region": "us-east1"}, {}, "ladder[0].zones", "is not allowed together with region"),
-        ({"region": "us-east9"}, {}, "ladder[0].region", "has no nvidia-l4"),
-        (
-            {"zones": ["us-east1-b", "us-west1-a"]},
-            {},
-            "ladder[0].zones[1]",
-            "is in another region; all zones of a pool must be in one region",
-        ),
-        ({"zones": ["us-east1-zz"]}, {}, "ladder[0].zones[0]", "is not a zone"),
-        ({"zones": ["us-east5-a"]}, {}, "ladder[0].zones[0]", "has no nvidia-l4"),
-        ({"region": "us-east1", "market": "flex-start"}, {}, "ladder[0].market", "must be one of 'spot' or 'standard'"),
-        (
-            {"region": "us-east1"},
-            {"market": "flex-start", "maxRunDurationSec": 3600},
-            "ladder[0].market",
-            "is missing: the pool's market is flex-start, which is not supported in a ladder",
-        ),
-        (
-            {"region": "us-east1", "machineType": "g2-standrd-8"},
-            {},
-            "ladder[0].machineType",
-            "is not a machine type with a GPU",
-        ),
-        (
-            {"region": "us-east1", "machineType": "a2-highgpu-1g"},
-            {},
-            "ladder[0].machineType",
-            "has compute capability 8.0, not 8.9",
-        ),
-        ({"region": "us-east1", "machineType": "g2-standard-24"}, {}, "ladder[0].machineType", "has 2 GPUs, not 1"),
-        (
-            {"region": "us-central1", "machineType": "a2-highgpu-1g"},
-            {"machineType": "a2-ultragpu-1g", "zones": ["us-central1-a"]},
-            "ladder[0].machineType",
-            "has 40 GiB of GPU memory, not 80",
-        ),
-        (
-            {"region": "us-east1", "machineType": "n1-standard-8"},
-            {},
-            "ladder[0].guestAccelerator",
-            "is missing: n1-standard-8 has no GPU of its own",
-        ),
-        (
-            {"region": "us-central1", "machineType": "n1-standard-96"},
-            T4,
-            "ladder[0].guestAccelerator",
-            "is not available for n1-standard-96",
-        ),
-        (
-            {"region": "us-central1", "machineType": "g4-standard-48"},
-            {"diskType": "pd-ssd"},
-            "ladder[0].machineType",
-            "is not compatible with the pool's diskType: g4-standard-48 cannot boot from it",
-        ),
-        (
-            {"zones": ["us-central1-a"]},
-            {},
-            "ladder[0].zones[0]",
-            "the pool already lists us-central1-a for spot g2-standard-8",
-        ),
-    ],
-)
-def test_a_rung_that_is_wrong_is_refused_at_its_place(
-    rung: dict[str, Any], changes: dict[str, Any], path: str, text: str
-) -> None:
-    [found] = problems(rung, **changes)
-    assert (found.path, found.text) == (path, text)
-
-
-@pytest.mark.parametrize(
-    ("rung", "changes", "path"),
-    [
-        ({"region": "us-east1"}, {"machineType": "g2-standrd-8"}, "machineType"),
-        ({"region": "us-east1"}, {"machineType": "n1-standard-8"}, "guestAccelerator"),
-        ({"region": "us-east1"}, {"market": "sopt"}, "market"),
-        ({"market": "standard"}, {"zones": "us-central1-a"}, "zones"),
-        ({"market": "standard"}, {"zones": ["us-central1-a"], "machineType": ""}, "machineType"),
-    ],
-)
-@pytest.mark.parametrize("ceiling", [{}, {"priceCeilingUsd": 2.0}])
-def test_a_mistake_of_the_pool_is_named_alone_although_it_has_a_ladder(
-    rung: dict[str, Any], changes: dict[str, Any], path: str, ceiling: dict[str, Any]
-) -> None:
-    assert [problem.path for problem in problems(rung, **changes, **ceiling)] == [path]
-
-
-def test_a_zone_that_two_rungs_ask_for_the_same_machine_is_refused() -> None:
-    [found] = problems({"zones": ["us-east1-b"]}, {"region": "us-east1"})
-    assert (found.path, found.text, found.hint) == (
-        "ladder[1].region",
-        "ladder[0] already lists us-east1-b for spot g2-standard-8",
-        "write zones: [us-east1-c, us-east1-d] instead of region",
-    )
-
-
-def test_a_region_that_two_rungs_name_is_one_problem() -> None:
-    [found] = problems({"region": "us-east1"}, {"region": "us-east1"})
-    assert (found.path, found.text, found.hint) == (
-        "ladder[1].region",
-        "ladder[0] already lists us-east1-b, us-east1-c, us-east1-d for spot g2-standard-8",
-        "remove ladder[1]",
-    )
-
-
-def test_a_region_whose_zones_the_pool_and_an_earlier_rung_list_is_one_problem() -> None:
-    [found] = problems({"zones": ["us-central1-b"]}, {"region": "us-central1"}, zones=["us-central1-a"])
-    assert (found.path, found.text) == (
-        "ladder[1].region",
-        "the pool already lists us-central1-a and ladder[0] already lists us-central1-b for spot g2-standard-8",
-    )
-
-
 def test_rungs_that_differ_in_market_machine_or_zone_are_in_order() -> None:
     rungs = (
         {"zones": ["us-central1-a"], "market": "standard"},
@@ -189,18 +72,6 @@ def test_what_a_rung_leaves_out_is_as_the_pool_has_it() -> None:
         own.guest_accelerator,
     )
     assert other.subnetwork == own.subnetwork
-
-
-def test_a_region_without_a_subnetwork_is_refused() -> None:
-    with pytest.raises(ArgsError) as caught:
-        args({"region": "us-west4"}, {"region": "us-east1", "market": "standard"})
-    assert [(each.path, each.text) for each in caught.value.problems] == [
-        ("ladderSubnetworks", "has no subnetwork for us-west4, which ladder uses")
-    ]
-    with pytest.raises(ArgsError, match="has no subnetwork for us-east1, which ladder uses"):
-        RunnerPoolArgs(
-            **choices({"region": "us-east1"}, project="example-ci", subnetwork=links("us-central1")["us-central1"])
-        )
 
 
 def test_a_price_ceiling_below_every_machine_is_refused() -> None:

@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.manager_metrics import LATE, MEASURED, PASSES, LogMetric
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_manager.cli.log import Log
@@ -83,35 +82,10 @@ def test_each_share_of_several_instances_has_to_make_its_passes() -> None:
     assert found.one("cloudrunv2/workerPool:WorkerPool").inputs["scaling"] == {"manualInstanceCount": 2}
 
 
-def test_more_instances_than_pools_are_refused() -> None:
-    with pytest.raises(ArgsError) as refusal:
-        manager(instances=3)
-    [problem] = refusal.value.problems
-    assert (problem.path, problem.text, problem.expected) == (
-        "machineAccounts",
-        "instances is more than the number of pools on Compute Engine",
-        "at most 2",
-    )
-
-
 def test_metrics_are_the_others() -> None:
     found = deployed(metrics=True)
     assert set(of(found, METRIC)) == {f"manager-{each.name}" for each in MEASURED}
     assert of(found, POLICY) == {}
-
-
-@pytest.mark.parametrize(
-    ("alerts", "path"),
-    [
-        ({"notificationChannels": []}, "alerts.notificationChannels"),
-        ({"notificationChannels": ["12"]}, "alerts.notificationChannels[0]"),
-        ({"notificationChannels": [CHANNEL], "stalledSec": 60}, "alerts.stalledSec"),
-        ({"notificationChannels": [CHANNEL], "waitObjectiveSec": 0}, "alerts.waitObjectiveSec"),
-    ],
-)
-def test_alerts_that_cannot_work_are_refused_in_the_preview(alerts: dict[str, Any], path: str) -> None:
-    problems = RunnerManagerArgs.choice_problems({**RunnerManager.EXAMPLE, "alerts": alerts})
-    assert [problem.path for problem in problems] == [path]
 
 
 def log() -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from gpu_ci.kubernetes import gpu_nodes
 from gpu_ci.kubernetes.image_pre_pull import ImagePrePull, ImagePrePullArgs
 from gpu_ci.kubernetes.smoke import peers
@@ -12,9 +11,6 @@ from gpu_ci.kubernetes.smoke import peers
 from tests.gpu_ci import harness
 
 RUNNER, JOB = (f"ghcr.io/acme/{name}@sha256:{digest * 64}" for name, digest in (("runner", "a"), ("job", "b")))
-FORM = "has a form that is not accepted"
-NO_DIGEST = "has no digest, and its tag can point to another, unchecked image later"
-INSPECT = "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…"
 
 
 def daemon_set(**changes: Any) -> dict[str, Any]:
@@ -90,35 +86,3 @@ def test_its_pods_do_not_keep_the_pods_of_a_check_of_several_nodes_away() -> Non
     assert labels == daemon_set()["spec"]["selector"]["matchLabels"]
     assert not term["labelSelector"]["matchLabels"].items() <= labels.items()
     assert gpu_nodes.POOL_LABEL not in labels
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text", "hint"),
-    [
-        ({"pool": None}, "pool", "is missing", "such as pool: l4"),
-        ({"pool": "l4/"}, "pool", FORM, "such as pool: l4"),
-        ({"images": None}, "images", "is missing", ""),
-        ({"images": []}, "images", "needs at least one", ""),
-        (
-            {"images": [f"ghcr.io/acme/job@sha256:{each:064x}" for each in range(21)]},
-            "images",
-            "must have at most 20 entries",
-            "",
-        ),
-        ({"images": [JOB, JOB]}, "images[1]", "is a duplicate", "remove it"),
-        ({"images": ["ghcr.io/acme/job@sha256:abc"]}, "images[0]", FORM, ""),
-        (
-            {"images": [RUNNER, "ghcr.io/acme/job:latest"]},
-            "images[1]",
-            NO_DIGEST,
-            INSPECT,
-        ),
-        ({"imagePullSecrets": ["GHCR"]}, "imagePullSecrets[0]", FORM, ""),
-        ({"pauseImage": "registry.k8s.io/pause:3.10.1"}, "pauseImage", NO_DIGEST, INSPECT),
-        ({"namespace": "gpu-ci"}, "namespace", "is set by gpu-ci, not in a stack file", "remove it"),
-    ],
-)
-def test_one_mistake_is_one_problem(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
-    choices = {key: value for key, value in {**ImagePrePull.EXAMPLE, **changes}.items() if value is not None}
-    [problem] = ImagePrePullArgs.choice_problems(choices)
-    assert (problem.path, problem.text, problem.hint) == (path, text, hint)

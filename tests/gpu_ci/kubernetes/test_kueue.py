@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
 from gpu_ci.kubernetes.kueue import Kueue, KueueArgs
 
@@ -202,51 +201,5 @@ def test_a_queue_can_use_its_own_gpus_and_those_its_cohort_lends(queue: str, mos
     assert KueueArgs(queues=QUEUES).most_gpus(queue) == most
 
 
-def test_teams_are_queues() -> None:
-    given: dict[str, Any] = {"queues": {"vision": {"gpus": 1}}, "teams": {}}
-    with pytest.raises(ArgsError) as caught:
-        deploy(lambda: Kueue("kueue", KueueArgs(**given)))
-    [problem] = caught.value.problems
-    assert (problem.path, problem.hint) == ("teams", "remove it: use queues instead: one queue for each team")
-
-
 def test_a_queue_may_lend_all_of_its_gpus() -> None:
     assert KueueArgs(queues={"vision": {"gpus": 2, "cohort": "gpu", "lendingLimit": 2}}).queues["vision"].gpus == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "path", "text", "hint"),
-    [
-        (
-            {"gpus": 0},
-            "gpus",
-            "admits no runner: without a cohort, the queue cannot borrow GPUs",
-            "set gpus: 1 or more, or a cohort",
-        ),
-        ({"gpus": -1, "cohort": "gpu"}, "gpus", "must be at least 0", ""),
-        (
-            {"gpus": 1, "borrowingLimit": 1},
-            "borrowingLimit",
-            "has no effect, and Kueue rejects it: the queue is in no cohort",
-            "set the cohort, or remove it",
-        ),
-        (
-            {"gpus": 1, "lendingLimit": 1},
-            "lendingLimit",
-            "has no effect, and Kueue rejects it: the queue is in no cohort",
-            "set the cohort, or remove it",
-        ),
-        (
-            {"gpus": 1, "cohort": "gpu", "lendingLimit": 2},
-            "lendingLimit",
-            "is more than gpus, which is 1",
-            "lendingLimit: 1, or less",
-        ),
-    ],
-)
-def test_a_wrong_quota_is_one_problem(given: dict[str, Any], path: str, text: str, hint: str) -> None:
-    with pytest.raises(ArgsError) as caught:
-        deploy(lambda: Kueue("kueue", KueueArgs(queues={"vision": given})))
-    [problem] = caught.value.problems
-    assert (problem.path, problem.text) == (f"queues.vision.{path}", text)
-    assert hint in problem.hint

@@ -10,7 +10,6 @@ from typing import Any
 
 import pulumi
 import pytest
-from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes import failure_hints, gpu_nodes, smoke_job
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
@@ -206,33 +205,6 @@ def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:
 def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None:
     with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it does not prove the GPUs"):
         harness.deploy(lambda: SmokeJob("l4", args()), computed={**MADE, JOB: {"status": status}})
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text"),
-    [
-        ({"image": "docker.io/pytorch/pytorch:2.10.0"}, "image", "@sha256:"),
-        ({"image": "pytorch@sha256:12"}, "image", "@sha256:"),
-        ({"gpus": 0}, "gpus", "1"),
-        ({"gpus": 1.5}, "gpus", "whole number"),
-        ({"gpus": 17}, "gpus", "16"),
-        ({"deadlineSec": 599}, "deadlineSec", "600"),
-        ({"deadlineSec": 7201}, "deadlineSec", "7200"),
-        ({"minComputeCapability": "8"}, "minComputeCapability", "8.9"),
-        ({"pool": ""}, "pool", "gpu-ci-pool"),
-        ({"namespace": "default"}, "namespace", "of Kubernetes itself"),
-        ({"rerunOn": [7]}, "rerunOn[0]", "text"),
-        ({"gpu": 4}, "gpu", "text"),
-        ({"nodeLabels": {"gke nodepool": "l4"}}, 'nodeLabels["gke nodepool"]', "name of their node pool"),
-        ({"nodeLabels": {"gke-nodepool": "-l4"}}, "nodeLabels.gke-nodepool", "l4"),
-    ],
-)
-def test_a_mistake_is_reported_with_its_path(changes: dict[str, Any], path: str, text: str) -> None:
-    with pytest.raises(ArgsError) as refused:
-        args(**changes)
-    [problem] = refused.value.problems
-    assert problem.path == path
-    assert text in problem.render("l4")
 
 
 def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(

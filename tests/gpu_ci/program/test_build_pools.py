@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_ci.stack import pools
-
-from tests.gpu_ci.program.stack import L4, config, load, refused, site, told
+from tests.gpu_ci.program.stack import L4, config, load, site
 from tests.gpu_ci.program.test_program import STACK, run
 
 BUILDS: dict[str, Any] = {"kind": "cloud-build", "region": "europe-west4", "publicEgress": True}
@@ -17,20 +15,6 @@ def test_it_needs_no_subnetwork_in_its_region() -> None:
     assert (builds.kind, l4.kind) == ("cloud-build", "gce-runners")
     wiring = builds.args.model_dump(include={"project", "labels", "region"})
     assert wiring == {"project": "example-ci", "labels": {"team": "ml"}, "region": "europe-west4"}
-
-
-def test_its_region_is_the_one_it_chooses() -> None:
-    [choice] = pools.check({"builds": BUILDS})[0]
-    assert choice.region == "europe-west4"
-    [choice] = pools.check({"builds": BUILDS | {"region": 4}})[0]
-    assert choice.region == ""
-
-
-def test_a_pool_of_gpus_in_the_same_region_still_needs_one() -> None:
-    a100 = {**L4, "machineType": "a2-highgpu-1g", "zones": ["europe-west4-a"]}
-    [problem] = refused(config({"a100": a100, "builds": BUILDS})).problems
-    assert problem.path == "gpu-ci:site.subnetworks.europe-west4"
-    assert problem.text == "is missing, and a100 is in that region"
 
 
 def test_it_is_exported_with_its_choices_and_an_unknown_cost_and_is_no_target_of_a_check() -> None:
@@ -53,13 +37,3 @@ def test_it_is_exported_with_its_choices_and_an_unknown_cost_and_is_no_target_of
     assert [target["pool"] for target in exported["smokeTargets"]] == ["l4"]
     assert exported["cost"]["atLeast"] is True
     assert "unknown for builds (by the build-minute)" in exported["cost"]["summary"]
-
-
-def test_a_pool_whose_kind_is_missing_is_taken_for_the_one_whose_keys_it_has() -> None:
-    text = told(config({"builds": {"region": "europe-west4", "triggers": {}}}))
-    assert text.endswith(
-        "builds.kind: is missing\n  got: nothing\n"
-        "  expected: one of cloud-build, cloud-build-gpu, eks-runners, gce-runners, gke-runners\n"
-        "  hint: add kind: cloud-build"
-    )
-    assert "hint: add kind: gce-runners" in told(config({"any": {"machineType": "x"}}))

@@ -13,7 +13,7 @@ from gpu_ci.aws.eks_cluster import EksCluster
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import Deployment
-from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused, told
+from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused
 from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, STACK, cluster, run
 from tests.gpu_ci.support import COMPUTED
 
@@ -28,7 +28,6 @@ A10G: dict[str, Any] = {
     "max": 2,
     "runner": {"image": IMAGE},
 }
-HERE = "Pulumi.staging.yaml: gpu-ci:pools.a10g"
 
 
 def stack(pool: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
@@ -192,14 +191,6 @@ def on_cluster(strategy: str) -> dict[str, Any]:
     return dict(given)
 
 
-def test_a_device_plugin_that_speaks_by_what_the_nodes_refuse_is_refused() -> None:
-    assert told(stack(clusters=on_cluster("envvar"))) == (
-        "Pulumi.staging.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs no GPU: nodes of pools "
-        "ignore NVIDIA_VISIBLE_DEVICES\n  got: 'envvar'\n  expected: volume-mounts or cdi-cri\n"
-        "  hint: remove it: the default, volume-mounts, works on nodes of every pool"
-    )
-
-
 @pytest.mark.parametrize(
     ("version", "image", "strategy", "is_taken"),
     [
@@ -350,23 +341,6 @@ def test_the_longest_name_of_a_pool_is_deployed() -> None:
     assert len(set(parts)) == 4
 
 
-def test_two_scale_sets_of_one_name_on_one_cluster_are_refused() -> None:
-    values = stack()
-    values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
-    assert told(values) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.b.runner.scaleSetName: is the name of the scale set of a10g on the same "
-        "cluster\n  got: 'a10g'\n  expected: a name that no other pool has, for runs-on in workflows\n"
-        "  hint: remove it: the scale set then has the name of its pool"
-    )
-
-
-def test_the_pool_that_chose_the_name_of_another_pools_scale_set_is_reported_whichever_is_first() -> None:
-    values = stack()
-    values["gpu-ci:pools"]["a"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
-    [problem] = refused(values).problems
-    assert (problem.path, problem.got) == ("gpu-ci:pools.a.runner.scaleSetName", "'a10g'")
-
-
 def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
     outputs = deployed().outputs[STACK]
     pool = outputs["pools"]["a10g"]
@@ -411,54 +385,6 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        (
-            stack({"clusterName": "cx"}),
-            (
-                ".clusterName: is not a cluster of gpu-ci:clusters\n  got: 'cx'\n  expected: one of ci\n"
-                "  hint: describe it under gpu-ci:clusters, such as {cx: {region: us-east-1, subnets: {us-east-1a: "
-                "subnet-0123456789abcdef0}}}"
-            ),
-        ),
-        (stack({"zones": ["us-east-1f"]}), ".zones[0]: has no subnet"),
-        (
-            stack({"runner": {"image": IMAGE, "cpus": 8}}),
-            ".runner.cpus: is more than the 7 CPUs that g5.2xlarge has for pods",
-        ),
-        (
-            stack({"runner": {"image": IMAGE, "memoryGib": 28}}),
-            ".runner.memoryGib: is more than the 27 GiB that g5.2xlarge has for pods",
-        ),
-        (
-            stack({"diskGib": 50, "runner": {"image": IMAGE, "ephemeralStorageGib": 45}}),
-            ".runner.ephemeralStorageGib: is more than the 44 GiB that a disk of 50 GiB has for pods",
-        ),
-        (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than the 1 of g5.2xlarge,"),
-        (stack({"minIdle": 3}), ".minIdle: is more than the 2 runners that fit on 2 nodes"),
-        (stack({"namespace": "x"}), ".namespace: is set by gpu-ci, not in a stack file"),
-        (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
-        (
-            stack({"smoke": {"nodes": 3}}),
-            ".smoke.nodes: is more than the pool's maximum of 2 nodes, so the check could never pass\n  got: 3\n",
-        ),
-        (stack({"namespaceGpus": 9}), ".namespaceGpus: is set by gpu-ci, not in a stack file"),
-    ],
-)
-def test_a_mistake_of_a_pool_is_reported_with_its_path(values: dict[str, Any], text: str) -> None:
-    assert told(values).startswith(f"{HERE}{text}")
-
-
-def test_a_subnet_is_in_one_zone() -> None:
-    values = stack()
-    values["gpu-ci:clusters"]["ci"]["subnets"]["us-east-1b"] = "subnet-0123456789abcdef0"
-    assert (
-        "gpu-ci:clusters.ci.subnets.us-east-1b: is already the subnet of us-east-1a, but a subnet is in one zone"
-        in str(refused(values))
-    )
-
-
-@pytest.mark.parametrize(
     ("keys", "paths"),
     [
         ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
@@ -482,20 +408,6 @@ def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
     for version in ("1.33.5", "1.36.1"):
         [pool] = load(stack({"releaseVersion": f"{version}-20260917"})).pools
         assert pool.args.release_version == f"{version}-20260917"
-
-
-@pytest.mark.parametrize(
-    ("field", "problem"),
-    [
-        ("taints", "cannot be set"),
-        ("labels", "cannot be set"),
-        ("tolerations", "unknown key"),
-        ("nodeSelector", "unknown key"),
-        ("affinity", "unknown key"),
-    ],
-)
-def test_what_nodes_and_pods_find_each_other_by_is_no_choice(field: str, problem: str) -> None:
-    assert told(stack({field: []})).startswith(f"{HERE}.{field}: {problem}\n")
 
 
 def test_every_choice_reaches_the_pool() -> None:

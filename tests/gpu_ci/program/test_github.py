@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_common import pulumi_wire
 
-from tests.gpu_ci.program.stack import L4, config, config_of, load, refused, site, told
+from tests.gpu_ci.program.stack import L4, config, config_of, load, refused, site
 from tests.gpu_ci.program.test_program import STACK, run
 
 TOKEN = "projects/example-ci/secrets/registry-token"
@@ -107,16 +107,6 @@ def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> 
     assert "github" not in run(config()).outputs[STACK]
 
 
-def test_an_owner_that_is_missing_is_asked_for() -> None:
-    text = told(config() | {"gpu-ci:github": KERNELS})
-    assert text == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, but gpu-ci:github needs it\n"
-        "  got: nothing\n"
-        "  expected: the organization, such as acme\n"
-        "  hint: pulumi config set --path 'gpu-ci:site.github.owner' …"
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
@@ -136,41 +126,6 @@ def test_a_mistake_is_reported_at_its_path_without_a_secret_value(changes: Any, 
     error = refused(stack(changes))
     assert path in [problem.path for problem in error.problems]
     assert "hunter2" not in str(error)
-
-
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        ({"owner": "acme/kernels"}, "gpu-ci:site.github.owner"),
-        ({"app": {"id": "x", "installationId": 1, "privateKey": TOKEN}}, "gpu-ci:site.github.app.id"),
-        ({"app": {"id": 1, "installationId": 1, "privateKey": "key"}}, "gpu-ci:site.github.app.privateKey"),
-        ({"app": {"id": 1, "installationId": 1}}, "gpu-ci:site.github.app.privateKey"),
-    ],
-)
-def test_a_mistake_in_the_bypass_actors_is_reported(changes: dict[str, Any], path: str) -> None:
-    assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
-
-
-def test_an_app_key_in_the_stack_file_is_refused_with_a_hint_to_secret_manager() -> None:
-    for given in (PEM, "hunter2"):
-        app = {"id": 1, "installationId": 1, "privateKey": given}
-        assert told(stack(app=app)) == (
-            "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret in Secret Manager\n"
-            "  got: a value that is not shown, because it may be a secret\n"
-            "  expected: the secret of Secret Manager with the App's private key, "
-            "as projects/<project>/secrets/<name>\n"
-            "  hint: store the value in Secret Manager, and give the name of the secret here: "
-            "projects/<project>/secrets/<name>"
-        )
-
-
-def test_missing_fields_of_the_app_are_reported_with_an_example() -> None:
-    error = refused(stack(app={}))
-    assert [problem.hint for problem in error.problems] == [
-        "such as id: 123456",
-        "such as installationId: 12345678",
-        "such as privateKey: projects/acme-ci/secrets/github-app-key",
-    ]
 
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
@@ -209,49 +164,6 @@ def test_everything_on_github_is_made_anew_for_another_owner() -> None:
 
 def keeps(name: str, **scope: str) -> dict[str, Any]:
     return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
-
-
-@pytest.mark.parametrize(
-    ("asked", "path", "text"),
-    [
-        (
-            {"secrets": {"A::b": keeps("T")}},
-            'gpu-ci:github.secrets["A::b"]',
-            "is not a valid name of an entry",
-        ),
-        (
-            {"rules": {"x" * 41: {"repository": "kernels"}}},
-            f"gpu-ci:github.rules.{'x' * 41}",
-            "is not a valid name of an entry",
-        ),
-        (
-            {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
-            "gpu-ci:github.secrets.b.secrets.TOKEN",
-            "is already in a; names are case-insensitive",
-        ),
-    ],
-)
-def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked: Any, path: str, text: str) -> None:
-    assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
-
-
-def test_an_invalid_entry_name_is_reported_with_the_mistakes_in_the_entry() -> None:
-    asked = {"secrets": {"A": keeps("GITHUB_T")}, "rules": {"B": {"repository": "acme/kernels"}}}
-    assert [problem.path for problem in refused(stack(asked)).problems] == [
-        "gpu-ci:github.secrets.A",
-        "gpu-ci:github.secrets.A.secrets.GITHUB_T",
-        "gpu-ci:github.rules.B",
-        "gpu-ci:github.rules.B.repository",
-    ]
-
-
-def test_a_duplicate_repository_is_reported_together_with_an_invalid_one() -> None:
-    error = refused(stack({"runnerGroup": {"repositories": ["acme/kernels", "web", 7, "Web"]}}))
-    assert [problem.path.rpartition(".")[2] for problem in error.problems] == [
-        "repositories[0]",
-        "repositories[2]",
-        "repositories[3]",
-    ]
 
 
 def test_the_same_name_in_two_places_is_two_secrets() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_ci.program import stack_warnings
 
-from tests.gpu_ci.program.stack import L4, ON_CLUSTER, config, config_of, load, refused, site, told
+from tests.gpu_ci.program.stack import L4, config, config_of, load, site, told
 from tests.gpu_ci.program.test_github import KERNELS
 from tests.gpu_ci.program.test_program import run
 
@@ -35,52 +35,6 @@ def test_machines_do_not_register_as_the_app_that_administers_the_organization(a
     )
     for app in ("runnerApp", "managerApp"):
         assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).pools
-
-
-def test_a_stack_with_the_runner_manager_is_asked_for_its_app_alone() -> None:
-    manager = {"image": f"us-docker.pkg.dev/acme/b/m@sha256:{'ab' * 32}", "region": "us-central1"}
-    problems = refused(stack(GROUP, app=ADMIN) | {"gpu-ci:manager": manager}).problems
-    assert [problem.path for problem in problems] == ["gpu-ci:site.github.managerApp"]
-
-
-@pytest.mark.parametrize("more", [{}, {"l4": L4}])
-def test_runners_on_a_cluster_do_not_register_as_that_app_either(more: dict[str, Any]) -> None:
-    owner = {"owner": "acme", "app": ON_CLUSTER["gpu-ci:site"]["github"]["runnerApp"]}
-    pool = {
-        "kind": "eks-runners",
-        "clusterName": "ci",
-        "instanceTypes": ["g5.2xlarge"],
-        "market": "spot",
-        "max": 2,
-        "runner": {"image": f"ghcr.io/acme/runner@sha256:{'1' * 64}"},
-    }
-    values = {
-        "gcp:project": "example-ci",
-        **ON_CLUSTER,
-        "gpu-ci:site": {"github": owner},
-        "gpu-ci:pools": {"a": pool, **more},
-    }
-    found = [each for each in refused(values).problems if ".github." in each.path]
-    assert [each.path for each in found] == ["gpu-ci:site.github.runnerApp"]
-    assert f"the runners of {', '.join(['a', *more])} need it" in found[0].text
-    assert found[0].hint.startswith("move the values of app to runnerApp")
-
-
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [
-        ("id", "is also the App of app"),
-        ("installationId", "is also the installation of app"),
-        ("privateKey", "is also the key of app"),
-    ],
-)
-def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
-    assert told(stack(app=ADMIN, runnerApp={**RUNNERS, field: ADMIN[field]})) == (
-        f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
-        "  got: a value that is not shown, because it may be a secret\n"
-        "  expected: a separate GitHub App with a separate key\n"
-        "  hint: create another GitHub App (docs/guides/github.md, Apps and their permissions)"
-    )
 
 
 def test_the_stack_acts_as_one_app_and_its_machines_read_the_key_of_the_other() -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-from datetime import date
 from functools import cache
 from typing import Any
 
 import pytest
-from gpu_ci.program import stack_warnings
 from gpu_ci.stack import clusters
 from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.program import gke
-from tests.gpu_ci.program.stack import ON_CLUSTER, ROOT, load, texts, told
+from tests.gpu_ci.program.stack import ON_CLUSTER, ROOT, load, texts
 from tests.gpu_ci.program.test_clusters import A10G
 from tests.gpu_ci.program.test_program import GET_CLUSTER, KEY, STACK, gke_cluster
 from tests.gpu_ci.support import COMPUTED
@@ -131,40 +129,6 @@ def test_the_check_runs_only_on_nodes_of_the_current_node_pool() -> None:
         "gpu-ci-pool": "l4",
         "nvidia.com/gpu.present": "true",
     }
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "instead"),
-    [
-        ("instanceTypes", ["g6.2xlarge"], "machineType"),
-        ("amiType", "AL2023_x86_64_NVIDIA", "imageType"),
-        ("instanceStore", True, "localSsdCount"),
-        ("parallelImagePull", True, "imageStreaming or prePull"),
-    ],
-)
-def test_a_field_of_nodes_on_eks_names_the_field_of_gke(field: str, value: Any, instead: str) -> None:
-    assert f".l4.{field}: cannot be set\n  got: '{field}'\n  hint: remove it: use {instead} instead" in told(
-        gke.stack({field: value})
-    )
-
-
-@pytest.mark.parametrize(
-    ("image", "mode", "warned"),
-    [
-        ("ghcr.io/acme/runner", "none", True),
-        ("docker.pkg.dev/acme/runner", "none", True),
-        ("docker.io/acme/runner", "none", False),
-        ("us-central1-docker.pkg.dev/acme-ci/ci/runner", "none", False),
-        ("eu.gcr.io/acme-ci/runner", "none", False),
-        ("ghcr.io/acme/runner", "kubernetes-novolume", False),
-    ],
-)
-def test_an_image_that_gke_cannot_stream_is_warned_of(image: str, mode: str, warned: bool) -> None:
-    runner = {"image": f"{image}@sha256:{'a1' * 32}", "containerMode": {"kind": mode}}
-    open_server = {"privateRanges": ["10.0.0.2/32"]}
-    found = gke.stack({"imageStreaming": True, "runner": runner}, open_server)
-    texts_of = [text.split(":")[1] for text in stack_warnings.warnings(load(found), date(2026, 10, 5))]
-    assert texts_of == (["pools.l4.imageStreaming"] if warned else [])
 
 
 def test_nodes_with_arm_cpus_are_tolerated() -> None:
@@ -386,13 +350,6 @@ def test_the_outputs_have_the_pool_its_cost_and_what_a_check_of_its_gpus_needs()
     ]
 
 
-def test_a_quota_that_is_too_small_for_the_nodes_is_a_problem() -> None:
-    told_of = told(gke.stack(quotas={"us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 1}}))
-    assert told_of.splitlines()[0].startswith(
-        "Pulumi.staging.yaml: gpu-ci:quotas.us-central1.PREEMPTIBLE_NVIDIA_L4_GPUS: "
-    )
-
-
 def test_the_longest_names_of_a_pool_and_of_a_cluster_are_deployed() -> None:
     pools, cluster = ("p" * 40, f"{'p' * 39}q"), "c" * 40
     values = gke.stack()
@@ -423,15 +380,6 @@ def test_clusters_of_two_clouds_are_in_one_stack() -> None:
         if row.inputs["metadata"]["name"] == "dns"
     }
     assert dns == {"ci-runners": False, "gpu-runners": True}
-
-
-def test_a_pool_on_the_cluster_of_another_cloud_is_refused() -> None:
-    values = gke.stack({"clusterName": "ci"})
-    values["gpu-ci:clusters"]["ci"] = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"]["ci"])
-    assert told(values) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.clusterName: is a cluster of kind eks, but kind gke-runners needs a "
-        "cluster of kind gke\n  got: 'ci'\n  expected: one of gpu\n  hint: such as clusterName: gpu"
-    )
 
 
 def test_the_location_of_the_cluster_is_known_before_the_deployment() -> None:

@@ -52,10 +52,3 @@ def test_a_repository_of_the_first_generation_must_be_connected(connected: bool)
 def test_a_problem_of_a_pipeline_stops_the_program() -> None:
     [problem] = refused(config(**{"gpu-ci:images": {"runner": PIPELINE | {"region": "us-centrl1"}}})).problems
     assert (problem.path, problem.hint) == ("gpu-ci:images.runner.region", "did you mean us-central1")
-
-
-def test_the_region_of_a_host_image_pipeline_needs_a_subnetwork() -> None:
-    entry = {"kind": "host", "machineType": "g2-standard-8", "zones": ["europe-west4-a"]}
-    [problem] = refused(config(**{"gpu-ci:images": {"gpu-host": entry}})).problems
-    assert problem.path == "gpu-ci:site.subnetworks.europe-west4"
-    assert problem.text == "is missing, and gpu-host is in that region"

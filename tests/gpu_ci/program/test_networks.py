@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, refused
+from tests.gpu_ci.program.stack import L4, SUBNETWORK, config
 from tests.gpu_ci.program.test_program import STACK, run
 
 HERE = {"ipRange": "10.10.0.0/20"}
@@ -44,38 +42,3 @@ def test_a_stack_that_asks_for_none_makes_none() -> None:
     found = run(config())
     assert found.of("gpu-ci:gcp:RunnerNetwork") == []
     assert "networks" not in found.outputs[STACK]
-
-
-@pytest.mark.parametrize(
-    ("site", "path", "text"),
-    [
-        (
-            {"subnetworks": {"us-central1": SUBNETWORK}, "networks": {"us-central1": HERE}},
-            "gpu-ci:site.networks.us-central1",
-            "has a subnetwork already, under subnetworks",
-        ),
-        (
-            {"networks": {"us-central1": HERE, "us-central1-a": HERE}},
-            "gpu-ci:site.networks.us-central1-a",
-            "is not a region",
-        ),
-        (
-            {"networks": {"us-central1": HERE, "us-centrall1": HERE}},
-            "gpu-ci:site.networks.us-centrall1",
-            "is not a region of Google Cloud",
-        ),
-        ({"networks": {"us-central1": {}}}, "gpu-ci:site.networks.us-central1.ipRange", "is missing"),
-        (
-            {"networks": {"us-central1": HERE | {"region": "us-central1"}}},
-            "gpu-ci:site.networks.us-central1.region",
-            "unknown key",
-        ),
-        ({"networks": {"us-central1": {"ipRange": "8.8.8.0/24"}}}, "gpu-ci:site.networks.us-central1.ipRange", None),
-        ({"networks": ["us-central1"]}, "gpu-ci:site.networks", "must be a map"),
-    ],
-)
-def test_a_mistake_is_reported_at_its_path(site: Any, path: str, text: str | None) -> None:
-    found = refused(config() | {"gpu-ci:site": site}).problems
-    assert [problem.path for problem in found] == [path]
-    assert text is None or found[0].text == text
-    assert found[0].hint

@@ -33,18 +33,6 @@ class GpuAmiPipelineArgs(Args):
     WIRING: ClassVar[frozenset[str]] = frozenset(
         {"region", "kubernetes_version", "subnet_id", "vpc_id", "pools", "tags"}
     )
-    WIRING_HINTS: ClassVar[Mapping[str, str]] = {
-        "region": "remove it: the region is that of clusterName",
-        "kubernetesVersion": "remove it: the version is that of clusterName",
-        "subnetId": "remove it: the subnet is the first of clusterName",
-    }
-    DECIDED: ClassVar[dict[str, str]] = {
-        "parentImage": "the base is EKS's newest AL2023 image with NVIDIA driver for the cluster's version",
-        "driver": "the driver is the one of EKS's image",
-        "terminateInstanceOnFailure": "the build machine is always terminated, so that it does not cost",
-        "keyPair": "the build machine has no SSH access",
-        "public": "images are private to the account",
-    }
 
     region: Region = Field(description="the region of the cluster, such as us-east-1")
     cluster_name: Input[ClusterName] = Field(
@@ -133,11 +121,15 @@ class GpuAmiPipelineArgs(Args):
             owner = owners.setdefault(documents.reference(value), at)
             if owner != at:
                 problems.append(
-                    at_path(invalid(f"is the same image as images[{owner}]", safe_hint="remove it"), value, at)
+                    at_path(
+                        invalid(f"is the same image as images[{owner}]", "duplicate", safe_hint="remove it"), value, at
+                    )
                 )
         raise_problems(problems)
         if len(documents.pull(values)) > documents.MAX_CHARACTERS:
-            raise invalid("are too long for one component of Image Builder", safe_hint="list fewer images")
+            raise invalid(
+                "are too long for one component of Image Builder", "too-many-images", safe_hint="list fewer images"
+            )
         return values
 
     @field_validator("instance_types")
@@ -147,7 +139,7 @@ class GpuAmiPipelineArgs(Args):
         problems = []
         for at, name in enumerate(values or ()):
             if name in (values or ())[:at]:
-                problems.append(at_path(invalid("is a duplicate", hint="remove it"), name, at))
+                problems.append(at_path(invalid("is a duplicate", "duplicate", hint="remove it"), name, at))
             elif problem := _instance_type(name, architecture, info.data.get("region")):
                 problems.append(at_path(problem, name, at))
         raise_problems(problems)
@@ -162,11 +154,14 @@ class GpuAmiPipelineArgs(Args):
         if not found and not _RATE.fullmatch(value):
             raise invalid(
                 "is not a schedule of Image Builder",
+                "not-a-schedule",
                 expected="cron(minute hour day month weekday year) or rate(N days)",
                 hint="such as cron(0 6 ? * MON *)",
             )
         if found and [found[3], found[5]].count("?") != 1:
-            raise invalid("needs ? for either the day or the weekday", hint="such as cron(0 6 ? * MON *)")
+            raise invalid(
+                "needs ? for either the day or the weekday", "not-a-schedule", hint="such as cron(0 6 ? * MON *)"
+            )
         return value
 
     @field_validator("used_by")
@@ -174,7 +169,9 @@ class GpuAmiPipelineArgs(Args):
     def _used_by(cls, values: list[str], info: ValidationInfo) -> list[str]:
         if len(values) + len(info.data.get("pools", ())) > _MAX_TAGS:
             raise invalid(
-                f"are more than {_MAX_TAGS} pools with those of this stack", hint="use a pipeline of their own for some"
+                f"are more than {_MAX_TAGS} pools with those of this stack",
+                "too-many",
+                hint="use a pipeline of their own for some",
             )
         return values
 
@@ -200,9 +197,13 @@ def _instance_type(name: str, architecture: Any, region: Any) -> Any:
         machine = catalog.machine(name, "aws")
     except catalog.UnknownMachine:
         text = "is not an EC2 instance type with an NVIDIA GPU, which the test of the driver needs"
-        return invalid(text, hint=f"such as {example}")
+        return invalid(text, "not-a-gpu-machine", hint=f"such as {example}")
     if architecture and machine.architecture != architecture:
-        return invalid(f"is {machine.architecture}, but the image is for {architecture}", hint=f"such as {example}")
+        return invalid(
+            f"is {machine.architecture}, but the image is for {architecture}",
+            "wrong-architecture",
+            hint=f"such as {example}",
+        )
     if region and machine.regions and region not in machine.regions:
-        return invalid(f"{region} has no {name}", hint="use a type of the region")
+        return invalid(f"{region} has no {name}", "type-not-in-region", hint="use a type of the region")
     return None

@@ -54,13 +54,14 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     if value == "CUSTOM":
         raise invalid(
             "is set by amiId, which names the image",
+            "set-by-ami-id",
             hint="remove it, and set amiId for an image of your own",
         )
     for machine in machines_of(others):
         ami = value or ami_of(others)
         instead = f"amiType: {machine.ami_types[0]}"
         if ami not in known:
-            raise invalid("is not an AMI type of EKS", hint=did_you_mean(ami, known) or instead)
+            raise invalid("is not an AMI type of EKS", "not-an-ami-type", hint=did_you_mean(ami, known) or instead)
         source = _SOURCES.get(system_of(ami))
         answer = solver.check(machine, ami_type=ami, driver_source=source)
         if isinstance(answer, solver.Refused):
@@ -68,7 +69,7 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
                 each for each in answer.problems if each.choice in ("ami_type", "driver_source", "driver_branch")
             ]
             # Only the first problem is reported, because the others follow from it.
-            raise invalid(f"is not compatible: {_reasons(machine, problems[:1])}", hint=instead)
+            raise invalid(f"is not compatible: {_reasons(machine, problems[:1])}", "ami-does-not-fit", hint=instead)
     return value
 
 
@@ -82,14 +83,14 @@ def ami_id(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the image. It must be built from AL2023, because Bottlerocket reads other user data."""
     chosen = ami_of(others)
     if value is not None and chosen and system_of(chosen) != "al2023":
-        raise invalid(f"is for images of AL2023, but amiType is {chosen}", hint="remove amiType")
+        raise invalid(f"is for images of AL2023, but amiType is {chosen}", "ami-id-needs-al2023", hint="remove amiType")
     return value
 
 
 def needed_by_ami_id(value: Any, others: Mapping[str, Any]) -> Any:
     """Return the value. With amiId it is required, because EKS then adds nothing to the user data."""
     if value is None and others.get("ami_id"):
-        raise invalid("is missing; amiId requires it", hint="use the value of the cluster")
+        raise invalid("is missing; amiId requires it", "missing", hint="use the value of the cluster")
     return value
 
 
@@ -103,13 +104,18 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
         return value
     if others.get("ami_id"):
         if value is not None:
-            raise invalid("is for images of EKS, but amiId names an image of your own", hint="remove one of the two")
+            raise invalid(
+                "is for images of EKS, but amiId names an image of your own",
+                "release-with-ami-id",
+                hint="remove one of the two",
+            )
         return value
     if value is None:
         if last := machines[0].gpu.last_driver_branch:
             raise invalid(
                 f"is missing: R{last} is the last driver that supports the {machines[0].gpu.name}, but by default "
                 "nodes use EKS's newest release",
+                "missing-release",
                 hint=f"use a release with driver {last}, in the format of {_RELEASES[system][1]}; {_releases(others)}",
             )
         return value
@@ -117,17 +123,25 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
     found = form.fullmatch(value)
     if not found:
         raise invalid(
-            f"is not a release of {ami_of(others)}", expected=f"a release such as {example}", hint=_releases(others)
+            f"is not a release of {ami_of(others)}",
+            "not-a-release",
+            expected=f"a release such as {example}",
+            hint=_releases(others),
         )
     version = others.get("kubernetes_version")
     if system == "al2023" and isinstance(version, str) and found["version"] != version:
-        raise invalid(f"is for Kubernetes {found['version']}, but the cluster has {version}", hint=_releases(others))
+        raise invalid(
+            f"is for Kubernetes {found['version']}, but the cluster has {version}",
+            "release-of-other-version",
+            hint=_releases(others),
+        )
     branch = branch_of(value)
     for machine in machines:
         answer = solver.check(machine, driver_source=_SOURCES[system], driver_branch=branch) if branch else None
         if isinstance(answer, solver.Refused):
             raise invalid(
                 f"has at most driver {branch}: {answer.reason}".replace(machine.key, machine.machine_type),
+                "driver-too-old",
                 hint=f"a release of {_TWO_DRIVERS_SINCE} or later",
             )
     return value
@@ -161,7 +175,11 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
         answer = solver.check(machine, driver_source=source, driver_branch=branch, torch=value)
         problems = [each for each in getattr(answer, "problems", ()) if each.choice in ("torch", "driver_branch")]
         if problems:
-            raise invalid(f"does not run on {_reasons(machine, problems)}", hint=_torch_hint(machine, problems))
+            raise invalid(
+                f"does not run on {_reasons(machine, problems)}",
+                "torch-does-not-fit",
+                hint=_torch_hint(machine, problems),
+            )
     return value
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import gpu_catalog as catalog
 from gpu_catalog import Demand, Machine
-from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, StrictBool
-from ...errors import validate_whole_and_entries
 from ...kubernetes.name_types import Pool, TorchOfJobs
 from ..resource_names import (
     AmiId,
@@ -36,6 +34,8 @@ from .tags import Tags
 _RULES: dict[str, Any] = {
     "region": rules.region,
     "subnets": rules.subnets,
+    "instance_types": rules.instance_types,
+    "zones": rules.zones,
     "market": rules.market,
     "capacity_reservation_id": rules.capacity_reservation_id,
     "efa": rules.efa,
@@ -54,8 +54,6 @@ _RULES: dict[str, Any] = {
     "instance_store": disk.instance_store,
     "parallel_image_pull": image_pull.parallel_image_pull,
 }
-# The validators of lists, which check each entry. They also get entries that are not text.
-_LISTS: dict[str, Any] = {"instance_types": rules.instance_types, "zones": rules.zones}
 
 
 class GpuNodeGroupArgs(Args):
@@ -79,25 +77,6 @@ class GpuNodeGroupArgs(Args):
             "role_arn",
         }
     )
-    DECIDED: ClassVar[dict[str, str]] = {
-        "capacityType": "market sets the value: spot, standard or capacity-block",
-        "desiredSize": "a group starts without nodes, and an autoscaler then sets its size",
-        "minSize": "the value is always 0, so that an idle group costs nothing",
-        "maxSize": "use max instead",
-        "machineType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
-        "instanceType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
-        "localStorage": "use instanceStore instead, which also works on Bottlerocket",
-        "instanceStorePolicy": "use instanceStore instead",
-        "diskSize": "use diskGib instead, because EKS does not accept diskSize with a launch template",
-        "fastImagePull": "use parallelImagePull instead, which also works on Bottlerocket",
-        "remoteAccess": "nodes have no SSH access; sessionManager allows a shell without an open port or a key",
-        "imageId": "use amiId instead, which takes an image that an image pipeline built",
-        "labels": "nodes of every cloud have the same labels, so that pods find them",
-        "taints": "nodes of every cloud have the same taint, so that only pods that tolerate it start there",
-        "userData": "user data keeps GPUs from containers that did not request any, and has what a node needs to "
-        "join the cluster",
-        "warmPoolConfig": "a stopped node reserves no GPU, so its start can fail for lack of capacity",
-    }
 
     region: Region = Field(description="the region of the cluster, such as us-east-1")
     cluster_name: Input[ClusterName] = Field(description="the name of the EKS cluster")
@@ -253,13 +232,6 @@ class GpuNodeGroupArgs(Args):
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
-
-    @field_validator(*_LISTS, mode="wrap")
-    @classmethod
-    def _check_entries_with_earlier_fields(
-        cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
-        return validate_whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
 
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,9 @@ def iops(value: int, others: Mapping[str, Any]) -> int:
     size = others.get("disk_gib")
     if size and value > max(IOPS[0], size * _IOPS_PER_GIB):
         least = -(-value // _IOPS_PER_GIB)
-        raise invalid(f"is more than {_IOPS_PER_GIB} per GiB", hint=f"diskGib: {least}, or lower diskIops")
+        raise invalid(
+            f"is more than {_IOPS_PER_GIB} per GiB", "iops-too-high", hint=f"diskGib: {least}, or lower diskIops"
+        )
     return value
 
 
@@ -32,7 +34,7 @@ def throughput(value: int, others: Mapping[str, Any]) -> int:
     disk_iops = others.get("disk_iops")
     if disk_iops and value * _IOPS_PER_MIB > disk_iops:
         hint = f"diskIops: {value * _IOPS_PER_MIB}, or lower the throughput"
-        raise invalid("is more than a quarter of diskIops", hint=hint)
+        raise invalid("is more than a quarter of diskIops", "throughput-too-high", hint=hint)
     return value
 
 
@@ -46,6 +48,7 @@ def instance_store(value: bool, others: Mapping[str, Any]) -> bool:
     if without:
         raise invalid(
             f"is not possible with {', '.join(without)}, which has no local NVMe disks",
+            "no-instance-store",
             hint="use other instance types, or remove instanceStore",
         )
     return value

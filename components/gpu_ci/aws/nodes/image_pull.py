@@ -32,18 +32,21 @@ def parallel_image_pull(value: bool, others: Mapping[str, Any]) -> bool:
     if others.get("ami_id"):
         raise invalid(
             "has no effect with amiId: images that were pulled into the image are not stored in the SOCI snapshotter",
+            "parallel-pull-with-ami-id",
             hint="remove one of the two",
         )
     if small := [f"{each.machine_type} ({each.vcpus:g} vCPUs)" for each in machines if each.vcpus < _LEAST_VCPUS]:
         raise invalid(
             f"is for nodes with at least {_LEAST_VCPUS} vCPUs, but the pool has {', '.join(small)}: unpacking layers "
             "in parallel needs CPUs and memory",
+            "machine-too-small",
             hint="use larger instance types, or remove parallelImagePull",
         )
     release = others.get("release_version")
     if release and _is_too_old(ami.system_of(ami.ami_of(others)), release):
         raise invalid(
             f"requires a newer image: {release} has no SOCI snapshotter",
+            "release-too-old",
             hint=f"a release of AL2023 since {_AL2023_SINCE}, or Bottlerocket 1.44.0 or newer",
         )
     throughput = others.get("disk_throughput_mib")
@@ -52,6 +55,7 @@ def parallel_image_pull(value: bool, others: Mapping[str, Any]) -> bool:
         raise invalid(
             f"requires diskThroughputMib of at least {LEAST_THROUGHPUT_MIB}, but it is {throughput}: on a slower "
             "disk, a pull can take longer than without parallelImagePull",
+            "disk-too-slow",
             hint=f"diskThroughputMib: {LEAST_THROUGHPUT_MIB}, or instanceStore: true",
         )
     return value

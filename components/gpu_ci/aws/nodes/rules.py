@@ -23,9 +23,6 @@ _ZONE = re.compile(ZONE)
 # The first characters of the regions in partitions that this package does not support.
 _UNSUPPORTED_REGIONS = ("eusc-", "eu-iso", "us-iso")
 
-SPOT_TYPES = 3
-"""A spot group with fewer types causes a warning if other types have the same GPU."""
-
 
 def machines_of(choices: Mapping[str, Any]) -> tuple[Machine, ...]:
     """Return the machines of a group, or an empty tuple if one of them is invalid."""
@@ -48,7 +45,11 @@ def region(value: str, _others: Mapping[str, Any]) -> str:
     The names of services in trust policies of other partitions are not known.
     """
     if value.startswith(_UNSUPPORTED_REGIONS):
-        raise invalid("is in an AWS partition that this package does not support", hint="such as eu-central-1")
+        raise invalid(
+            "is in an AWS partition that this package does not support",
+            "unsupported-partition",
+            hint="such as eu-central-1",
+        )
     return value
 
 
@@ -56,11 +57,9 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Return the instance types. They must be available in the region and have the same GPUs."""
     problems, first = [], None
     for index, name in enumerate(values):
-        if not isinstance(name, str):
-            continue  # pydantic reports this entry
         machine, problem = _machine_in_region(name, str(others.get("region", "")))
         if name in values[:index]:
-            problem = invalid("is a duplicate", hint="remove it")
+            problem = invalid("is a duplicate", "duplicate", hint="remove it")
         elif machine and first:
             problem = problem or _difference(machine, first)
         first = first or machine
@@ -81,17 +80,20 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
             hint = f"such as {with_gpu.machine_type}: {with_gpu.gpu.name} is a GPU"
         else:
             hint = did_you_mean(name.lower(), catalog.machine_types("aws")) or "such as g6.xlarge"
-        return None, invalid("is not an EC2 instance type with an NVIDIA GPU", hint=hint)
+        return None, invalid("is not an EC2 instance type with an NVIDIA GPU", "not-a-gpu-machine", hint=hint)
     answer = solver.check(machine)
     if isinstance(answer, solver.Refused):
         fix = (answer.fix or {}).get("machine")
         return None, invalid(
             answer.reason.replace(machine.key, name),
+            "retired-gpu",
             hint=f"such as {fix.machine_type}" if fix else "use another instance type",
         )
     if region and machine.regions and region not in machine.regions:
         near = nearest_locations(region, machine.regions)[:3]
-        return machine, invalid(f"{region} has no {name}", hint=f"the nearest regions with it: {', '.join(near)}")
+        return machine, invalid(
+            f"{region} has no {name}", "type-not-in-region", hint=f"the nearest regions with it: {', '.join(near)}"
+        )
     return machine, None
 
 
@@ -106,11 +108,14 @@ def _difference(machine: Machine, first: Machine) -> PydanticCustomError | None:
         hint = (
             f"such as {', '.join(others)}" if others else f"remove it: no other type is equal to {first.machine_type}"
         )
-        return invalid(f"has {_described(machine)}, but {first.machine_type} has {_described(first)}", hint=hint)
+        return invalid(
+            f"has {_described(machine)}, but {first.machine_type} has {_described(first)}", "different-gpus", hint=hint
+        )
     if machine.vcpus < first.vcpus or machine.memory_gib < first.memory_gib:
         return invalid(
             f"is smaller than {first.machine_type}, the first type, whose size Cluster Autoscaler assumes for every "
             "node",
+            "smallest-type-not-first",
             hint="list the smallest type first",
         )
     return None
@@ -126,9 +131,15 @@ def market(value: str, others: Mapping[str, Any]) -> str:
     for machine in machines:
         if value not in (*machine.markets, *machine.unverified_markets):
             hint = f"use {' or '.join(each for each in machine.markets)}"
-            raise invalid(f"{machine.machine_type} is not available for this market", hint=hint)
+            raise invalid(
+                f"{machine.machine_type} is not available for this market", "market-without-machine", hint=hint
+            )
     if value == "capacity-block" and len(machines) > 1:
-        raise invalid("a reservation is for one instance type", hint=f"instanceTypes: [{machines[0].machine_type}]")
+        raise invalid(
+            "a reservation is for one instance type",
+            "one-type-in-reservation",
+            hint=f"instanceTypes: [{machines[0].machine_type}]",
+        )
     return value
 
 
@@ -136,9 +147,11 @@ def capacity_reservation_id(value: str | None, others: Mapping[str, Any]) -> str
     """Return the capacity reservation. The market capacity-block requires it, and other markets do not allow it."""
     chosen = others.get("market")
     if chosen == "capacity-block" and value is None:
-        raise invalid("is missing; market: capacity-block requires it", hint="such as cr-0123456789abcdef0")
+        raise invalid("is missing; market: capacity-block requires it", "missing", hint="such as cr-0123456789abcdef0")
     if value is not None and chosen in ("spot", "standard"):
-        raise invalid(f"cannot be used by {chosen} nodes", hint="remove it, or use market: capacity-block")
+        raise invalid(
+            f"cannot be used by {chosen} nodes", "not-for-market", hint="remove it, or use market: capacity-block"
+        )
     return value
 
 
@@ -150,7 +163,9 @@ def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]
         owner = owners.setdefault(subnet, zone) if isinstance(subnet, str) else zone
         if owner != zone:
             problem = problem or invalid(
-                f"is already the subnet of {owner}, but a subnet is in one zone", hint="remove one of the two"
+                f"is already the subnet of {owner}, but a subnet is in one zone",
+                "duplicate",
+                hint="remove one of the two",
             )
         if problem:
             problems.append(at_path(problem, zone, zone))
@@ -162,11 +177,12 @@ def _zone(zone: str, region: str) -> PydanticCustomError | None:
     if not _ZONE.fullmatch(zone):
         return invalid(
             "is not an availability zone",
+            "not-a-zone",
             expected="a zone such as us-east-1a; managed node groups do not support Local Zones",
             hint=f"such as {region or 'us-east-1'}a",
         )
     if region and catalog.region_of(zone) != region:
-        return invalid("is in another region", hint=f"a zone of {region}")
+        return invalid("is in another region", "other-region", hint=f"a zone of {region}")
     return None
 
 
@@ -176,17 +192,17 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
     chosen = list(known) if values is None else values
     if others.get("market") == "capacity-block" and len(chosen) > 1:
         raise invalid(
-            "a reservation is in one zone", hint=f"zones: [{chosen[0]}], if that is the zone of the reservation"
+            "a reservation is in one zone",
+            "one-zone-in-reservation",
+            hint=f"zones: [{chosen[0]}], if that is the zone of the reservation",
         )
     problems = []
     for index, zone in enumerate(chosen):
-        if not isinstance(zone, str):
-            continue  # pydantic reports this entry
         problem = _zone(zone, str(others.get("region", "")))
         if zone in chosen[:index]:
-            problem = invalid("is a duplicate", hint="remove it")
+            problem = invalid("is a duplicate", "duplicate", hint="remove it")
         elif not problem and known and zone not in known:
-            problem = invalid("has no subnet", hint=f"one of {', '.join(known)}")
+            problem = invalid("has no subnet", "zone-without-subnet", hint=f"one of {', '.join(known)}")
         problem = problem or _zone_without_type(zone, chosen, others)
         if problem:
             problems.append((problem, zone, index))
@@ -207,7 +223,9 @@ def _zone_without_type(zone: str, chosen: Sequence[str], others: Mapping[str, An
     types: Sequence[str] = others.get("instance_types", ())
     if without_entry := [name for name in types if name not in offered]:
         return invalid(
-            f"offerings has no entry for {', '.join(without_entry)}", hint="look up every type of instanceTypes"
+            f"offerings has no entry for {', '.join(without_entry)}",
+            "no-offering",
+            hint="look up every type of instanceTypes",
         )
     not_offered = [name for name in types if zone not in offered[name]]
     if not not_offered:
@@ -218,7 +236,7 @@ def _zone_without_type(zone: str, chosen: Sequence[str], others: Mapping[str, An
         if complete_zones
         else "use other instance types: none of these zones offers all of them"
     )
-    return invalid(f"{zone} does not offer {', '.join(not_offered)}", hint=hint)
+    return invalid(f"{zone} does not offer {', '.join(not_offered)}", "type-not-in-zone", hint=hint)
 
 
 def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
@@ -229,7 +247,7 @@ def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
     """
     region = others.get("region")
     if value is not None and region and value.split(":")[3] != region:
-        raise invalid("is a key of another region than the disks", hint=f"a key of {region}")
+        raise invalid("is a key of another region than the disks", "key-of-other-region", hint=f"a key of {region}")
     return value
 
 
@@ -243,12 +261,14 @@ def efa(value: bool, others: Mapping[str, Any]) -> bool:
             name for name in types_with_same_gpus(machines[0]) if catalog.machine(name, "aws").efa_interfaces
         ]
         hint = f"such as {', '.join(types_with_efa)}" if types_with_efa else "remove efa"
-        raise invalid(f"is not supported by {', '.join(without)}", hint=hint)
+        raise invalid(f"is not supported by {', '.join(without)}", "no-efa", hint=hint)
     if len({each.efa_interfaces for each in machines}) > 1:
-        raise invalid("the types have different numbers of EFA interfaces", hint="use one instance type")
+        raise invalid(
+            "the types have different numbers of EFA interfaces", "different-efa", hint="use one instance type"
+        )
     chosen = others["zones"] or list(others.get("subnets", ()))
     if len(chosen) > 1:
-        raise invalid("requires one zone, but the group has more", hint=f"zones: [{chosen[0]}]")
+        raise invalid("requires one zone, but the group has more", "efa-needs-one-zone", hint=f"zones: [{chosen[0]}]")
     return value
 
 
@@ -256,20 +276,8 @@ def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
     """Return the value. With EFA it is required, because EKS then adds no security group to the nodes."""
     if value is None and others.get("efa"):
         raise invalid(
-            "is missing; efa requires its own security group", hint="use the value from the cluster's vpcConfig"
+            "is missing; efa requires its own security group",
+            "missing",
+            hint="use the value from the cluster's vpcConfig",
         )
     return value
-
-
-def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
-    """Return instance types that a spot group with few types could add, to get more capacity."""
-    names = [each.machine_type for each in machines]
-    if len(names) >= SPOT_TYPES:
-        return ()
-    first = machines[0]
-    others = [catalog.machine(name, "aws") for name in types_with_same_gpus(first) if name not in names]
-    return tuple(
-        each.machine_type
-        for each in others
-        if each.vcpus >= first.vcpus and each.memory_gib >= first.memory_gib and region in each.regions
-    )

@@ -19,19 +19,27 @@ _PREFIX_OF_PACKAGE, _PREFIX_OF_AWS = "gpu-ci-", "aws:"
 
 def _check(tags: dict[str, str]) -> dict[str, str]:
     if len(tags) > _MOST_TAGS - 4:  # components and EKS add up to 4 tags
-        raise invalid(f"has more than {_MOST_TAGS - 4} tags", hint="a resource has at most 50")
+        raise invalid(f"has more than {_MOST_TAGS - 4} tags", "too-many", hint="a resource has at most 50")
     problems = []
     for key, value in tags.items():
         if key.startswith(_PREFIX_OF_PACKAGE):
             error = invalid(
-                f"keys that start with {_PREFIX_OF_PACKAGE} are reserved for this package", hint="rename it"
+                f"keys that start with {_PREFIX_OF_PACKAGE} are reserved for this package",
+                "reserved-name",
+                hint="rename it",
             )
         elif key.lower().startswith(_PREFIX_OF_AWS):
-            error = invalid(f"keys that start with {_PREFIX_OF_AWS} are reserved for AWS", hint="rename it")
+            error = invalid(
+                f"keys that start with {_PREFIX_OF_AWS} are reserved for AWS", "reserved-name", hint="rename it"
+            )
         elif not _KEY.fullmatch(key):
-            error = invalid("the key is not valid in AWS", expected="letters, digits, spaces and + - = . _ : / @")
+            error = invalid(
+                "the key is not valid in AWS", "not-a-tag", expected="letters, digits, spaces and + - = . _ : / @"
+            )
         elif not _VALUE.fullmatch(value):
-            error = invalid("is not a valid tag value in AWS", expected="letters, digits, spaces and + - = . _ : / @")
+            error = invalid(
+                "is not a valid tag value in AWS", "not-a-tag", expected="letters, digits, spaces and + - = . _ : / @"
+            )
         else:
             continue
         problems.append(at_path(error, value, key))

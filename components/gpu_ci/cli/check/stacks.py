@@ -21,7 +21,6 @@ from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
-from gpu_ci.validation_errors import suggested_paths
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -41,8 +40,8 @@ def problems(file: StackFile) -> list[Problem]:
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
     # A file that has neither of these keys belongs to a program that sets project and networks in code.
-    complete = not {SITE, GITHUB}.isdisjoint((*present, *checks.misspelt_keys(present).values()))
-    wrong += checks.check(values, present, unread, complete=complete).problems
+    complete = not {SITE, GITHUB}.isdisjoint(present)
+    wrong += checks.check(values, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
@@ -64,7 +63,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         [each for each in pipelines.values() if isinstance(each, Mapping)] if isinstance(pipelines, Mapping) else []
     )
     used_clusters = [each.get("clusterName") for each in entries]
-    reported = {problem.path for problem in wrong} | suggested_paths(wrong)
+    reported = {problem.path for problem in wrong}
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
     given = [key for key in keys if key in reported or _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []

@@ -34,7 +34,7 @@ def _key_version(value: str) -> str:
         hint = "add the version of the key, such as /cryptoKeyVersions/1"
     else:
         hint = "copy it from gcloud kms keys versions list"
-    raise invalid("is not a version of a Cloud KMS key", expected=_KEY_FORM, hint=hint)
+    raise invalid("is not a version of a Cloud KMS key", "not-a-kms-key", expected=_KEY_FORM, hint=hint)
 
 
 def _cosign_image(value: str) -> str:
@@ -44,6 +44,7 @@ def _cosign_image(value: str) -> str:
         return value
     raise invalid(
         "has no tag of one version, so another cosign could sign the next image",
+        "no-version",
         expected="a tag other than latest, or a digest",
         hint=f"such as {versions.COSIGN_IMAGE.partition('@')[0]}",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, StrictBool
-from ..resource_names import NetworkAttachment, NumberedNetwork
+from ..resource_names import NumberedNetwork
 from . import rules
 
 Text = Annotated[str, Field(min_length=1)]
@@ -44,23 +44,6 @@ class PeeredNetwork(Args):
         return rules.ip_range(value)
 
 
-class PrivateServiceConnect(Args):
-    """Workers with an interface in your subnetwork, through a network attachment. Not supported yet."""
-
-    kind: Literal["private-service-connect"] = Field(
-        description="the workers have an interface in your network; not supported yet, because pulumi-gcp does not "
-        "send it"
-    )
-    network_attachment: Input[NetworkAttachment] = Field(
-        description="the network attachment in the pool's region, as "
-        "projects/<project>/regions/<region>/networkAttachments/<name>"
-    )
-    route_all_traffic: StrictBool = Field(
-        default=False,
-        description="whether all traffic goes through your network, not only traffic to private addresses",
-    )
-
-
 class RegistrySettings(Args):
     """The retention and scanning of the images in the pool's registry."""
 
@@ -83,22 +66,12 @@ class PushEvent(Args):
     kind: Literal["push"] = Field(description="commits pushed to a branch")
     branch: Text = Field(description="branches, as a regular expression (RE2), such as ^main$")
 
-    @field_validator("branch")
-    @classmethod
-    def _branch(cls, value: str) -> str:
-        return rules.ref(value)
-
 
 class TagEvent(Args):
     """A push of tags."""
 
     kind: Literal["tag"] = Field(description="a tag is pushed")
     tag: Text = Field(description="tags, as a regular expression (RE2), such as ^v")
-
-    @field_validator("tag")
-    @classmethod
-    def _tag(cls, value: str) -> str:
-        return rules.ref(value)
 
 
 class PullRequestEvent(Args):
@@ -112,11 +85,6 @@ class PullRequestEvent(Args):
         default="COMMENTS_ENABLED_FOR_EXTERNAL_CONTRIBUTORS_ONLY",
         description="authors whose pull requests are built only after a user with write access has commented /gcbrun",
     )
-
-    @field_validator("branch")
-    @classmethod
-    def _branch(cls, value: str) -> str:
-        return rules.ref(value)
 
 
 class ImageBuild(Args):

@@ -31,10 +31,6 @@ SET_BY_POOL = ("_POOL", "_REGISTRY", "_CACHE")
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
-# Cloud Build uses RE2 expressions (github.com/google/re2/wiki/Syntax). _PYTHON_ONLY matches syntax that only Python's
-# re has, and _RE2_ONLY syntax that only RE2 has. Python's re checks all other expressions.
-_PYTHON_ONLY = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
-_RE2_ONLY = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 
 
 def add_to_schema(schema: dict[str, Any]) -> None:
@@ -50,9 +46,10 @@ def machine_type(value: str) -> str:
         return value
     if value in machine_types("gcp") and not value.startswith("n1-"):
         hint = "jobs that need a GPU run in a pool of kind gce-runners"
-        raise invalid("has GPUs, which Cloud Build pools do not support", hint=hint)
+        raise invalid("has GPUs, which Cloud Build pools do not support", "no-gpu-in-builds", hint=hint)
     raise invalid(
         "is not a machine type of Cloud Build pools",
+        "not-a-machine-type",
         hint=did_you_mean(value, MACHINE_TYPES) or "use e2-medium, or a size of e2-standard, e2-highmem or e2-highcpu",
     )
 
@@ -60,7 +57,7 @@ def machine_type(value: str) -> str:
 def region(value: str) -> str:
     """Return the region. It must be a region of Cloud Build."""
     if value not in regions.CLOUD_BUILD:
-        raise invalid("is not a region of Cloud Build", hint=did_you_mean(value, regions.CLOUD_BUILD))
+        raise invalid("is not a region of Cloud Build", "not-a-region", hint=did_you_mean(value, regions.CLOUD_BUILD))
     return value
 
 
@@ -69,50 +66,17 @@ def ip_range(value: str) -> str:
     start, _, size = value.rpartition("/")
     hint = "such as /24, or 192.168.0.0/24"
     if not (size.isascii() and size.isdigit()) or int(size) < 8:
-        raise invalid("is not an IP range", hint=hint)
+        raise invalid("is not an IP range", "not-an-ip-range", hint=hint)
     # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
     if int(size) > 29:
-        raise invalid("is too small; the smallest range is /29, with 8 addresses", hint=hint)
+        raise invalid("is too small; the smallest range is /29, with 8 addresses", "range-too-small", hint=hint)
     return value if not start else ip_ranges.subnet(value)
-
-
-def network(value: Any) -> Any:
-    """Return the network. Raise an error for Private Service Connect, which does not work in pulumi-gcp.
-
-    A bug in betaToGaPrivatePool leaves the setting out of the request to Google
-    (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
-    """
-    if getattr(value, "kind", "") == "private-service-connect":
-        problem = invalid(
-            "does not work yet: pulumi-gcp accepts the setting but does not send it, so workers would run in "
-            "Google's own network",
-            expected="a peered network, or no network",
-            hint="use kind: peered, or publicEgress: true without a network; the issue at Google is b/394920388",
-        )
-        # The path contains value.kind, the tag of the union, because the paths of pydantic's own errors contain it.
-        raise_problems([at_path(problem, value.kind, value.kind, "kind")])
-    return value
-
-
-def unreachable_sources(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
-    """Return a warning for triggers whose builds cannot fetch their source. Return "" if there is no such trigger.
-
-    Every trigger is for a repository on github.com. Workers without a public address cannot reach public addresses
-    "unless a network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which requires a peered network.
-    """
-    if public or attached or not triggers:
-        return ""
-    return (
-        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a peered network, so "
-        "builds cannot fetch their source from github.com; hint: set publicEgress: true, or use a peered network "
-        "with internet access"
-    )
 
 
 def path_in_repository(value: str, example: str) -> str:
     """Return the path, which must not leave the repository: a build would fail only after the clone."""
     if value.startswith("/") or ".." in value.split("/"):
-        raise invalid("is not a path inside the repository", hint=f"such as {example}")
+        raise invalid("is not a path inside the repository", "path-outside-repository", hint=f"such as {example}")
     return value
 
 
@@ -122,10 +86,11 @@ def build_args(values: dict[str, str]) -> dict[str, str]:
     for name, value in values.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             hint = "use letters, digits and underscores, as in ARG of the Dockerfile"
-            problems.append(at_path(invalid("is no name of a build argument", hint=hint), name, name))
+            problems.append(at_path(invalid("is no name of a build argument", "wrong-name", hint=hint), name, name))
         if redact(value) != value:
             problem = invalid(
                 "looks like a secret, and every reader of the image can read it",
+                "secret-in-image",
                 safe_hint="remove it; let the image read secrets when it runs",
             )
             problems.append(at_path(problem, value, name))
@@ -133,39 +98,24 @@ def build_args(values: dict[str, str]) -> dict[str, str]:
     return values
 
 
-def ref(value: str) -> str:
-    """Return the regular expression of a branch or tag. RE2, the syntax of Cloud Build, must support it."""
-    if found := _PYTHON_ONLY.search(value):
-        raise invalid(
-            f"contains {found.group()}, which RE2 does not support",
-            hint="write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
-        )
-    if _RE2_ONLY.search(value):
-        return value
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise invalid(
-            f"is not a regular expression: {error.msg}", hint=f"to match this text literally: {re.escape(value)}"
-        ) from None
-    return value
-
-
 def trigger_name(name: str) -> str:
     """Return the name of a trigger. It must be valid as a part of resource names."""
     if not _NAME.fullmatch(name):
-        raise invalid("is not a valid name of a trigger", expected=FORM, hint="such as main")
+        raise invalid("is not a valid name of a trigger", "wrong-name", expected=FORM, hint="such as main")
     return name
 
 
 def substitution(key: str) -> str:
     """Return the name of a user's substitution. It must have the format of the API."""
     if key in SET_BY_POOL:
-        raise invalid("is set by the pool", hint="rename the substitution")
+        raise invalid("is set by the pool", "reserved-name", hint="rename the substitution")
     if not _SUBSTITUTION.fullmatch(key):
         better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
         raise invalid(
-            "is not the name of a substitution", expected="_ followed by A-Z, 0-9 or _", hint=f"such as {better}"
+            "is not the name of a substitution",
+            "wrong-name",
+            expected="_ followed by A-Z, 0-9 or _",
+            hint=f"such as {better}",
         )
     return key
 
@@ -176,5 +126,7 @@ def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
     Source: cloudbuild v1, BuildStep.script.
     """
     if script is not None and (others.get("args") or others.get("entrypoint")):
-        raise invalid("is not allowed together with args or entrypoint", hint="remove args and entrypoint")
+        raise invalid(
+            "is not allowed together with args or entrypoint", "script-and-args", hint="remove args and entrypoint"
+        )
     return script

@@ -74,40 +74,6 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
     """The arguments of a node pool with GPUs for a GKE cluster."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(NodePoolCluster.model_fields)
-    DECIDED: ClassVar[dict[str, str]] = {
-        "autoscaling": "a pool starts without nodes and grows to max",
-        "nodeCount": "a pool starts without nodes, and the cluster autoscaler then sets its size",
-        "initialNodeCount": "the value is always 0, so that an idle pool costs nothing",
-        "minNodeCount": "the minimum is always 0, so that an idle pool costs nothing",
-        "maxNodeCount": "use max instead, because this limit would apply to each zone",
-        "totalMinNodeCount": "the minimum is always 0, so that an idle pool costs nothing",
-        "totalMaxNodeCount": "use max instead",
-        "nodeLocations": "use zones instead",
-        "guestAccelerators": "machineType has the GPU, or guestAccelerator for n1 types",
-        "gpu": "machineType has the GPU, or guestAccelerator for n1 types",
-        "gpuCount": "machineType has the number of GPUs, or guestAccelerator.count for n1 types",
-        "gpuDriverVersion": "use driver instead",
-        "sharing": "a job gets whole GPUs, because shared GPUs do not isolate jobs from each other",
-        "gpuSharingConfig": "a job gets whole GPUs, because shared GPUs do not isolate jobs from each other",
-        "gpuPartitionSize": "a job gets whole GPUs",
-        "spot": "use market: spot instead",
-        "preemptible": "use market: spot instead",
-        "flexStart": "use market: flex-start instead",
-        "maxRunDuration": "use maxRunDurationSec instead",
-        "reservationAffinity": "use reservation instead",
-        "queuedProvisioning": "its nodes are for one workload each, so that no other job could use them",
-        "placementPolicy": "nodes of a CI pool start one by one, where capacity is available",
-        "diskSizeGb": "use diskGib instead",
-        "gcfsConfig": "use imageStreaming instead",
-        "secondaryBootDisks": "use secondaryBootDisk instead",
-        "upgradeSettings": "use upgradeStrategy instead",
-        "version": "GKE upgrades the nodes after the control plane",
-        "nodeLabels": "nodes of every cloud have the same labels, so that pods find them",
-        "taints": "nodes of every cloud have the same taint, so that only pods that tolerate it start there",
-        "serviceAccount": "each pool creates its own service account, and returns its email as an output",
-        "oauthScopes": "the roles of the service account limit what nodes may do",
-        "devicePlugin": "GKE installs its own device plugin",
-    }
 
     max_run_duration_sec: Integer | None = Field(
         default=None,

@@ -26,7 +26,7 @@ def location(value: str) -> str:
     """Return the location of a cluster: a region of Google Cloud, or one of its zones."""
     if not is_location(value):
         hint = did_you_mean(value, COMPUTE) or "such as us-central1"
-        raise invalid("is not a region or a zone of Google Cloud", hint=hint)
+        raise invalid("is not a region or a zone of Google Cloud", "not-a-location", hint=hint)
     return value
 
 
@@ -40,7 +40,9 @@ def standard_cluster(value: bool) -> bool:
     """Return False. Raise an error for an Autopilot cluster, which has no node pools."""
     if value:
         raise invalid(
-            "the cluster is an Autopilot cluster, which has no node pools", hint="use a Standard cluster of GKE"
+            "the cluster is an Autopilot cluster, which has no node pools",
+            "autopilot",
+            hint="use a Standard cluster of GKE",
         )
     return value
 
@@ -50,6 +52,7 @@ def control_plane_version(value: str) -> str:
     if version.older(value, version.AUTOMATIC_DRIVER):
         raise invalid(
             "does not install the NVIDIA driver on nodes",
+            "cluster-too-old",
             expected=f"{version.AUTOMATIC_DRIVER} or newer",
             hint="upgrade the control plane",
         )
@@ -62,6 +65,7 @@ def machine_type(value: str, _others: Mapping[str, Any]) -> str:
         whole = [each for each in catalog.machines(cloud="gcp", gpu=machine.gpu) if each.gpu_count == 1]
         raise invalid(
             "has a fraction of a GPU, which needs NVIDIA's vGPU driver; no source says that GKE installs it",
+            "fraction-of-gpu",
             hint=f"use {whole[0].machine_type}, the smallest type with a whole GPU",
         )
     return value
@@ -72,7 +76,11 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     cluster_region = _region_of_cluster(others)
     # All zones are in one region (machine/rules.py).
     if cluster_region and (region := catalog.region_of(values[0])) != cluster_region:
-        raise invalid(f"are in {region}, but the cluster is in {cluster_region}", hint=f"use zones of {cluster_region}")
+        raise invalid(
+            f"are in {region}, but the cluster is in {cluster_region}",
+            "other-region",
+            hint=f"use zones of {cluster_region}",
+        )
     return values
 
 
@@ -83,7 +91,9 @@ def subnetwork(value: str | None, others: Mapping[str, Any]) -> str | None:
     found = re.search(r"/regions/([^/]+)/", value) if isinstance(value, str) else None
     if cluster_region and found and found[1] != cluster_region:
         raise invalid(
-            f"is in {found[1]}, but the cluster is in {cluster_region}", hint=f"use a subnetwork of {cluster_region}"
+            f"is in {found[1]}, but the cluster is in {cluster_region}",
+            "other-region",
+            hint=f"use a subnetwork of {cluster_region}",
         )
     return value
 
@@ -105,14 +115,16 @@ def market(value: str, others: Mapping[str, Any]) -> str:
 
 def _needs_version(least: str, others: Mapping[str, Any], feature: str, hint: str) -> None:
     if version.older(found := others.get("control_plane_version"), least):
-        raise invalid(f"the control plane has {found}, but {feature} requires {least} or newer", hint=hint)
+        raise invalid(
+            f"the control plane has {found}, but {feature} requires {least} or newer", "cluster-too-old", hint=hint
+        )
 
 
 def driver(value: str, others: Mapping[str, Any]) -> str:
     """Return the driver. It must be available for the node image, and support the GPU."""
     image = others.get("image_type")
     if value == "LATEST" and image not in (_COS, None):
-        raise invalid(f"is available on {_COS} only", hint="driver: DEFAULT, or remove imageType")
+        raise invalid(f"is available on {_COS} only", "needs-cos", hint="driver: DEFAULT, or remove imageType")
     branch, machine = branch_of({**others, "driver": value}), machine_of(others)
     if branch and machine:
         _check_driver(machine, branch, others)
@@ -129,9 +141,11 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     for problem in getattr(answer, "problems", ()):
         fix = (problem.fix or {}).get("torch")
         if problem.choice == "torch":
-            raise invalid(problem.text, hint=f"torch: {fix}" if fix else "use another machineType")
+            raise invalid(
+                problem.text, "torch-does-not-fit", hint=f"torch: {fix}" if fix else "use another machineType"
+            )
         if problem.choice == "driver_branch" and branch:
-            raise invalid(f"{problem.text}, {_default_driver(others)}", hint=newer_driver(others))
+            raise invalid(f"{problem.text}, {_default_driver(others)}", "torch-does-not-fit", hint=newer_driver(others))
     return value
 
 
@@ -146,7 +160,9 @@ def _check_driver(machine: Machine, branch: int, others: Mapping[str, Any]) -> N
     answer = solver.check(machine, driver_source="cos", driver_branch=branch)
     problems = [each for each in getattr(answer, "problems", ()) if each.choice == "driver_branch"]
     if problems:
-        raise invalid(f"{problems[0].text}; {branch} is {_default_driver(others)}", hint=newer_driver(others))
+        raise invalid(
+            f"{problems[0].text}; {branch} is {_default_driver(others)}", "driver-too-old", hint=newer_driver(others)
+        )
 
 
 def _default_driver(others: Mapping[str, Any]) -> str:
@@ -166,7 +182,7 @@ def image_streaming(value: bool, others: Mapping[str, Any]) -> bool:
     Source: docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, "Requirements".
     """
     if value and others.get("image_type") not in (_COS, None):
-        raise invalid(f"requires {_COS}", hint="remove imageType, or imageStreaming")
+        raise invalid(f"requires {_COS}", "needs-cos", hint="remove imageType, or imageStreaming")
     return value
 
 
@@ -176,7 +192,11 @@ def secondary_boot_disk(value: str | None, others: Mapping[str, Any]) -> str | N
     Source: docs.cloud.google.com/kubernetes-engine/docs/how-to/data-container-image-preloading.
     """
     if value is not None and others.get("image_streaming") is False:
-        raise invalid("requires image streaming, which reads images from the disk", hint="imageStreaming: true")
+        raise invalid(
+            "requires image streaming, which reads images from the disk",
+            "needs-image-streaming",
+            hint="imageStreaming: true",
+        )
     return value
 
 
@@ -185,7 +205,7 @@ def upgrade_strategy(value: str | None, others: Mapping[str, Any]) -> str | None
     if value is None:
         return value
     if others.get("market") == "flex-start":
-        raise invalid("is set by GKE for flex-start nodes, which live a limited time", hint="remove it")
+        raise invalid("is set by GKE for flex-start nodes, which live a limited time", "set-by-gke", hint="remove it")
     if value == "BLUE_GREEN":
         _needs_version(
             version.AUTOSCALED_BLUE_GREEN,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextvars import ContextVar
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from gpu_catalog import Machine, region_of
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ... import versions
 from ...args import Args, Input, Integer
@@ -96,9 +94,6 @@ _RULES: dict[str, Any] = {
 }
 
 _FROM_IMAGE = ImageDriver(source="image")
-# The driver source of the arguments that pydantic validates now. The validators of `image` and `torch` need it. If
-# another driver setting is invalid, pydantic does not pass the field `driver` to these validators.
-_DRIVER_SOURCE: ContextVar[str] = ContextVar("_DRIVER_SOURCE")
 
 
 class GpuMachineChoices(Args):
@@ -157,29 +152,6 @@ class GpuMachineArgs(GpuMachineChoices):
     """A GPU machine of the catalog: its type, market, driver, boot image, disks and network."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
-    WIRING_HINTS: ClassVar[Mapping[str, str]] = {
-        "labels": "labels for runs-on are runnerLabels; labels of the resources are gpu-ci:site.labels"
-    }
-    DECIDED: ClassVar[dict[str, str]] = {
-        "onHostMaintenance": "the value is always TERMINATE, because a machine with a GPU cannot migrate to another "
-        "host while it runs",
-        "automaticRestart": "market sets the value: only standard machines can restart after a fault",
-        "instanceTerminationAction": "the value is always DELETE, so that no stopped machine costs money",
-        "provisioningModel": "market sets the value, such as market: spot",
-        "preemptible": "use market: spot instead",
-        "spot": "use market: spot instead",
-        "region": "zones has the zones of one region",
-        "gpu": "machineType has the GPU, or guestAccelerator for n1 types",
-        "gpuType": "machineType has the GPU, or guestAccelerator for n1 types",
-        "gpuCount": "machineType has the number of GPUs, or guestAccelerator.count for n1 types",
-        "min": "a pool has no machines without jobs",
-        "minReplicas": "a pool has no machines without jobs",
-        "maxReplicas": "use max instead",
-        "startupScript": "the boot agent starts the machine and its runner",
-        "accessConfigs": "machines have no public address; they reach the internet through the network's NAT",
-        "canIpForward": "CI machines do not forward packets",
-        "enableSecureBoot": "secure boot is on if the publisher of the image signs the kernel modules of the driver",
-    }
 
     max_run_duration_sec: Integer | None = Field(
         default=None,
@@ -236,20 +208,10 @@ class GpuMachineArgs(GpuMachineChoices):
     )
     labels: Labels = Field(default={}, description="labels of every resource that supports labels")
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _set_driver_source(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        driver = data.get("driver", _FROM_IMAGE) if isinstance(data, Mapping) else None
-        token = _DRIVER_SOURCE.set(software.source_of_driver(driver))
-        try:
-            return handler(data)
-        finally:
-            _DRIVER_SOURCE.reset(token)
-
     @field_validator(*_RULES)
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
-        return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER_SOURCE.get()})
+        return _RULES[str(info.field_name)](value, info.data)
 
     @property
     def run_limit_sec(self) -> int:

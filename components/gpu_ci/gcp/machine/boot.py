@@ -65,13 +65,17 @@ def custom_metadata(values: dict[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         if not _KEY.fullmatch(key):
             error = invalid(
-                "is not a valid metadata key", expected="letters, digits, _ and -, at most 127", hint="rename it"
+                "is not a valid metadata key",
+                "wrong-name",
+                expected="letters, digits, _ and -, at most 127",
+                hint="rename it",
             )
         elif _RESERVED.fullmatch(key):
-            error = invalid("is a reserved metadata key of gpu-ci or Google", hint="rename it")
+            error = invalid("is a reserved metadata key of gpu-ci or Google", "reserved-name", hint="rename it")
         elif isinstance(value, str) and len(value.encode()) > METADATA_VALUE_LIMIT:
             error = invalid(
                 f"has more than {METADATA_VALUE_LIMIT} bytes",
+                "metadata-too-large",
                 hint="store the value in a bucket, and give the name of the object here",
             )
         else:
@@ -83,6 +87,7 @@ def custom_metadata(values: dict[str, Any]) -> dict[str, Any]:
     if total > available:
         raise invalid(
             f"is {total} bytes, but the agent and the check leave {available} bytes",
+            "metadata-too-large",
             hint="store the largest value in a bucket, and give the name of the object here",
         )
     return values

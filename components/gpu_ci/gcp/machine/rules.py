@@ -15,18 +15,15 @@ from gpu_catalog import Machine
 from gpu_catalog.models import LocalDisks
 from pydantic_core import PydanticCustomError
 
-from ...errors import at_path, did_you_mean, invalid, nearest, raise_problems
+from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ..regions import COMPUTE
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
-_CUSTOM = re.compile(r"(?:(?P<series>n1|g2)-)?custom-(?P<vcpus>[0-9]{1,3})-(?P<mib>[0-9]{1,7})(?:-ext)?")
 
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
 DEFAULT_RUN_LIMIT_SEC = 14_400
-
-_T4 = "nvidia-tesla-t4"
 
 # The maximum number of zones or regions in a hint. Many machines have more than 40 zones.
 _PLACES = 5
@@ -39,51 +36,17 @@ Source: cloud.google.com/compute/docs/disks/local-ssd.
 
 
 def machine_type(value: str) -> str:
-    """Return the machine type. It must have built-in GPUs or allow attached GPUs."""
-    known = catalog.machine_types("gcp")
-    if custom := _CUSTOM.fullmatch(value):
-        raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
-    if value not in known:
-        raise invalid("is not a machine type with a GPU", hint=_similar(value))
-    return value
+    """Return the machine type. It must have built-in GPUs or allow attached GPUs.
 
-
-def _similar(value: str) -> str:
-    """Return a hint with the most similar machine types that have a GPU, or to which one can be attached."""
-    if value in catalog.machine_types("aws"):
-        return "an EC2 instance type belongs in instanceTypes of a pool of the kind eks-runners"
-    if machine := catalog.machine_with_gpu(value, "gcp"):
-        attached = f" with guestAccelerator: {{type: {machine.accelerator}}}" if machine.attached else ""
-        return f"such as {machine.machine_type}{attached}: {machine.gpu.name} is a GPU"
-    known = catalog.machine_types("gcp")
-    value = value.lower()
-    near = nearest(value, known)
-    if not near:
-        return "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
-    if value.startswith("n1-") or not catalog.takes_accelerator(near):
-        return f"did you mean {near}"
-    built_in = nearest(value, [each for each in known if not catalog.takes_accelerator(each)]) or "g2-standard-8"
-    attach = f", or {near} with guestAccelerator: {{type: {_T4}}}"
-    return f"such as {built_in}, which has a GPU{'' if catalog.too_large(near, _T4, 1) else attach}"
-
-
-def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
-    """Return the error for a custom machine type, with the nearest predefined type.
-
-    Custom types have no price in the catalog. Google may also convert a custom type to another machine type
-    (hashicorp/terraform-provider-google@e03b762:website/docs/r/compute_instance.html.markdown, machine_type). Each
-    `pulumi up` would then create a new template, and run a smoke check.
+    Custom types are not supported: they have no price in the catalog. Google may also convert a custom type to another
+    machine type (hashicorp/terraform-provider-google@e03b762:website/docs/r/compute_instance.html.markdown,
+    machine_type). Each `pulumi up` would then create a new template, and run a smoke check.
     """
-    known: list[catalog.N1Shape | Machine] = [*catalog.n1_shapes(), *catalog.machines(cloud="gcp", n1=False)]
-    nearest = min(
-        (each for each in known if each.machine_type.startswith(f"{series}-")),
-        key=lambda each: (abs(each.vcpus - vcpus), each.vcpus, abs(each.memory_gib - memory_gib)),
-    )
-    return invalid(
-        f"is a custom {series} machine type, which pools do not support",
-        expected=f"a predefined {series} machine type" + (", of a size that its GPUs allow" if series == "n1" else ""),
-        hint=f"such as {nearest.machine_type}, with {nearest.vcpus} vCPUs and {nearest.memory_gib:g} GiB",
-    )
+    known = catalog.machine_types("gcp")
+    if value not in known:
+        hint = did_you_mean(value, known) or "gpu-ci catalog lists the types with a GPU, such as g2-standard-8"
+        raise invalid("is not a machine type with a GPU", "not-a-gpu-machine", hint=hint)
+    return value
 
 
 def accelerator_type(value: str) -> str:
@@ -91,7 +54,8 @@ def accelerator_type(value: str) -> str:
     if value not in catalog.attachable():
         raise invalid(
             "is not an accelerator for n1 machine types",
-            hint=did_you_mean(f"nvidia-tesla-{value.lower().removeprefix('nvidia-')}", catalog.attachable()),
+            "not-an-accelerator",
+            hint=did_you_mean(value, catalog.attachable()),
             expected=_joined(catalog.attachable()),
         )
     return value
@@ -103,7 +67,9 @@ def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
     if accelerator and value not in catalog.attachment_counts(accelerator):
         counts = catalog.attachment_counts(accelerator)
         hint = f"such as count: {min(counts, key=lambda each: abs(each - value))}"
-        raise invalid(f"no machine has this many {accelerator}", expected=_joined(counts), hint=hint)
+        raise invalid(
+            f"no machine has this many {accelerator}", "accelerator-count", expected=_joined(counts), hint=hint
+        )
     return value
 
 
@@ -116,13 +82,16 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
         if value is not None:
             raise invalid(
                 f"is only for n1 machine types: {machine} has built-in GPUs",
+                "built-in-gpus",
                 hint="remove guestAccelerator, because the machine type includes the GPUs",
             )
         return value
     if value is None:
-        raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")
+        raise invalid(
+            f"is missing: {machine} has no GPU of its own", "missing", hint="such as {type: nvidia-tesla-t4, count: 1}"
+        )
     if limit := catalog.too_large(machine, value.type, value.count):
-        raise invalid(f"is not available for {machine}", expected=limit)
+        raise invalid(f"is not available for {machine}", "machine-too-large", expected=limit)
     return value
 
 
@@ -144,18 +113,23 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
             text = "is a region, not a zone" if _ZONE.fullmatch(f"{zone}-a") else "is not a zone"
-            problem = invalid(text, expected="a GCE zone, such as us-central1-a")
+            problem = invalid(text, "not-a-zone", expected="a GCE zone, such as us-central1-a")
         elif zone in values[:index]:
-            problem = invalid("is a duplicate", hint="remove it")
+            problem = invalid("is a duplicate", "duplicate", hint="remove it")
         elif catalog.region_of(zone) not in COMPUTE:
             near = catalog.closest_location(zone, machine.zones) if machine else ""
             expected = "a GCE zone, such as us-central1-a"
             problem = invalid(
-                "is not in a region of Google Cloud", expected=expected, hint=near and f"did you mean {near}"
+                "is not in a region of Google Cloud",
+                "not-a-region",
+                expected=expected,
+                hint=near and f"did you mean {near}",
             )
         elif catalog.region_of(zone) != region:
             problem = invalid(
-                "is in another region; all zones of a pool must be in one region", expected=f"a zone of {region}"
+                "is in another region; all zones of a pool must be in one region",
+                "other-region",
+                expected=f"a zone of {region}",
             )
         elif machine and not machine.is_in(zone):
             problem = _not_in_zone(machine, zone)
@@ -173,7 +147,7 @@ def market(value: str, others: Mapping[str, Any]) -> str:
         hint = f"use {' or '.join(machine.markets)}"
         if value == "reservation" and "standard" in machine.markets:
             hint = "use market: standard, and set reservation to the name of the reservation"
-        raise invalid(f"{others['machine_type']} is not available for this market", hint=hint)
+        raise invalid(f"{others['machine_type']} is not available for this market", "market-without-machine", hint=hint)
     return value
 
 
@@ -181,16 +155,20 @@ def reservation(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the reservation. The market reservation requires it. Spot and flex-start do not allow it."""
     chosen = others.get("market")
     if chosen == "reservation" and value is None:
-        raise invalid("is missing; market: reservation requires it", hint="such as h200-of-ci")
+        raise invalid("is missing; market: reservation requires it", "missing", hint="such as h200-of-ci")
     if value is not None and chosen in ("spot", "flex-start"):
-        raise invalid(f"cannot be used by {chosen} machines", hint="use market: standard or reservation, or remove it")
+        raise invalid(
+            f"cannot be used by {chosen} machines",
+            "not-for-market",
+            hint="use market: standard or reservation, or remove it",
+        )
     return value
 
 
 def run_limit(value: int | None, others: Mapping[str, Any]) -> int | None:
     """Return the time limit. Flex-start requires it, because Google provides flex-start machines for a limited time."""
     if others.get("market") == "flex-start" and value is None:
-        raise invalid("is missing; market: flex-start requires a time limit", hint="such as 3600")
+        raise invalid("is missing; market: flex-start requires a time limit", "missing", hint="such as 3600")
     return value
 
 
@@ -201,13 +179,16 @@ def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
         return value
     disks, name = machine.local_disks, others["machine_type"]
     if disks.mode == "bundled":
-        raise invalid(f"is not allowed for {name}, which has a fixed number of local SSDs", hint="remove it")
+        raise invalid(
+            f"is not allowed for {name}, which has a fixed number of local SSDs", "local-ssds", hint="remove it"
+        )
     if disks.mode == "none":
-        raise invalid(f"{name} does not support local SSDs", hint="remove it")
+        raise invalid(f"{name} does not support local SSDs", "local-ssds", hint="remove it")
     if disks.mode == "optional" and value not in disks.counts:
         nearest = min(disks.counts, key=lambda each: abs(each - value))
         raise invalid(
             f"{name} does not support this number of local SSDs",
+            "local-ssds",
             expected=_joined((0, *disks.counts)),
             hint=f"such as {nearest}",
         )
@@ -215,6 +196,7 @@ def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
     if zones_without:
         raise invalid(
             f"local SSDs are not available with {machine.accelerator} in {', '.join(zones_without)}",
+            "local-ssds",
             hint="use other zones, or remove localSsdCount",
         )
     return value
@@ -235,7 +217,9 @@ def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     machine = machine_of(others)
     if value and machine and machine.nics and value not in machine.nics:
         hint = f"remove it: the machine gets {machine.nic}" if machine.nic else ""
-        raise invalid(f"{others['machine_type']} does not support it", expected=_joined(machine.nics), hint=hint)
+        raise invalid(
+            f"{others['machine_type']} does not support it", "nic-type", expected=_joined(machine.nics), hint=hint
+        )
     return value
 
 
@@ -243,7 +227,9 @@ def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the boot disk type. The machine must support it."""
     machine = machine_of(others)
     if value and machine and value not in machine.boot_disks:
-        raise invalid(f"{others['machine_type']} cannot boot from it", expected=_joined(machine.boot_disks))
+        raise invalid(
+            f"{others['machine_type']} cannot boot from it", "disk-type", expected=_joined(machine.boot_disks)
+        )
     return value
 
 
@@ -264,8 +250,10 @@ def _not_in_zone(machine: Machine, zone: str) -> PydanticCustomError:
         # Some zones have the GPU only for smaller machine types.
         smaller = catalog.too_large(machine.machine_type, machine.accelerator, machine.api_gpu_count, (zone,))
         if smaller:
-            return invalid(f"has no {machine.machine_type} with these GPUs", expected=smaller, hint=hint)
-    return invalid(f"has no {machine.accelerator}", hint=hint)
+            return invalid(
+                f"has no {machine.machine_type} with these GPUs", "zone-without-gpu", expected=smaller, hint=hint
+            )
+    return invalid(f"has no {machine.accelerator}", "zone-without-gpu", hint=hint)
 
 
 def _joined(items: tuple[Any, ...]) -> str:

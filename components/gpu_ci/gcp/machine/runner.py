@@ -38,6 +38,7 @@ class ArchiveSums(Args):
         if isinstance(value, str) and not re.fullmatch(_SHA256, value):
             raise invalid(
                 "is not a SHA-256 checksum",
+                "not-a-checksum",
                 expected="64 lower-case hexadecimal digits",
                 safe_hint=f"copy the checksum from the release notes at {RELEASES}",
             )
@@ -76,7 +77,10 @@ class RunnerSettings(Args):
     def _without_v(cls, value: Any) -> Any:
         if isinstance(value, str) and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+", value):
             raise invalid(
-                "starts with a v, but only tags of releases do", expected=value[1:], hint=f"version: {value[1:]}"
+                "starts with a v, but only tags of releases do",
+                "version-with-v",
+                expected=value[1:],
+                hint=f"version: {value[1:]}",
             )
         return value
 
@@ -87,6 +91,7 @@ class RunnerSettings(Args):
         if floor:
             raise invalid(
                 "is a version that GitHub no longer registers",
+                "runner-too-old",
                 expected=f"{floor} or later",
                 hint=f"remove version to use {versions.RUNNER}",
             )
@@ -99,6 +104,7 @@ class RunnerSettings(Args):
         if value is None and version != versions.RUNNER:
             raise invalid(
                 f"is missing; this package contains only the checksums of {versions.RUNNER}",
+                "missing",
                 expected="the checksums of the x64 archive, the arm64 archive, or both",
                 hint=f"copy them from the release notes at {RELEASES}/tag/v{version}",
             )
@@ -108,6 +114,7 @@ class RunnerSettings(Args):
                     at_path(
                         invalid(
                             f"is not the checksum of {version}, so every machine would reject the archive",
+                            "wrong-checksum",
                             expected=versions.RUNNER_SHA256[name],
                             safe_hint="remove sha256, or set the version that these checksums belong to",
                         ),
@@ -172,6 +179,7 @@ class RunnerGithub(Args):
         if missing and wanted:
             raise invalid(
                 f"has {', '.join(to_camel(name) for name in wanted)} without {', '.join(missing)}",
+                "incomplete-app",
                 expected="appId, installationId and privateKey, or none of the three",
                 safe_hint="without an App, the runner manager registers the runners, for organizations only",
             )

@@ -3,8 +3,7 @@
 The solver (`gpu_catalog.solver`) knows which drivers and torch versions support a GPU. The driver source is one of
 three: the boot image contains the driver, Google's cuda_installer installs it, or Container-Optimized OS installs it.
 
-A validator returns a valid value and raises an error for an invalid value. `others` has the fields validated before,
-and `driver_source`.
+A validator returns a valid value and raises an error for an invalid value. `others` has the fields validated before.
 """
 
 from __future__ import annotations
@@ -101,7 +100,10 @@ def installer_branch(value: int) -> int:
     if value not in INSTALLER_BRANCHES:
         known = ", ".join(map(str, INSTALLER_BRANCHES))
         raise invalid(
-            f"is not a branch of cuda_installer, which has {known}", expected=f"one of {known}", hint="such as 580"
+            f"is not a branch of cuda_installer, which has {known}",
+            "installer-branch",
+            expected=f"one of {known}",
+            hint="such as 580",
         )
     return value
 
@@ -116,6 +118,7 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
             raise invalid(
                 f"{machine.machine_type} has a fraction of a GPU, which needs the vGPU guest driver; no image "
                 "contains that driver",
+                "fraction-of-gpu",
                 hint="use driver: {source: installer}, or g4-standard-48, the smallest type with a whole GPU",
             )
         return value
@@ -129,26 +132,30 @@ def image(value: str, others: Mapping[str, Any]) -> str:
 
     It must be for the machine's architecture, and its driver must fit driver.source and the GPU.
     """
-    machine, source, facts = machine_of(others), others.get("driver_source"), image_facts(value)
-    if not source or not facts.driver_source:
+    machine, driver_settings, facts = machine_of(others), others.get("driver"), image_facts(value)
+    if driver_settings is None or not facts.driver_source:
         return value
+    source = driver_settings.source
     # A stack file with the default image usually has no field `image`, so the message names that image.
     subject = "the default image " if value == versions.GCE_IMAGE else ""
     if facts.driver_source != source:
         raise invalid(
             f"{subject}{_DESCRIPTIONS[facts.driver_source]}, but driver.source is {source}",
+            "image-of-other-driver-source",
             expected=f"an image that {_DESCRIPTIONS[source]}",
             hint=f"driver: {{source: {facts.driver_source}}}, or another image, {_EXAMPLES[source]}",
         )
     if machine and facts.architecture != machine.architecture:
         raise invalid(
             f"{subject}is for {facts.architecture}, but {machine.machine_type} is {machine.architecture}",
+            "wrong-architecture",
             hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "an image without arm64 in its name",
         )
     name = value.rpartition("/")[2]
     if source == "installer" and not _INSTALLABLE.search(name):
         raise invalid(
             "has a system that cuda_installer does not support",
+            "unsupported-system",
             expected="Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, RHEL or Rocky Linux 8 to 10",
             hint=_EXAMPLES["installer"],
         )
@@ -162,33 +169,26 @@ def image(value: str, others: Mapping[str, Any]) -> str:
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return the torch version. It must have kernels for the GPU, and the driver must support its CUDA version.
 
-    Without a value, the default version (versions.TORCH) is checked. If the driver or the image is invalid, only the
-    GPU is compared with the version.
+    Without a value, the default version (versions.TORCH) is checked.
     """
     machine, driver_settings, boot_image = machine_of(others), others.get("driver"), others.get("image")
-    facts, in_container = image_facts(boot_image or ""), others.get("driver_source") == "cos"
+    if driver_settings is None or boot_image is None:
+        return value
+    facts, in_container = image_facts(boot_image), driver_settings.source == "cos"
     if value is not None and (facts.torch or in_container):
         place = "driver.checkImage" if in_container else f"image: {facts.torch}"
-        raise invalid(f"is not allowed here: the check uses the torch of {place}", hint="remove it")
+        raise invalid(f"is not allowed here: the check uses the torch of {place}", "torch-of-image", hint="remove it")
     version = _torch_of_container(driver_settings) if in_container else value
     if version is None and facts.driver_source and not facts.torch and not in_container:
         version = versions.TORCH  # this image has no torch, so the check installs the default version
     if machine is None or version is None:
         return value
-    if driver_settings is None or (driver_settings.source == "image" and boot_image is None):
-        driver_choices = {}
-    elif driver_settings.source == "image":
+    if driver_settings.source == "image":
         driver_choices = _solver_choices(facts)
     else:
         driver_choices = {"driver_source": driver_settings.source, "driver_branch": driver_settings.branch}
     _check_with_solver(machine, driver_choices | {"torch": version}, ("torch", "driver_branch"), facts)
     return value
-
-
-def source_of_driver(settings: Any) -> str:
-    """Return the driver source, even if other driver settings are invalid. Return "" if the source is unknown."""
-    source = settings.get("source") if isinstance(settings, Mapping) else getattr(settings, "source", None)
-    return source if isinstance(source, str) and source in _EXAMPLES else ""
 
 
 def _torch_of_container(driver_settings: Any) -> str | None:
@@ -245,6 +245,7 @@ def _check_with_solver(
     text = "; ".join(problem.text for problem in problems)
     raise invalid(
         f"{subject}: {text}" if subject else text,
+        "software-does-not-fit",
         expected=(_other_image(machine, choices) if image else "") or nearest,
         hint=hint or f"or use {other_gpu}",
     )

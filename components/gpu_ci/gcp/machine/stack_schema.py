@@ -1,13 +1,10 @@
 """Adds rules for Google Cloud pools to the JSON Schema of stack files, so that editors can check stack files.
 
-A JSON Schema can express some rules of `machine.rules`, such as the zones of a machine type. `gpu-ci check` and the
-preview check all rules, such as the rule that all zones are in one region.
+The schema completes machine types and zones. `gpu-ci check` and the preview check which of them go together.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gpu_catalog as catalog
@@ -15,18 +12,15 @@ from gpu_catalog import Machine
 
 Json = dict[str, Any]
 
-_MARKETS = ("spot", "standard", "flex-start", "reservation")
-"""The markets of Google, the default first."""
 _NEEDS = {"flex-start": "maxRunDurationSec", "reservation": "reservation"}
 """The additional field that a market requires."""
 
 
 def add_machines(schema: Json) -> None:
-    """Add the machine types with descriptions, and the possible zones, markets and disks of each machine type."""
+    """Add the machine types with descriptions, the zones with a GPU, and the fields that other fields require."""
     fields = schema["properties"]
     own = list(catalog.machines(cloud="gcp", n1=False))
     hosts = catalog.n1_shapes()
-    attached = {name: _attached(name) for name in catalog.attachable()}
     fields["machineType"] |= {
         "enum": [*(machine.machine_type for machine in own), *(host.machine_type for host in hosts)],
         "markdownEnumDescriptions": [
@@ -34,7 +28,7 @@ def add_machines(schema: Json) -> None:
             *(f"{host.vcpus} vCPUs, {host.memory_gib:g} GiB; takes a `guestAccelerator`" for host in hosts),
         ],
     }
-    fields["zones"] |= {"uniqueItems": True, "items": _zones([*own, *attached.values()])}
+    fields["zones"] |= {"uniqueItems": True, "items": _zones([*own, *map(_attached, catalog.attachable())])}
     # The machine type decides which of the two variants applies. With `anyOf`, an editor would report an error inside
     # the map as an error of the whole map.
     model, _ = fields["guestAccelerator"].pop("anyOf")
@@ -49,7 +43,6 @@ def add_machines(schema: Json) -> None:
             "then": {"required": ["guestAccelerator"], "properties": {"guestAccelerator": {"type": "object", **model}}},
             "else": {"properties": {"guestAccelerator": {"type": "null"}}},
         },
-        *_rules(own, attached, fields),
     ]
 
 
@@ -75,46 +68,6 @@ def _attached(accelerator: str) -> Machine:
     return catalog.attached(host.machine_type, accelerator)
 
 
-def _rules(own: list[Machine], attached: Mapping[str, Machine], fields: Json) -> Iterator[Json]:
-    """Yield rules with the possible values of each of the fields that depends on the machine.
-
-    Machines with the same values share a rule.
-    """
-    for field, values in _FIELDS.items():
-        if field not in fields:
-            continue
-        by_schema: dict[str, tuple[Json, list[str], list[str]]] = {}
-        for machine in own:
-            schema = values(machine)
-            by_schema.setdefault(json.dumps(schema), (schema, [], []))[1].append(machine.machine_type)
-        for name, machine in attached.items():
-            schema = values(machine)
-            by_schema.setdefault(json.dumps(schema), (schema, [], []))[2].append(name)
-        for schema, types, accelerators in by_schema.values():
-            then: Json = {"properties": {field: schema}}
-            if field == "market" and "spot" not in schema["enum"]:  # the default is spot
-                then["required"] = [field]
-            if types:
-                yield {"if": _has({"machineType": {"enum": types}}), "then": then}
-            if accelerators:
-                chosen = {"type": "object", "properties": {"type": {"enum": accelerators}}}
-                yield {"if": _has({"guestAccelerator": chosen}), "then": then}
-
-
-def _has(fields: Json) -> Json:
-    return {"properties": fields, "required": list(fields)}
-
-
-def _local_ssds(machine: Machine) -> Json:
-    disks = machine.local_disks
-    return {"enum": [0, *(disks.counts if disks.mode == "optional" else ())]}
-
-
-def _markets(machine: Machine) -> list[str]:
-    """Return the markets of a machine, including markets that no source confirms."""
-    return [market for market in _MARKETS if market in (*machine.markets, *machine.unverified_markets)]
-
-
 def _zones(machines: list[Machine]) -> Json:
     """Return the schema of a zone that has one of the machines.
 
@@ -125,16 +78,6 @@ def _zones(machines: list[Machine]) -> Json:
     if not regions:
         return {"enum": known}
     return {"anyOf": [{"enum": known}, {"pattern": f"^({'|'.join(regions)})-(ai[0-9]+)?[a-z]$"}]}
-
-
-_FIELDS: dict[str, Callable[[Machine], Json]] = {
-    "zones": lambda machine: {"items": _zones([machine])},
-    "market": lambda machine: {"enum": _markets(machine)},
-    "diskType": lambda machine: {"enum": [*machine.boot_disks, None]},
-    "nicType": lambda machine: {"enum": [*machine.nics, None]},
-    "localSsdCount": _local_ssds,
-}
-"""The fields that depend on the machine, each with the function that returns its schema."""
 
 
 def _machine_text(machine: Machine) -> str:

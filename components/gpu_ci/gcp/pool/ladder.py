@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from ... import naming
 from ...args import Args, Input
-from ...errors import at_path, in_yaml, invalid, raise_problems
+from ...errors import at_path, invalid, raise_problems
 from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
 from ..machine.rules import machine_of
@@ -100,14 +100,13 @@ def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
     own = own_machine(pool)
     if own is None:
         return
-    owners: dict[tuple[str, str, str], str] = {}
-    if pool["reservation"] is None:
-        owners = {(own.key, pool["market"], zone): "the pool" for zone in pool["zones"]}
-    problems = []
-    for number, rung in enumerate(rungs):
-        found = [*_problems(rung, pool, own)] or [*_repeated_zones(rung, number, pool, owners)]
-        problems += [at_path(each.error, each.value, number, *each.path) for each in found]
-    raise_problems(problems)
+    raise_problems(
+        [
+            at_path(each.error, each.value, number, *each.path)
+            for number, rung in enumerate(rungs)
+            for each in _problems(rung, pool, own)
+        ]
+    )
 
 
 def machine_fields(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def check_subnetworks(subnetworks: Mapping[str, Any], pool: Mapping[str, Any]) -
     own_region = catalog.region_of(pool["zones"][0])
     regions = dict.fromkeys(catalog.region_of(machine_fields(rung, pool)["zones"][0]) for rung in pool["ladder"])
     if missing := [region for region in regions if region not in (own_region, *subnetworks)]:
-        raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
+        raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses", "no-subnetwork")
 
 
 def _checked(values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
@@ -228,6 +227,7 @@ def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
     if known and len(known) == len(offers) and min(known) > value:
         raise invalid(
             "is below the price of every machine of the pool, so no machine would start",
+            "price-ceiling",
             expected=f"at least {min(known):g}",
             hint="raise priceCeilingUsd, or add a cheaper machine to ladder",
         )
@@ -243,27 +243,35 @@ def _machine(chosen: Mapping[str, Any]) -> Machine | None:
 
 
 def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_RungProblem]:
-    """Yield the problems of one rung, without a comparison with other rungs."""
+    """Yield the problems of one rung."""
     if rung.zones and rung.region:
         yield _RungProblem(
-            invalid("is not allowed together with region", hint="remove one of the two"), rung.zones, ("zones",)
+            invalid("is not allowed together with region", "zones-and-region", hint="remove one of the two"),
+            rung.zones,
+            ("zones",),
         )
         return
     if not rung.zones and not rung.region:
         yield _RungProblem(
-            invalid("is missing", safe_hint="such as region: us-east1, or zones: [us-east1-b]"), None, ("zones",)
+            invalid("is missing", "missing", safe_hint="such as region: us-east1, or zones: [us-east1-b]"),
+            None,
+            ("zones",),
         )
         return
     if not rung.market and pool["market"] not in MARKETS:
         text = f"is missing: the pool's market is {pool['market']}, which is not supported in a ladder"
-        yield _RungProblem(invalid(text, safe_hint="such as market: standard"), None, ("market",))
+        yield _RungProblem(
+            invalid(text, "market-not-in-ladder", safe_hint="such as market: standard"), None, ("market",)
+        )
         return
     chosen = machine_fields(rung, pool)
     machine = _machine(chosen)
     if machine and rung.region and not chosen["zones"]:
         near = catalog.closest_location(rung.region, machine.regions)
         hint = f"did you mean {near}" if near else rules.places_with(machine, machine.regions, "regions")
-        yield _RungProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
+        yield _RungProblem(
+            invalid(f"has no {machine.accelerator}", "region-without-gpu", hint=hint), rung.region, ("region",)
+        )
         return
     # Without a valid machine, the zones of the region are unknown. The zones of the pool are then used, so that only
     # the problem of the machine is reported.
@@ -274,7 +282,7 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
     if _may_wait_stopped(chosen, pool) and rules.has_local_disks(chosen):
         hint = "use a machine type without local SSDs, use another market, or remove standby"
         yield _RungProblem(
-            invalid(f"{LOCAL_DISKS}, and the pool has standby", safe_hint=hint),
+            invalid(f"{LOCAL_DISKS}, and the pool has standby", "local-disks-cannot-stop", safe_hint=hint),
             chosen["machine_type"],
             ("machine_type",),
         )
@@ -301,9 +309,8 @@ def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_
             elif field in LadderRung.model_fields:
                 yield _RungProblem(invalid(**line["ctx"]), line["input"], (field, *rest))
             else:
-                context = line["ctx"] | {
-                    "text": f"is not compatible with the pool's {to_camel(str(field))}: {line['msg']}"
-                }
+                text = f"is not compatible with the pool's {to_camel(str(field))}: {line['msg']}"
+                context = line["ctx"] | {"text": text}
                 yield _RungProblem(invalid(**context), chosen["machine_type"], ("machine_type",))
 
 
@@ -315,35 +322,4 @@ def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> I
     field = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
     for text in texts:
         hint = "a job may get any machine of its pool; create another pool for other machines"
-        yield _RungProblem(invalid(text, safe_hint=hint), machine.machine_type, (field,))
-
-
-def _repeated_zones(
-    rung: LadderRung, number: int, pool: Mapping[str, Any], owners: dict[tuple[str, str, str], str]
-) -> Iterator[_RungProblem]:
-    """Yield the problems of zones that the pool or an earlier rung already lists for the same machine and market.
-
-    A rung with a region has one problem, and a rung with zones has one for each zone. `owners` has, for each machine,
-    market and zone, the pool or the first rung that lists it. This function adds the zones of this rung.
-    """
-    chosen = machine_fields(rung, pool)
-    machine = machine_of(chosen)
-    key = machine.key if machine else ""
-    offer = f"{chosen['market']} {chosen['machine_type']}"
-    repeated: dict[str, str] = {}
-    for index, zone in enumerate(chosen["zones"]):
-        owner = owners.setdefault((key, chosen["market"], zone), f"ladder[{number}]")
-        if owner == f"ladder[{number}]":
-            continue
-        repeated[zone] = owner
-        if rung.zones:
-            error = invalid(f"{owner} already lists {zone} for {offer}", safe_hint="remove it")
-            yield _RungProblem(error, zone, ("zones", index))
-    if repeated and not rung.zones:
-        lists = [
-            f"{owner} already lists {', '.join(zone for zone, each in repeated.items() if each == owner)}"
-            for owner in dict.fromkeys(repeated.values())
-        ]
-        others = [zone for zone in chosen["zones"] if zone not in repeated]
-        hint = f"write zones: {in_yaml(others)} instead of region" if others else f"remove ladder[{number}]"
-        yield _RungProblem(invalid(f"{' and '.join(lists)} for {offer}", safe_hint=hint), rung.region, ("region",))
+        yield _RungProblem(invalid(text, "less-capable", safe_hint=hint), machine.machine_type, (field,))

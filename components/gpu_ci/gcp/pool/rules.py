@@ -6,11 +6,10 @@ machine/rules.py validates the machines, including their zones and GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gpu_catalog as catalog
-from pydantic.alias_generators import to_camel, to_snake
 from pydantic_core import InitErrorDetails
 
 from ...errors import at_path, invalid, raise_problems
@@ -24,6 +23,7 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     if value.deadline_sec >= limit:
         problem = invalid(
             "is too long: Google deletes the machine before, after maxRunDurationSec",
+            "deadline-after-run-limit",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
         )
@@ -41,53 +41,44 @@ REMOVE_STANDBY = "remove standby"
 LOCAL_DISKS = "has local SSDs, which lose their data when the machine stops"
 _WITHOUT_RUNNERS_ONLY = {
     "mode": "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
-    "initialDelaySec": "is not supported in pools with runners, where the runner manager stops a machine after its "
+    "initial_delay_sec": "is not supported in pools with runners, where the runner manager stops a machine after its "
     "check has passed",
 }
 
 
 def standby(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the standby settings. The machines must be able to stop and start again.
-
-    `value` is a map instead of a model if the settings have other errors.
-    """
+    """Return the standby settings. The machines must be able to stop and start again."""
     # The rules depend on `github`: the manager starts the machines of pools with runners, and the managed instance
     # group the machines of other pools.
     if value is None or "github" not in others:
         return value
-    fields = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
-    given = {to_camel(key): each for key, each in fields.items()}
     github = others["github"]
     problems: list[InitErrorDetails] = []
     if github is not None and github.registered_by == "machine":
-        raise invalid(NO_STANDBY_FOR_OWN_RUNNERS, safe_hint=REMOVE_STANDBY)
+        raise invalid(NO_STANDBY_FOR_OWN_RUNNERS, "standby-of-own-runners", safe_hint=REMOVE_STANDBY)
     cannot_stop = ("spot", "flex-start") if github is None else ("flex-start",)
     if (market := others.get("market")) in cannot_stop:
         markets = "standard" if github is None else "spot or standard"
+        text = f"is not supported for {market} machines, which cannot wait stopped"
         hint = f"use market: {markets}, or remove standby"
-        problems.append(
-            at_path(invalid(f"is not supported for {market} machines, which cannot wait stopped", hint=hint), value)
-        )
+        problems.append(at_path(invalid(text, "market-cannot-stop", hint=hint), value))
     if github is not None:
-        problems += _managed_standby(value, given, others)
-    size, max_machines = given.get("stoppedSize"), others.get("max")
-    if max_machines and isinstance(size, int) and size > max_machines:
-        problem = invalid(
-            "is more than max", expected=f"at most {max_machines}", hint="lower stoppedSize, or raise max"
-        )
-        problems.append(at_path(problem, size, "stopped_size"))
+        problems += [
+            at_path(invalid(text, "set-by-manager", safe_hint="remove it"), getattr(value, key), key)
+            for key, text in _WITHOUT_RUNNERS_ONLY.items()
+            if key in value.model_fields_set
+        ]
+        if has_local_disks(others):
+            hint = "remove localSsdCount" if others.get("local_ssd_count") else "use another machine type"
+            error = invalid(f"the machine {LOCAL_DISKS}", "local-disks-cannot-stop", hint=f"{hint}, or remove standby")
+            problems.append(at_path(error, value))
+    size, max_machines = value.stopped_size, others.get("max")
+    if max_machines and size > max_machines:
+        hint, expected = "lower stoppedSize, or raise max", f"at most {max_machines}"
+        error = invalid("is more than max", "more-than-max", expected=expected, hint=hint)
+        problems.append(at_path(error, size, "stopped_size"))
     raise_problems(problems)
     return value
-
-
-def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """Yield the problems of standby settings in a pool with runners."""
-    for key, text in _WITHOUT_RUNNERS_ONLY.items():
-        if key in given:
-            yield at_path(invalid(text, safe_hint="remove it"), given[key], to_snake(key))
-    if has_local_disks(others):
-        hint = "remove localSsdCount" if others.get("local_ssd_count") else "use another machine type"
-        yield at_path(invalid(f"the machine {LOCAL_DISKS}", hint=f"{hint}, or remove standby"), value)
 
 
 # The runner's names for the architectures of the catalog.
@@ -111,13 +102,14 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     archive = _ARCHIVES[machine.architecture] if machine else ""
     if machine and archive not in value.archives:
         problem = invalid(
-            f"has no checksum for {archive}, which {machine.machine_type} needs", safe_hint=f"add {archive}"
+            f"has no checksum for {archive}, which {machine.machine_type} needs", "missing", safe_hint=f"add {archive}"
         )
         raise_problems([at_path(problem, value.archives, "sha256")])
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.idle_sec >= limit:
         problem = invalid(
             "is too long: Google deletes the machine before, after maxRunDurationSec",
+            "deadline-after-run-limit",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower runner.idleSec",
         )
@@ -133,7 +125,7 @@ def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Return the GitHub settings. The machine's operating system must be able to run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and driver is not None and driver.source == "cos":
-        raise invalid(f"driver.source cos {NO_RUNNER_ON_COS}", safe_hint=USE_OTHER_IMAGE)
+        raise invalid(f"driver.source cos {NO_RUNNER_ON_COS}", "no-runner-on-cos", safe_hint=USE_OTHER_IMAGE)
     return value
 
 
@@ -143,7 +135,7 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
         raise_problems(
             [
-                at_path(invalid(SECRETS_UNREADABLE, safe_hint=USE_OTHER_SECRETS), value, at)
+                at_path(invalid(SECRETS_UNREADABLE, "secrets-unreadable", safe_hint=USE_OTHER_SECRETS), value, at)
                 for at, value in enumerate(values)
             ]
         )
@@ -152,14 +144,14 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
 
 def each_once(values: list[Any]) -> list[Any]:
     """Return the values. Raise an error for duplicates."""
-    error = invalid("is a duplicate", safe_hint="remove it")
+    error = invalid("is a duplicate", "duplicate", safe_hint="remove it")
     raise_problems([at_path(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
 
 
 def runner_labels(values: list[Any]) -> list[Any]:
     """Return the labels. Raise an error for duplicates. GitHub does not distinguish upper and lower case in labels."""
-    error = invalid("is a duplicate; labels are case-insensitive", hint="remove it")
+    error = invalid("is a duplicate; labels are case-insensitive", "duplicate", hint="remove it")
     lower = [str(value).lower() for value in values]
     raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
     return values

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ... import versions
 from ...args import Args, Input, Integer, StrictBool
-from ...errors import validate_whole_and_entries
 from ..kueue_labels import QueueName
 from ..name_types import EachOnce, Image, NamespaceName
 from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
@@ -79,9 +77,6 @@ class RunnerPoolArgs(Args):
         }
     )
 
-    SPOT_NOTICE_SEC: ClassVar[int | None] = None
-    """The seconds between the interruption notice of a spot node and its end. None if no source documents it."""
-
     if TYPE_CHECKING:
         max: Integer
         """The maximum number of nodes. The arguments of the nodes define it."""
@@ -130,26 +125,28 @@ class RunnerPoolArgs(Args):
         description="the cluster's kubeconfig, to read the events of the check's pods if the check fails",
     )
 
-    @field_validator("runner", mode="wrap")
+    @field_validator("runner")
     @classmethod
-    def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        rule = partial(rules.runner, node=cls.node_of(info.data), others=info.data)
-        return validate_whole_and_entries(value, choices, rule)
+    def _runner(cls, value: RunnerChoices, info: ValidationInfo) -> RunnerChoices:
+        return rules.runner(value, cls.node_of(info.data), info.data)
 
     @field_validator("min_idle")
     @classmethod
     def _min_idle(cls, value: int, info: ValidationInfo) -> int:
         return rules.min_idle(value, cls.node_of(info.data), info.data)
 
-    @field_validator("smoke", mode="wrap")
+    @field_validator("smoke")
     @classmethod
-    def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, choices, partial(rules.smoke, others=info.data))
+    def _smoke(cls, value: JobSmokeSettings, info: ValidationInfo) -> JobSmokeSettings:
+        rules.nodes_of_check(value.nodes, info.data)
+        return value
 
-    @field_validator("pre_pull", mode="wrap")
+    @field_validator("pre_pull")
     @classmethod
-    def _pre_pull(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return validate_whole_and_entries(value, choices, partial(rules.pre_pull, others=info.data))
+    def _pre_pull(cls, value: PrePull | None, info: ValidationInfo) -> PrePull | None:
+        if value is not None:
+            rules.images_to_pull(value.images, info.data)
+        return value
 
     @classmethod
     def node_of(cls, fields: Mapping[str, Any]) -> Node | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from pydantic_core import InitErrorDetails
 
@@ -13,51 +13,57 @@ from ..scale_set.args import KubernetesNovolume, RunnerChoices
 from .node import Node
 
 
-def runner(
-    value: RunnerChoices | Mapping[str, Any], node: Node | None, others: Mapping[str, Any]
-) -> RunnerChoices | Mapping[str, Any]:
-    """Return the runner settings. Raise an error if a runner does not fit on the smallest node of the pool.
-
-    `value` is a map instead of a model if the settings have other errors.
-    """
+def runner(value: RunnerChoices, node: Node | None, others: Mapping[str, Any]) -> RunnerChoices:
+    """Return the runner settings. Raise an error if a runner does not fit on the smallest node of the pool."""
     if node is None:
         return value
     machine = node.machine
-    problems = []
-    for key, free, unit in (("cpus", node.cpus, "CPUs"), ("memoryGib", node.memory_gib, "GiB")):
-        if (requested := _requested(value, key)) > free:
-            error = invalid(
+    wanted = [
+        ("cpus", value.cpus, node.cpus, "CPUs"),
+        ("memoryGib", value.memory_gib, node.memory_gib, "GiB"),
+    ]
+    problems = [
+        at_path(
+            invalid(
                 f"is more than the {free} {unit} that {machine.machine_type} has for pods, so no runner would start",
+                "too-large-for-node",
                 hint=f"{key}: {free}, or a larger {node.type_noun}",
-            )
-            problems.append(at_path(error, requested, key))
+            ),
+            requested,
+            key,
+        )
+        for key, requested, free, unit in wanted
+        if requested > free
+    ]
     problems += _disk_problems(value, node)
-    if (requested := _requested(value, "gpus")) > machine.gpu_count >= 1:
+    if value.gpus > machine.gpu_count >= 1:
         error = invalid(
             f"is more than the {machine.gpu_count:g} of {machine.machine_type}, so no runner would start",
+            "too-large-for-node",
             hint=f"gpus: {machine.gpu_count:g}, or another {node.type_noun} with more GPUs",
         )
-        problems.append(at_path(error, requested, "gpus"))
-    if not problems and isinstance(value, RunnerChoices):
+        problems.append(at_path(error, value.gpus, "gpus"))
+    if not problems:
         problems += _cache_problems(value, node, others.get("max"))
     raise_problems(problems)
     return value
 
 
-def _disk_problems(value: RunnerChoices | Mapping[str, Any], node: Node) -> list[InitErrorDetails]:
+def _disk_problems(value: RunnerChoices, node: Node) -> list[InitErrorDetails]:
     """Return the problem of a runner whose files do not fit on the disk of the node, as a list of at most one."""
-    free, requested = node.free_disk_gib, _requested(value, "ephemeralStorageGib")
+    free, requested, scratch = node.free_disk_gib, value.ephemeral_storage_gib, value.scratch
     if free is None:
         return []
     limit = f"more than the {free} GiB that a disk of {node.disk_gib} GiB has for pods, so no runner would start"
     if requested > free:
-        error = invalid(f"is {limit}", hint=f"ephemeralStorageGib: {free}, or {node.larger_disk}")
+        hint = f"ephemeralStorageGib: {free}, or {node.larger_disk}"
+        error = invalid(f"is {limit}", "too-large-for-node", hint=hint)
         return [at_path(error, requested, "ephemeralStorageGib")]
-    scratch = value.scratch if isinstance(value, RunnerChoices) else None
     if scratch and requested + scratch.size_gib > free:
         error = invalid(
-            f"and ephemeralStorageGib, which is {requested:g}, are together {limit}",
-            hint=f"sizeGib: {free - requested:g}, or {node.larger_disk}" if free > requested else node.larger_disk,
+            f"and ephemeralStorageGib, which is {requested}, are together {limit}",
+            "too-large-for-node",
+            hint=f"sizeGib: {free - requested}, or {node.larger_disk}" if free > requested else node.larger_disk,
         )
         return [at_path(error, scratch.size_gib, "scratch", "sizeGib")]
     return []
@@ -68,67 +74,51 @@ def _cache_problems(value: RunnerChoices, node: Node, max_nodes: int | None) -> 
     if max_nodes is None or node.free_disk_gib is None:
         return []  # the number of runners is not known
     why = storage.several_runners(value.cache, max_nodes * node.runners(value))
-    error = invalid(why, safe_hint=storage.SEVERAL_RUNNERS_HINT)
+    error = invalid(why, "one-node-volume", safe_hint=storage.SEVERAL_RUNNERS_HINT)
     return [at_path(error, getattr(value.cache, "access_mode", None), "cache", "accessMode")] if why else []
 
 
-def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:
-    """Return the amount that a runner requests, or 0 for an invalid value, which is reported elsewhere."""
-    name, field = next((name, each) for name, each in RunnerChoices.model_fields.items() if each.alias == key)
-    found = getattr(value, name) if isinstance(value, RunnerChoices) else value.get(key, field.default)
-    return found if isinstance(found, int | float) else 0
-
-
 def min_idle(value: int, node: Node | None, others: Mapping[str, Any]) -> int:
-    """Return the number of idle runners. Raise an error if it is above the number of runners that fit on all nodes.
-
-    If the settings of the runner or the disk are invalid, each GPU counts as one runner.
-    """
-    max_nodes, runner = others.get("max"), cast("Any", others.get("runner"))
-    if node is not None and max_nodes:
-        is_valid = isinstance(runner, RunnerChoices) and node.free_disk_gib is not None
-        capacity = max_nodes * (node.runners(runner) if is_valid else node.devices)
-        if value > capacity:
-            raise invalid(
-                f"is more than the {capacity} runners that fit on {max_nodes} nodes", hint="lower minIdle, or raise max"
-            )
+    """Return the number of idle runners. Raise an error if it is above the number of runners that fit on all nodes."""
+    max_nodes, runner = others.get("max"), others.get("runner")
+    if node is None or node.free_disk_gib is None or not max_nodes or runner is None:
+        return value
+    capacity = max_nodes * node.runners(runner)
+    if value > capacity:
+        text = f"is more than the {capacity} runners that fit on {max_nodes} nodes"
+        raise invalid(text, "more-than-max", hint="lower minIdle, or raise max")
     return value
 
 
-def smoke(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the settings of the smoke check. Raise an error if they need more nodes than the pool may have."""
+def nodes_of_check(nodes: int, others: Mapping[str, Any]) -> None:
+    """Raise an error if the smoke check needs more nodes than the pool may have."""
     max_nodes = others.get("max")
-    nodes = value.get("nodes") if isinstance(value, Mapping) else value.nodes
-    if max_nodes and isinstance(nodes, int) and nodes > max_nodes:
+    if max_nodes and nodes > max_nodes:
         error = invalid(
             f"is more than the pool's maximum of {max_nodes} nodes, so the check could never pass",
+            "more-than-max",
             hint=f"nodes: {max_nodes}, which is the whole pool, or raise max",
         )
         raise_problems([at_path(error, nodes, "nodes")])
-    return value
 
 
-def pre_pull(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the settings. Raise an error for an image that is listed twice, and if there is no image to pull.
-
-    `value` is a map instead of a model if the settings have other errors.
-    """
+def images_to_pull(images: Sequence[str], others: Mapping[str, Any]) -> None:
+    """Raise an error for an image that is listed twice, and if there is no image to pull."""
     runner = others.get("runner")
-    if value is None or not isinstance(runner, RunnerChoices):
-        return value
-    images = (value.get("images") or []) if isinstance(value, Mapping) else value.images
+    if runner is None:
+        return
     if _is_elsewhere(runner):
         if not images:
             error = invalid(
                 "needs at least one image: with containerMode kubernetes-novolume, the runner's image is not used on "
                 "nodes of the pool",
+                "too-few",
                 safe_hint="list the images of container: in workflows, or remove prePull",
             )
             raise_problems([at_path(error, images, "images")])
-        return value
-    error = invalid("is the runner's image, which nodes pull anyway", safe_hint="remove it")
+        return
+    error = invalid("is the runner's image, which nodes pull anyway", "duplicate", safe_hint="remove it")
     raise_problems([at_path(error, each, "images", at) for at, each in enumerate(images) if each == runner.image])
-    return value
 
 
 def pre_pulled_images(runner: RunnerChoices, more: Sequence[str]) -> list[str]:

@@ -184,6 +184,7 @@ class RunnerChoices(Args):
             raise invalid(
                 f"is not the {mode.node_gpus} GPUs of the node: a privileged Docker daemon would see the GPUs of other "
                 "pods",
+                "dind-needs-all-gpus",
                 safe_hint="give each job all GPUs of the node, or use containerMode: {kind: kubernetes-novolume}",
             )
         return value
@@ -192,10 +193,16 @@ class RunnerChoices(Args):
     @classmethod
     def _gpu_resource(cls, value: str, info: ValidationInfo) -> str:
         if value.endswith(".shared") and info.data.get("gpus", 1) > 1:
-            raise invalid("is a part of a GPU, and several parts give no more capacity", safe_hint="set gpus: 1")
+            raise invalid(
+                "is a part of a GPU, and several parts give no more capacity",
+                "several-gpu-parts",
+                safe_hint="set gpus: 1",
+            )
         if value != gpu_nodes.RESOURCE and isinstance(info.data.get("container_mode"), Dind):
             raise invalid(
-                "is a part of a GPU, but a privileged Docker daemon sees the whole GPU", safe_hint="remove it"
+                "is a part of a GPU, but a privileged Docker daemon sees the whole GPU",
+                "dind-needs-all-gpus",
+                safe_hint="remove it",
             )
         return value
 
@@ -206,6 +213,7 @@ class RunnerChoices(Args):
             raise invalid(
                 "is not possible with containerMode dind: the Docker daemon does not mount it, so a container of a job "
                 "would have an empty folder instead",
+                "no-volume-with-dind",
                 safe_hint="use containerMode: {kind: kubernetes-novolume}, or remove it",
             )
         return value
@@ -217,6 +225,7 @@ class RunnerChoices(Args):
         if value and cache and overlap(value.mount_path, cache.mount_path):
             error = invalid(
                 f"is {cache.mount_path} of the cache, or one of the two is in the other",
+                "overlapping-paths",
                 safe_hint="use two separate folders, such as /mnt/cache and /scratch",
             )
             raise_problems([at_path(error, value.mount_path, "mountPath")])
@@ -229,6 +238,7 @@ class RunnerChoices(Args):
         if memory is not None and value >= memory:
             raise invalid(
                 f"is not less than the memory, which is {memory} GiB",
+                "more-than-memory",
                 safe_hint="raise memoryGib, or lower shmGib",
             )
         return value
@@ -237,13 +247,6 @@ class RunnerChoices(Args):
 class RunnerScaleSetArgs(RunnerChoices):
     """The arguments of a scale set: the source of its jobs, its size, and the resources of a job."""
 
-    DECIDED: ClassVar[dict[str, str]] = {
-        "githubToken": "a personal access token acts as its owner; set the App's id, installation and key under app",
-        "githubConfigSecret": "the component creates the secret from app",
-        "version": "the package sets the version, because the controller must have the same minor version",
-        "nodeSelector": "pods select nodes by pool",
-        "serviceAccountName": "the chart creates a service account, with permissions only if container hooks need them",
-    }
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
 
     github_config_url: ConfigUrl = Field(
@@ -287,7 +290,9 @@ class RunnerScaleSetArgs(RunnerChoices):
     @classmethod
     def _max(cls, value: int, info: ValidationInfo) -> int:
         if why := several_runners(info.data.get("cache"), value):
-            raise invalid(f"is too high: the access mode of the cache {why}", safe_hint=SEVERAL_RUNNERS_HINT)
+            raise invalid(
+                f"is too high: the access mode of the cache {why}", "one-node-volume", safe_hint=SEVERAL_RUNNERS_HINT
+            )
         return value
 
     @field_validator("runner_group")
@@ -299,15 +304,18 @@ class RunnerScaleSetArgs(RunnerChoices):
         if is_repository(url) and value is not None:
             raise invalid(
                 "is not supported for a repository, which has no runner groups",
+                "no-group-of-repository",
                 safe_hint="remove it, or use the URL of the organization",
             )
         if not is_repository(url) and value is None:
-            raise invalid("is missing", safe_hint="set a group, such as groupName of a github.RunnerGroup")
+            raise invalid("is missing", "missing", safe_hint="set a group, such as groupName of a github.RunnerGroup")
         return value
 
     @field_validator("min_idle")
     @classmethod
     def _min_idle(cls, value: int, info: ValidationInfo) -> int:
         if value > info.data.get("max", value):
-            raise invalid(f"is more than max, which is {info.data['max']}", safe_hint="lower it, or raise max")
+            raise invalid(
+                f"is more than max, which is {info.data['max']}", "more-than-max", safe_hint="lower it, or raise max"
+            )
         return value

@@ -24,15 +24,22 @@ _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 def _url(value: str) -> str:
     found = re.fullmatch(r"https://([^/]+)(/.*)?", value)
     if found is None:
-        raise invalid("is not an https URL", safe_hint="such as https://github.com/acme")
+        raise invalid("is not an https URL", "not-a-github-url", safe_hint="such as https://github.com/acme")
     host, path = found[1], found[2] or ""
     if "@" in host:
-        raise invalid("contains a user name", safe_hint="remove the text before @; the App is the only login")
+        raise invalid(
+            "contains a user name", "url-with-user", safe_hint="remove the text before @; the App is the only login"
+        )
     if re.search(r"./$|\.git$|[?#]", path):
-        raise invalid("has a path after the name", safe_hint="end the URL with the organization or the repository")
+        raise invalid(
+            "has a path after the name",
+            "not-a-github-url",
+            safe_hint="end the URL with the organization or the repository",
+        )
     if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
         raise invalid(
             "is not the URL of an organization, a repository or an enterprise",
+            "not-a-github-url",
             safe_hint="such as https://github.com/acme or https://github.com/acme/kernels",
         )
     return value
@@ -47,28 +54,40 @@ def is_repository(url: str) -> bool:
 def _no_token(value: str) -> str:
     if GITHUB_TOKEN_PREFIX.match(value):
         raise invalid(
-            "is a personal access token", safe_hint="create a GitHub App, and set its id, installation id and key"
+            "is a personal access token",
+            "personal-token",
+            safe_hint="create a GitHub App, and set its id, installation id and key",
         )
     return value
 
 
 def _app_id(value: str) -> str:
     if not _APP_ID.fullmatch(_no_token(value)):
-        raise invalid("is not the id of a GitHub App", safe_hint="the App's page shows its App ID and its Client ID")
+        raise invalid(
+            "is not the id of a GitHub App",
+            "not-an-app-id",
+            safe_hint="the App's page shows its App ID and its Client ID",
+        )
     return value
 
 
 def _installation(value: str) -> str:
     if not _no_token(value).isdecimal():
         raise invalid(
-            "is not the id of an installation", safe_hint="use the number at the end of the installation's URL"
+            "is not the id of an installation",
+            "not-an-installation-id",
+            safe_hint="use the number at the end of the installation's URL",
         )
     return value
 
 
 def _key(value: str) -> str:
     if not _no_token(value).startswith("-----BEGIN ") or "PRIVATE KEY-----" not in value.splitlines()[0]:
-        raise invalid("is not a private key", safe_hint="use the whole .pem file from GitHub, including its first line")
+        raise invalid(
+            "is not a private key",
+            "not-a-private-key",
+            safe_hint="use the whole .pem file from GitHub, including its first line",
+        )
     return value
 
 
@@ -85,6 +104,7 @@ def _same_minor(version: str) -> str:
     if minor(version) != ours:
         raise invalid(
             "is a controller of another minor version, which would delete the scale sets of this version",
+            "other-controller-version",
             expected=f"{ours}.x",
             safe_hint="use the ArcController of the same version of this package",
         )
@@ -93,7 +113,9 @@ def _same_minor(version: str) -> str:
 
 def _script(value: str) -> str:
     if not value.startswith("#!"):
-        raise invalid("does not start with the program that runs it", safe_hint="start it with #!/usr/bin/env bash")
+        raise invalid(
+            "does not start with the program that runs it", "no-shebang", safe_hint="start it with #!/usr/bin/env bash"
+        )
     return value
 
 

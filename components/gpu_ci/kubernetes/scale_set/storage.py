@@ -31,14 +31,21 @@ _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def _mount_path(path: str) -> str:
     if any(part in (".", "..") for part in path.split("/")):
-        raise invalid("has a part that is a dot or two dots", safe_hint="write the path without it, such as /mnt/cache")
+        raise invalid(
+            "has a part that is a dot or two dots",
+            "wrong-mount-path",
+            safe_hint="write the path without it, such as /mnt/cache",
+        )
     if path.split("/")[1] in _SYSTEM:
         raise invalid(
             "is in a folder of the image or of the runner, whose files the volume would hide",
+            "wrong-mount-path",
             safe_hint="such as /mnt/cache; set variables such as HF_HOME to this path in the workflow",
         )
     if overlap(path, _FILES):
-        raise invalid(f"would hide {_FILES}, which has the runner's hooks", safe_hint="such as /mnt/cache")
+        raise invalid(
+            f"would hide {_FILES}, which has the runner's hooks", "wrong-mount-path", safe_hint="such as /mnt/cache"
+        )
     return path
 
 
@@ -99,7 +106,9 @@ class SharedCache(Args):
     def _read_only(cls, value: bool, info: ValidationInfo) -> bool:
         if not value and info.data.get("access_mode") == "ReadOnlyMany":
             raise invalid(
-                "is not possible with accessMode ReadOnlyMany", safe_hint="readOnly: true, or a ReadWriteMany claim"
+                "is not possible with accessMode ReadOnlyMany",
+                "read-only-volume",
+                safe_hint="readOnly: true, or a ReadWriteMany claim",
             )
         return value
 

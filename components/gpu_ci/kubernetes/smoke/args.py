@@ -96,6 +96,7 @@ class SmokeJobArgs(Args):
         if value is not None and nodes * gpus > value:
             raise invalid(
                 f"is less than the GPUs of {nodes} nodes with {gpus} each, so some pods would never be created",
+                "too-large-for-node",
                 hint=f"gpus: {nodes * gpus} or more for the GpuNamespace, or fewer nodes",
             )
         return value

@@ -6,48 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import gpu_catalog as catalog
-import pulumi
 import pytest
 from gpu_catalog import cost, quota
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from gpu_ci.aws.nodes import rules
-from gpu_ci.errors import report
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, TYPES, Late, args, group, problems
+from tests.gpu_ci.aws.node_groups import BLOCK, P3DN, SUBNET_A, TYPES, Late, args, group, problems
 
 
 def test_the_example_is_valid_and_has_every_required_field() -> None:
     assert GpuNodeGroupArgs.choice_problems(GpuNodeGroup.EXAMPLE) == []
     assert problems() == ()
-
-
-def test_a_mistake_is_reported_with_got_expected_and_hint() -> None:
-    found = [
-        problem.under("gpu-ci:pools.l4")
-        for problem in GpuNodeGroupArgs.choice_problems({**GpuNodeGroup.EXAMPLE, "amiType": "AL2023_x86_64_STANDARD"})
-    ]
-    assert report("Pulumi.staging.yaml", found) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: is not compatible: g6.2xlarge: AL2023_x86_64_STANDARD has no "
-        "NVIDIA driver\n"
-        "  got: 'AL2023_x86_64_STANDARD'\n"
-        "  expected: the EKS AMI type, with an NVIDIA driver; by default the AL2023 type for the architecture\n"
-        "  hint: amiType: AL2023_x86_64_NVIDIA"
-    )
-
-
-def test_independent_mistakes_are_reported_together() -> None:
-    found = problems(
-        instance_types=["g6.xlrge"], market="x", zones=["us-east-1"], max=0, efa=1, disk_gib=1, metadata_hop_limit=3
-    )
-    assert [problem.path for problem in found] == [
-        "instanceTypes[0]",
-        "market",
-        "zones[0]",
-        "max",
-        "efa",
-        "diskGib",
-        "metadataHopLimit",
-    ]
 
 
 def test_what_the_program_fills_in_is_no_mistake_of_a_stack_file() -> None:
@@ -130,39 +99,6 @@ def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
     assert len(rows) == 16
 
 
-def test_spot_with_few_types_gets_a_warning_with_types_of_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    group(instance_types=["g6.8xlarge", "gr6.8xlarge"])
-    assert told == [
-        "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add g6.16xlarge",
-    ]
-
-
-def test_the_types_that_are_named_are_in_the_region() -> None:
-    g6 = [catalog.machine("g6.8xlarge")]
-    assert rules.more_spot_types(g6, "us-east-1") == ("gr6.8xlarge", "g6.16xlarge")
-    assert rules.more_spot_types(g6, "me-central-1") == ("g6.16xlarge",)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"instance_types": ["p4d.24xlarge"]},
-        {"instance_types": ["g6.xlarge"], "market": "standard"},
-        BLOCK,
-    ],
-)
-def test_there_is_no_warning_where_there_are_three_types_or_no_others(
-    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    group(**changes)
-    assert told == []
-
-
 def test_machines_alike_have_the_same_gpus_and_processor() -> None:
     assert rules.types_with_same_gpus(catalog.machine("g6.xlarge")) == (
         "g6.xlarge", "g6.2xlarge", "g6.4xlarge", "gr6.4xlarge", "g6.8xlarge", "gr6.8xlarge", "g6.16xlarge",
@@ -194,9 +130,3 @@ def test_a_capacity_block_draws_on_no_quota_the_catalog_knows() -> None:
     demand = args(**BLOCK).demand("h100")
     assert (demand.market, quota.needs([demand])) == ("capacity-block", {})
     assert quota.without_metric([demand]) == ("h100",)
-
-
-def test_an_efa_group_needs_what_its_security_group_is_made_of() -> None:
-    assert args(**EFA).chosen_zones == ("us-east-1a",)
-    found = problems(**{**EFA, "vpc_id": None, "cluster_security_group_id": None})
-    assert [problem.path for problem in found] == ["vpcId", "clusterSecurityGroupId"]

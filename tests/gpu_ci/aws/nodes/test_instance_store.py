@@ -11,7 +11,7 @@ import pytest
 import yaml
 from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
 
-from tests.gpu_ci.aws.node_groups import OWN_IMAGE, args, group, problems, scaling_tags, template
+from tests.gpu_ci.aws.node_groups import OWN_IMAGE, args, group, scaling_tags, template
 
 STORE = {"instance_store": True}
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
@@ -82,68 +82,7 @@ def test_parallel_pulls_need_no_fast_ebs_disk_with_an_instance_store() -> None:
     assert pulls["spec"] == {"featureGates": {"FastImagePull": True}}
 
 
-def test_instance_types_without_local_disks_are_refused() -> None:
-    [found] = problems(**STORE, instance_types=["g5g.2xlarge"])
-    assert (found.path, found.text, found.hint) == (
-        "instanceStore",
-        "is not possible with g5g.2xlarge, which has no local NVMe disks",
-        "use other instance types, or remove instanceStore",
-    )
-
-
-def test_the_fields_of_nodeadm_and_karpenter_name_this_field() -> None:
-    assert pool_problems(localStorage="RAID0") == [
-        (
-            "localStorage",
-            "cannot be set",
-            "remove it: use instanceStore instead, which also works on Bottlerocket",
-        )
-    ]
-    assert pool_problems(instanceStorePolicy="RAID0") == [
-        ("instanceStorePolicy", "cannot be set", "remove it: use instanceStore instead")
-    ]
-
-
-TOGETHER = (
-    "and ephemeralStorageGib, which is 10, are together more than the {} GiB that a disk of {} GiB has for pods, so no "
-    "runner would start"
-)
 RUNNER = EksRunnerPool.EXAMPLE["runner"]
-
-
-@pytest.mark.parametrize(
-    ("pool", "gib", "found"),
-    [
-        ({}, 79, []),
-        (
-            {},
-            80,
-            [
-                (
-                    "runner.scratch.sizeGib",
-                    TOGETHER.format(89, 100),
-                    "sizeGib: 79, or a larger diskGib",
-                )
-            ],
-        ),
-        ({"instanceStore": True}, 358, []),
-        (
-            {"instanceStore": True},
-            359,
-            [
-                (
-                    "runner.scratch.sizeGib",
-                    TOGETHER.format(368, 410),
-                    "sizeGib: 358, or a larger instance type",
-                )
-            ],
-        ),
-    ],
-)
-def test_a_scratch_folder_must_fit_on_the_disk_of_the_node(
-    pool: dict[str, Any], gib: int, found: list[tuple[str, str, str]]
-) -> None:
-    assert pool_problems(**pool, runner={**RUNNER, "scratch": {"sizeGib": gib}}) == found
 
 
 def test_a_volume_of_one_node_is_refused_for_a_pool_of_several_runners() -> None:

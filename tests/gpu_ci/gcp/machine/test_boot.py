@@ -7,9 +7,7 @@ import io
 import zipfile
 from typing import Any
 
-import pytest
 from gpu_ci import versions
-from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
 from gpu_ci.gcp.machine import boot
 from gpu_ci.payload import without_comments
@@ -48,35 +46,3 @@ def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
 
 def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
     assert f"uv=={versions.UV} " in (ROOT / "locks/uv.lock").read_text()
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "startup-script", "startup-script-url", "Startup-Script", "shutdown-script", "user-data", "enable-oslogin",
-        "enable-osconfig", "gpu-agent-config", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
-        "enable-guest-attributes", "block-project-ssh-keys",
-    ],
-)  # fmt: skip
-def test_metadata_of_ones_own_may_not_undo_the_check_or_the_protection(key: str) -> None:
-    with pytest.raises(ArgsError) as caught:
-        args(metadata={key: "x", "agent-url": "y"})
-    assert [(problem.path, problem.hint) for problem in caught.value.problems] == [
-        (f"metadata.{key}", "rename it"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("", "x", "is not a valid metadata key"),
-        ("a b", "x", "is not a valid metadata key"),
-        ("k" * 128, "x", "is not a valid metadata key"),
-        ("agent", "x" * 262_145, "has more than 262144 bytes"),
-    ],
-)
-def test_metadata_google_would_refuse_is_refused_here(key: str, value: str, text: str) -> None:
-    with pytest.raises(ArgsError) as caught:
-        args(metadata={key: value})
-    assert [problem.text for problem in caught.value.problems] == [text]
-    assert args(metadata={"k" * 127: "x" * 150_000}).metadata

@@ -11,7 +11,6 @@ import pulumi_kubernetes as kubernetes
 import pytest
 from gpu_ci.args import Args, Integer
 from gpu_ci.component import Component
-from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes.pod_settings import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
 from gpu_ci.kubernetes.pool.node import Node
@@ -154,84 +153,6 @@ def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> 
 )
 def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], disk: int, most: int) -> None:
     assert args(max=1, disk_gib=disk, runner={"image": RUNNER, **runner}).max_runners == most
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text", "hint"),
-    [
-        (
-            {"runner": {"image": RUNNER, "cpus": 21}},
-            "runner.cpus",
-            "is more than the 20 CPUs that g2-standard-24 has for pods, so no runner would start",
-            "cpus: 20, or a larger machine type",
-        ),
-        (
-            {"runner": {"image": RUNNER, "memoryGib": 81}},
-            "runner.memoryGib",
-            "is more than the 80 GiB that g2-standard-24 has for pods, so no runner would start",
-            "memoryGib: 80, or a larger machine type",
-        ),
-        (
-            {"runner": {"image": RUNNER, "ephemeralStorageGib": 81}},
-            "runner.ephemeralStorageGib",
-            "is more than the 80 GiB that a disk of 100 GiB has for pods, so no runner would start",
-            "ephemeralStorageGib: 80, or a larger diskGib",
-        ),
-        (
-            {"runner": {"image": RUNNER, "scratch": {"sizeGib": 71}}},
-            "runner.scratch.sizeGib",
-            TOGETHER.format(10),
-            "sizeGib: 70, or a larger diskGib",
-        ),
-        (
-            {"runner": {"image": RUNNER, "ephemeralStorageGib": 80, "scratch": {"sizeGib": 1}}},
-            "runner.scratch.sizeGib",
-            TOGETHER.format(80),
-            "a larger diskGib",
-        ),
-        (
-            {"runner": {"image": RUNNER, "cache": {"kind": "shared", "claim": "c", "accessMode": "ReadWriteOnce"}}},
-            "runner.cache.accessMode",
-            "is only for pods of one node, but there can be 4 runners: all but the first would wait for the volume",
-            "use a claim with ReadWriteMany, such as one of EFS or Filestore, or cache: {kind: per-runner}",
-        ),
-        (
-            {"runner": {"image": RUNNER, "gpus": 3}},
-            "runner.gpus",
-            "is more than the 2 of g2-standard-24, so no runner would start",
-            "gpus: 2, or another machine type with more GPUs",
-        ),
-        (
-            {"min_idle": 5},
-            "minIdle",
-            "is more than the 4 runners that fit on 2 nodes",
-            "lower minIdle, or raise max",
-        ),
-        (
-            {"smoke": {"nodes": 3}},
-            "smoke.nodes",
-            "is more than the pool's maximum of 2 nodes, so the check could never pass",
-            "nodes: 2, which is the whole pool, or raise max",
-        ),
-        (
-            {"pre_pull": {"images": [RUNNER]}},
-            "prePull.images[0]",
-            "is the runner's image, which nodes pull anyway",
-            "remove it",
-        ),
-    ],
-)
-def test_a_pool_that_could_not_run_its_jobs_is_refused(changes: Any, path: str, text: str, hint: str) -> None:
-    with pytest.raises(ArgsError) as refusal:
-        pool(**changes)
-    [problem] = refusal.value.problems
-    assert (problem.path, problem.text, problem.hint) == (path, text, hint)
-
-
-def test_an_invalid_disk_hides_no_other_problem() -> None:
-    with pytest.raises(ArgsError) as refusal:
-        pool(disk_gib=1, min_idle=5, runner={"image": RUNNER, "cpus": 21})
-    assert [problem.path for problem in refusal.value.problems] == ["diskGib", "runner.cpus", "minIdle"]
 
 
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:

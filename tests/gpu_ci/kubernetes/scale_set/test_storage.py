@@ -23,25 +23,6 @@ EPHEMERAL = {
 }
 OWNED = {"fsGroup": 1001, "fsGroupChangePolicy": "OnRootMismatch"}
 
-FORM = "has a form that is not accepted"
-HIDDEN = "is in a folder of the image or of the runner, whose files the volume would hide"
-ELSEWHERE = "such as /mnt/cache; set variables such as HF_HOME to this path in the workflow"
-DIND = (
-    "is not possible with containerMode dind: the Docker daemon does not mount it, so a container of a job would have "
-    "an empty folder instead"
-)
-NO_DIND = "use containerMode: {kind: kubernetes-novolume}, or remove it"
-NODE = (
-    "is too high: the access mode of the cache is only for pods of one node, but there can be 4 runners: all but the "
-    "first would wait for the volume"
-)
-POD = (
-    "is too high: the access mode of the cache is only for one pod, but there can be 2 runners: all but the first "
-    "would wait for the volume"
-)
-MANY = "use a claim with ReadWriteMany, such as one of EFS or Filestore, or cache: {kind: per-runner}"
-TWO_FOLDERS = "use two separate folders, such as /mnt/cache and /scratch"
-
 
 def pod(**changes: Any) -> dict[str, Any]:
     """Return the spec of the runner's pod."""
@@ -110,91 +91,6 @@ def test_with_separate_pods_only_the_pod_of_the_job_has_the_volumes() -> None:
 def test_one_runner_may_use_a_volume_of_one_node(mode: str) -> None:
     choices = {**RunnerScaleSet.EXAMPLE, "max": 1, "cache": {**SHARED, "accessMode": mode}}
     assert RunnerScaleSetArgs.choice_problems(choices) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text", "hint"),
-    [
-        ({"cache": "shared"}, "cache", "must be a map", "write it as {kind: shared}"),
-        ({"cache": {}}, "cache.kind", "is missing", "such as per-runner"),
-        ({"cache": {"kind": "nfs"}}, "cache.kind", "is not one of the choices", "such as kind: per-runner"),
-        (
-            {"cache": {"kind": "per-runner", "sizeGib": 9}},
-            "cache.storageClass",
-            "is missing",
-            "such as storageClass: gp3",
-        ),
-        (
-            {"cache": {"kind": "per-runner", "storageClass": "gp3"}},
-            "cache.sizeGib",
-            "is missing",
-            "such as sizeGib: 100",
-        ),
-        ({"cache": {**PER_RUNNER, "sizeGib": 0}}, "cache.sizeGib", "must be at least 1", "such as sizeGib: 100"),
-        (
-            {"cache": {**PER_RUNNER, "sizeGib": 65537}},
-            "cache.sizeGib",
-            "must be at most 65536",
-            "such as sizeGib: 100",
-        ),
-        ({"cache": {**PER_RUNNER, "storageClass": "GP3"}}, "cache.storageClass", FORM, "such as storageClass: gp3"),
-        ({"cache": {**PER_RUNNER, "snapshot": "-a"}}, "cache.snapshot", FORM, "such as snapshot: models"),
-        ({"cache": {**PER_RUNNER, "claim": "a"}}, "cache.claim", "unknown key", "remove it"),
-        ({"cache": {"kind": "shared"}}, "cache.claim", "is missing", "such as claim: models"),
-        ({"cache": {**SHARED, "claim": "my_claim"}}, "cache.claim", FORM, "such as claim: models"),
-        (
-            {"cache": {**SHARED, "accessMode": "RWX"}},
-            "cache.accessMode",
-            "must be one of 'ReadWriteMany', 'ReadOnlyMany', 'ReadWriteOnce' or 'ReadWriteOncePod'",
-            "",
-        ),
-        ({"cache": {**SHARED, "accessMode": "ReadWriteOnce"}}, "max", NODE, MANY),
-        ({"cache": {**SHARED, "accessMode": "ReadWriteOncePod"}, "max": 2}, "max", POD, MANY),
-        (
-            {"cache": {**SHARED, "accessMode": "ReadOnlyMany", "readOnly": False}},
-            "cache.readOnly",
-            "is not possible with accessMode ReadOnlyMany",
-            "readOnly: true, or a ReadWriteMany claim",
-        ),
-        ({"cache": {**SHARED, "readOnly": "no"}}, "cache.readOnly", "must be true or false", ""),
-        ({"cache": {**SHARED, "mountPath": "cache"}}, "cache.mountPath", FORM, ""),
-        ({"cache": {**SHARED, "mountPath": "/mnt/"}}, "cache.mountPath", FORM, ""),
-        (
-            {"cache": {**SHARED, "mountPath": "/mnt/../etc"}},
-            "cache.mountPath",
-            "has a part that is a dot or two dots",
-            "write the path without it, such as /mnt/cache",
-        ),
-        *(
-            ({"cache": {**SHARED, "mountPath": each}}, "cache.mountPath", HIDDEN, ELSEWHERE)
-            for each in ("/usr/local/cuda", "/home/runner/.cache", "/dev/shm", "/__w")  # noqa: S108
-        ),
-        *(
-            (
-                {"scratch": {**SCRATCH, "mountPath": each}},
-                "scratch.mountPath",
-                "would hide /opt/gpu-ci, which has the runner's hooks",
-                "such as /mnt/cache",
-            )
-            for each in ("/opt", "/opt/gpu-ci/x")
-        ),
-        ({"scratch": {}}, "scratch.sizeGib", "is missing", "such as sizeGib: 200"),
-        *(
-            (
-                {"cache": {**SHARED, "mountPath": one}, "scratch": {**SCRATCH, "mountPath": other}},
-                "scratch.mountPath",
-                f"is {one} of the cache, or one of the two is in the other",
-                TWO_FOLDERS,
-            )
-            for one, other in (("/a", "/a"), ("/a/b", "/a"), ("/a", "/a/b"))
-        ),
-        ({"cache": PER_RUNNER, "containerMode": {"kind": "dind", "nodeGpus": 1}}, "cache", DIND, NO_DIND),
-        ({"scratch": SCRATCH, "containerMode": {"kind": "dind", "nodeGpus": 1}}, "scratch", DIND, NO_DIND),
-    ],
-)
-def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
-    [found] = RunnerScaleSetArgs.choice_problems({**RunnerScaleSet.EXAMPLE, **changes})
-    assert (found.path, found.text, found.hint) == (path, text, hint)
 
 
 def test_folders_with_a_common_beginning_are_separate() -> None:

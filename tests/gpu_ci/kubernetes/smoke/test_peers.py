@@ -6,7 +6,6 @@ from typing import Any
 
 import pulumi
 import pytest
-from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
 
@@ -110,33 +109,6 @@ def test_how_many_nodes_have_passed_is_an_output() -> None:
 def test_fewer_passes_than_nodes_are_no_pass(succeeded: int) -> None:
     with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it does not prove the GPUs"):
         deployed(succeeded)
-
-
-FEW = "is less than the GPUs of 3 nodes with 8 each, so some pods would never be created\n  got: 23\n"
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "text"),
-    [
-        ({"nodes": 0}, "nodes", "1"),
-        ({"nodes": 101}, "nodes", "100"),
-        ({"nodes": 2.5}, "nodes", "whole number"),
-        ({"gpus": 8, "namespaceGpus": 23}, "namespaceGpus", FEW),
-    ],
-)
-def test_a_mistake_is_reported_with_its_path(changes: dict[str, Any], path: str, text: str) -> None:
-    with pytest.raises(ArgsError) as refused:
-        args(**changes)
-    [problem] = refused.value.problems
-    assert problem.path == path
-    assert text in problem.render("l4")
-
-
-def test_a_namespace_with_too_few_gpus_is_reported_with_the_needed_number() -> None:
-    with pytest.raises(ArgsError) as refused:
-        args(gpus=8, namespaceGpus=23)
-    hint = "gpus: 24 or more for the GpuNamespace, or fewer nodes"
-    assert [problem.hint for problem in refused.value.problems] == [hint]
 
 
 def test_a_namespace_with_just_enough_gpus_will_do() -> None:
