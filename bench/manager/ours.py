@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from gpu_catalog.prices import price
-from gpu_manager.cli.share_loop import is_idle
-from gpu_manager.compute.machine_keys import MachineKeys
+from gpu_manager.cli.run_command import Pauses, is_idle
+from gpu_manager.compute.guest_attributes import MachineKeys
 from gpu_manager.decision.names import STANDBY, slug
 from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.loop import Manager, PassResult
@@ -41,7 +41,6 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )  # fmt: skip
-from gpu_manager.pauses import Pauses
 from gpu_manager.ports import GithubView, Metadata
 
 from . import world as simulated

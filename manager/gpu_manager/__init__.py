@@ -10,7 +10,6 @@ Terms of this package:
 - rung: one step of a pool's capacity ladder, which is a zone, a machine type and a market (model.Rung).
 - stockout: Google's answer that a place has no capacity. A place is one zone, machine type and market.
 - standby: the state of a machine that is stopped and waits for a job (decision/standby.py).
-- share: if several managers run, the pools that one of them manages (assignment.py). The manager with the share's
-  lease acts for the share (stores/).
-- hint: a webhook event of GitHub, which starts the next pass early (webhook/).
+- lease: a lock that ends by itself if its holder does not renew it. Only the manager with the lease acts (stores/).
+- hint: a webhook event of GitHub, which starts the next pass early (webhook.py).
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from .model import Pool, Rung
+from .decision.jobs import is_of_another
+from .model import Job, OtherPool, Pool, Rung
 
 Number = Annotated[
     int, BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value)
@@ -69,10 +71,6 @@ class PoolConfig(_Model):
     """Seconds that a runner waits for a job, at least 1."""
     rungs: list[RungConfig] = Field(min_length=1)
     """The places where the manager requests machines, in order."""
-    rerun_preempted: bool = True
-    """True to run a job again after Google has preempted its machine."""
-    machines_per_job: int = Field(default=3, ge=1, le=100)
-    """The most machines that are started for one job, 1 to 100."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
     """The highest price of a machine, in USD per hour."""
     registered_by: Literal["machine", "manager"] = "machine"
@@ -99,6 +97,21 @@ class PoolConfig(_Model):
         return Pool(**{**fields, "labels": frozenset(label.lower() for label in self.labels), "rungs": rungs})
 
 
+class OtherPoolConfig(_Model):
+    """A pool of another manager of the stack."""
+
+    manager: Name
+    """The name of that manager."""
+    labels: list[str] = Field(min_length=1, max_length=100)
+    """Labels of its runners, 1 to 100."""
+    runner_group: str = "Default"
+    """The runner group that its runners join."""
+
+    def plain(self) -> OtherPool:
+        """Return the pool as the type that the control loop uses."""
+        return OtherPool(self.manager, frozenset(label.lower() for label in self.labels), self.runner_group)
+
+
 class GithubConfig(_Model):
     """The GitHub organization and the manager's App."""
 
@@ -112,10 +125,10 @@ class GithubConfig(_Model):
     """The Secret Manager secret that holds the App's key. The manager itself reads the key from a file."""
     api_url: str = "https://api.github.com"
     """The address of GitHub's API."""
-    repositories: list[str] | None = None
-    """Names of the repositories to sweep; by default those of the pools' runner groups."""
     commit_statuses: bool = False
     """True to write the reason of a waiting job as a commit status. The App needs Commit statuses: read and write."""
+    status_context: str = "gpu-ci"
+    """GitHub's context of the commit statuses. Each manager of a stack has its own."""
 
 
 class Config(_Model):
@@ -127,8 +140,8 @@ class Config(_Model):
     """The organization, and the App as which the manager authenticates."""
     pools: list[PoolConfig] = Field(min_length=1)
     """The pools on Compute Engine."""
-    instances: int = Field(default=1, ge=1, le=20)
-    """The number of managers that share the pools, 1 to 20. More than 1 needs the state in Cloud Storage."""
+    other_pools: list[OtherPoolConfig] = []
+    """The pools of the other managers of the stack."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:
@@ -136,6 +149,16 @@ class Config(_Model):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"pools: two pools have the name {', '.join(twice)}")
         return self
+
+    @property
+    def managers(self) -> int:
+        """The number of managers of the stack, which share GitHub's limits."""
+        return 1 + len({each.manager for each in self.other_pools})
+
+    def is_of_another(self) -> Callable[[Job], bool]:
+        """Return a function that is True for a job for which another manager of the stack starts the machine."""
+        pools, others = [each.plain() for each in self.pools], [each.plain() for each in self.other_pools]
+        return lambda job: is_of_another(job, self.name, pools, others)
 
 
 def read(file: Path) -> Config:

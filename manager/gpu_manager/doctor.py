@@ -70,7 +70,7 @@ def target(config_file: str, key_file: Path, github_url: str, google: Callable[[
     def connection(app: App) -> GithubAdapter:
         address = github_url or config.github.api_url
         try:
-            return GithubAdapter(address, app, config.github.owner, groups, config.github.repositories or ())
+            return GithubAdapter(address, app, config.github.owner, groups)
         except Refused as error:
             raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
 

@@ -14,8 +14,6 @@ from typing import Protocol, TypeVar
 from gpu_common import capacity
 
 from . import registration
-from .assignment import ownership
-from .clock import uptime
 from .decision import commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
@@ -26,6 +24,7 @@ from .model import (
     Delete,
     Insert,
     InsertError,
+    Job,
     Machine,
     Observation,
     OperationState,
@@ -37,7 +36,7 @@ from .model import (
     Start,
     Stop,
 )
-from .ports import Compute, Github, InsertRefused, Refused, Unavailable
+from .ports import Compute, Github, InsertRefused, Refused, Unavailable, uptime
 
 T = TypeVar("T")
 
@@ -104,25 +103,24 @@ class Manager:
         store: Store,
         now: Callable[[], float] = uptime,
         *,
-        own: Sequence[str] | None = None,
+        is_of_another: Callable[[Job], bool] = lambda _: False,
         writes_statuses: bool = False,
     ) -> None:
         """Create a manager.
 
         Args:
-            pools: All pools of the stack.
+            pools: The manager's pools.
             github: The client of GitHub.
             compute: The client of Compute Engine.
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
-            own: The names of the pools in this manager's share; None for all pools.
+            is_of_another: Returns True for a job for which another manager of the stack starts the machine.
             writes_statuses: True to write commit statuses.
         """
         self._writes_statuses = writes_statuses
+        self._is_of_another = is_of_another
         self._pools = list(pools)
-        self._own = [pool for pool in pools if own is None or pool.name in own]
-        self._own_by_name = {pool.name: pool for pool in self._own}
-        self._owns = ownership(pools, own)
+        self._pools_by_name = {pool.name: pool for pool in pools}
         self._github = github
         self._compute = compute
         self._store = store
@@ -141,12 +139,12 @@ class Manager:
                 Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events
             )
         self._add_observed_events(observation, memory, events)
-        decision = decide(self._pools, observation, memory, self._own_by_name)
+        decision = decide(self._pools, observation, memory)
         # With an empty memory, `_observe` also reads the pending inserts, until a list contains each of these machines.
         list_is_complete = observation.machines is not None and not self._unlisted_machines
         decision.memory.begun = memory.begun or list_is_complete
         statuses = (
-            commit_statuses.due(self._pools, observation, decision.reasons, decision.memory, self._own_by_name)
+            commit_statuses.due(self._pools, observation, decision.reasons, decision.memory)
             if self._writes_statuses
             else []
         )
@@ -188,10 +186,8 @@ class Manager:
                 events.append(_failure_event(name, memory.pending[name], state.error))
         if memory.begun:
             for machine in observation.machines or ():
-                if (
-                    machine.pool in self._own_by_name
-                    and machine.name not in memory.machines.keys() | memory.pending.keys()
-                ):
+                known = machine.name in memory.machines or machine.name in memory.pending
+                if machine.pool in self._pools_by_name and not known:
                     detail = "not started by this manager: does another manager of this name run with another --state?"
                     events.append(Event("unknown-machine", machine.name, detail, machine.pool))
 
@@ -202,14 +198,14 @@ class Manager:
         """
         operations: dict[str, OperationState] = {}
         for name, pending in memory.pending.items():
-            if pending.operation and (pool := self._own_by_name.get(pending.pool)):
+            if pending.operation and (pool := self._pools_by_name.get(pending.pool)):
                 zone, operation = pending.rung.zone, pending.operation
                 state = self._answer(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
-        preempted = self._answer(events, lambda: self._compute.preempted(self._own))
+        preempted = self._answer(events, lambda: self._compute.preempted(self._pools))
         # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
-        starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._own))
+        starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._pools))
         machines = self._answer(events, lambda: self._compute.machines(self._pools))
         machines = self._with_starting(machines, starting)
         # A sweep may take minutes. `now` is the time at its start, so that a deadline before `now` has passed for each
@@ -231,7 +227,13 @@ class Manager:
         return Observation(
             now=now,
             github_unix=github_view.unix,
-            jobs=jobs and tuple(replace(job, runner_name=machine_of(job.runner_name, names)) for job in jobs),
+            jobs=jobs
+            and tuple(
+                replace(job, runner_name=machine_of(job.runner_name, names))
+                for job in jobs
+                # A job that has a runner may have this manager's machine.
+                if job.runner_name or not self._is_of_another(job)
+            ),
             runners=runners
             and _one_runner_per_machine(replace(each, name=machine_of(each.name, names)) for each in runners),
             machines=machines,
@@ -253,7 +255,6 @@ class Manager:
         """
         if listed is None or starting is None:
             return None
-        listed = tuple(machine for machine in listed if self._owns(machine.pool))
         names = {machine.name for machine in listed}
         unlisted = tuple(machine for machine in starting if machine.name not in names)
         self._unlisted_machines = {machine.name for machine in unlisted}
@@ -313,7 +314,7 @@ class Manager:
         """Request a new machine, and remember the operation or the refusal."""
         pending = memory.pending[action.machine]
         try:
-            operation = self._compute.insert(self._own_by_name[action.pool], action)
+            operation = self._compute.insert(self._pools_by_name[action.pool], action)
         except InsertRefused as refusal:
             jobs.remember_failure(action.machine, refusal.error, memory, now())
             return _failure_event(action.machine, pending, refusal.error)
@@ -341,7 +342,7 @@ class Manager:
         # A sweep may have taken longer than the pause before the next request.
         memory.registrations[machine.name].asked = now()
         try:
-            runner = registration.register(machine, self._own_by_name[machine.pool], self._github, self._compute)
+            runner = registration.register(machine, self._pools_by_name[machine.pool], self._github, self._compute)
         except registration.UnusableKey:
             # The key of this machine is wrong, which says nothing about the other machines of the pool.
             raise

@@ -6,9 +6,7 @@ its machines by their labels, and starts each wait from zero.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from gpu_common.capacity import Cooldown as Cooldown
 from gpu_common.capacity import StoppedPool as StoppedPool
@@ -154,8 +152,6 @@ class WrittenStatus:
     """When the first status was tried."""
     at: float
     """When the status was written or last tried."""
-    pool: str = ""
-    """The pool whose share owns the status."""
 
 
 @dataclass
@@ -206,57 +202,11 @@ class Memory:
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
     """Stopped pools, by template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
-    """Commit statuses, by repository and commit, and by context if that is not gpu-ci."""
+    """Commit statuses, by repository and commit."""
     registrations: dict[str, Registration] = field(default_factory=dict)
     """Registrations, by machine name. An entry stays until the machine and its runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)
     """Machines made for standby, by pool."""
-
-
-def merged(memories: Sequence[Memory]) -> Memory:
-    """Merge the memories of managers with different pools. If a place has several pauses, the longest remains."""
-    whole = Memory(begun=bool(memories) and all(each.begun for each in memories))
-    for each in memories:
-        whole.pending |= each.pending
-        whole.machines |= each.machines
-        whole.lost |= each.lost
-        whole.stopped |= each.stopped
-        whole.statuses |= each.statuses
-        whole.registrations |= each.registrations
-        whole.standby |= each.standby
-        for name, job in each.jobs.items():
-            merged_job = whole.jobs.setdefault(name, JobMemory())
-            merged_job.inserts = max(merged_job.inserts, job.inserts)
-            merged_job.machines = max(merged_job.machines, job.machines)
-            merged_job.last_seen = max(merged_job.last_seen, job.last_seen)
-        for place, cooldown in each.cooldowns.items():
-            if place not in whole.cooldowns or whole.cooldowns[place].until < cooldown.until:
-                whole.cooldowns[place] = cooldown
-        for place, times in each.preemptions.items():
-            whole.preemptions[place] = sorted({*whole.preemptions.get(place, []), *times})
-        _keep_latest(whole.closed_quotas, each.closed_quotas)
-        _keep_latest(whole.preferred, each.preferred)
-        _keep_latest(whole.steady, each.steady)
-        _keep_latest(whole.refusals, each.refusals)
-    return whole
-
-
-def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
-    """Return the memory without the entries of other pools. Entries about jobs, places and templates all remain."""
-    return replace(
-        memory,
-        pending={name: each for name, each in memory.pending.items() if each.pool in pools},
-        machines={name: each for name, each in memory.machines.items() if each.pool in pools},
-        lost={name: each for name, each in memory.lost.items() if each.pool in pools},
-        refusals={key: each for key, each in memory.refusals.items() if key.partition(" ")[0] in pools},
-        registrations={name: each for name, each in memory.registrations.items() if name.rpartition("-")[0] in pools},
-        standby={name: each for name, each in memory.standby.items() if name in pools},
-    )
-
-
-def _keep_latest(whole: dict[str, Any], more: dict[str, Any]) -> None:
-    for key, until in more.items():
-        whole[key] = max(whole.get(key, until), until)
 
 
 _ADAPTER = TypeAdapter(Memory)

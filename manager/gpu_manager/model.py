@@ -20,18 +20,21 @@ RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested"
 """GitHub's states of a workflow run and of a job."""
 
 
+def printable(text: str) -> str:
+    """Return untrusted text as one line, with a space for each character that could control a terminal."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
 @dataclass(frozen=True)
 class Pool:
-    """The manager's view of a pool, taken from the stack's outputs."""
+    """The manager's view of a pool, taken from the stack's outputs. config.PoolConfig describes the fields."""
 
     name: str
     project: str
     template: str
-    """Self link of the instance template whose check passed."""
     rungs: tuple[Rung, ...]
     """The pool's capacity ladder: the rungs in the order in which machines are requested."""
     max: int
-    """The most machines at any time."""
     labels: frozenset[str]
     """Lower-case labels of the pool's runners. A job matches if its labels are a subset of them."""
     runner_group: str = "Default"
@@ -39,16 +42,10 @@ class Pool:
     """The most seconds from the start of a machine to its registered runner. Then the agent powers the machine off."""
     idle_sec: int = 600
     """Seconds that a registered runner waits for a job before the agent powers its machine off."""
-    rerun_preempted: bool = True
-    """True to run a job again after Google has preempted its machine."""
-    machines_per_job: int = 3
-    """The most machines that are started for one job."""
     price_ceiling_usd: float | None = None
     """Rungs with a higher price per hour are skipped."""
     registered_by: str = "machine"
-    """The program that registers the runner of a machine: `machine` or `manager`."""
     wait_objective_sec: int | None = None
-    """Seconds that a job may wait for its runner before an alert counts it; None for no objective."""
     standby: int = 0
     """The number of machines that are kept stopped, checked and ready to start for a job."""
 
@@ -68,6 +65,17 @@ class Pool:
             if equal == (machine.zone, machine.machine_type, machine.market, machine.template):
                 return rung
         return None
+
+
+@dataclass(frozen=True)
+class OtherPool:
+    """A pool of another manager of the stack."""
+
+    manager: str
+    """The name of that manager."""
+    labels: frozenset[str]
+    """Lower-case labels of the pool's runners."""
+    runner_group: str = "Default"
 
 
 class JobKey(NamedTuple):
@@ -318,5 +326,3 @@ class CommitStatus:
     """The text, at most 140 characters."""
     url: str
     """The page of a waiting job."""
-    context: str = "gpu-ci"
-    """GitHub's context, the name of the status."""

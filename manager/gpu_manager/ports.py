@@ -1,15 +1,21 @@
-"""The interfaces through which the control loop uses GitHub and Compute Engine, with the manager's own types.
+"""The interfaces through which the control loop uses GitHub and Compute Engine, and its clock.
 
-github/adapter.py and compute/adapter.py implement them.
+github/adapter.py and compute/adapter.py implement the interfaces.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from .model import CommitStatus, Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
+
+
+def uptime() -> float:
+    """Return the seconds of a clock that cannot be set and also runs while the computer sleeps, as a lease does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Unavailable(Exception):  # noqa: N818 - a state of the service
@@ -29,6 +35,10 @@ class InsertRefused(Exception):  # noqa: N818 - an answer
 
 class Refused(Exception):  # noqa: N818 - an answer
     """The service refuses this request permanently, because of a permission, a name or a policy."""
+
+
+class InUse(Exception):  # noqa: N818 - a state of the store
+    """Another manager has the store of the memory, or has taken it over from this one."""
 
 
 @dataclass(frozen=True)

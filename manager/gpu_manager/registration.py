@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from .decision.names import runner_name
-from .model import Machine, NewRunner, Pool
+from .model import Machine, Pool
 from .ports import Compute, Github, Refused, Unavailable
 
 METADATA_KEY = "gpu-agent-registration"
@@ -57,8 +57,9 @@ def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> 
         # An earlier request succeeded, although its answer was lost. A machine gets only one runner.
         return ""
     runner = github.register(pool, runner_name(machine))
+    message = {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
     try:
-        sent = compute.set_metadata(machine, metadata, METADATA_KEY, _sealed(_message(runner, machine), certificate))
+        sent = compute.set_metadata(machine, metadata, METADATA_KEY, _sealed(message, certificate))
     except Refused:
         github.remove_runner(runner)
         raise
@@ -85,10 +86,6 @@ def _certificate(machine: Machine) -> Any:
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise UnusableKey(problem) from None
     return certificate
-
-
-def _message(runner: NewRunner, machine: Machine) -> dict[str, Any]:
-    return {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
 
 
 def _sealed(message: dict[str, Any], certificate: Any) -> str:

@@ -6,15 +6,14 @@ It has the pools, the machines, and each waiting or running job with its machine
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_common import capacity
 
 from .decision import standby
-from .job_states import JobState, job_states
 from .loop import PassResult
 from .memory import Memory
-from .model import Job, Machine, Pool
+from .model import Job, Machine, Pool, Reason
 
 # The next step for a person, by the code of the reason.
 NEXT_STEPS = {
@@ -31,6 +30,29 @@ NEXT_STEPS = {
     "expired": "start a new run",
     "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
 }
+
+
+class JobState(NamedTuple):
+    """The state of one job: waiting for a reason, with a machine that starts, or running."""
+
+    job: Job
+    machine: str = ""
+    """The name of the machine that starts for the job or runs it."""
+    reason: Reason | None = None
+
+
+def job_states(result: PassResult) -> list[JobState]:
+    """Return the jobs of the last sweep that wait for a machine of the pools or run on one.
+
+    The list is empty if the jobs are unknown.
+    """
+    names = {machine.name for machine in result.observation.machines or ()}
+    assigned, reasons = result.decision.assigned, result.decision.reasons
+    return [
+        JobState(job, job.runner_name or assigned.get(job.key, ""), reasons.get(job.key))
+        for job in result.observation.jobs or ()
+        if job.key in assigned or job.key in reasons or job.runner_name in names
+    ]
 
 
 def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from gpu_manager.webhook.hints import Hints
+from gpu_manager.webhook import Hints
 
 from tests.manager.histories import PASS_SEC, History
 from tests.manager.webhook.test_hints import SECRET, headers, queued

@@ -15,14 +15,14 @@ from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
 from gpu_manager.cli import options
 from gpu_manager.cli.log import Log
-from gpu_manager.cli.share_loop import is_idle, pause_sec
+from gpu_manager.cli.run_command import is_idle, limited_pause_sec
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
+from gpu_manager.stores.bucket import GoogleObject
 from gpu_manager.stores.sqlite import SqliteStore
-from gpu_manager.stores.storage_api import GoogleObject
 from gpu_manager.view import view
 
 from tests.manager.stores.fake_storage import Stored
@@ -90,19 +90,6 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "ids"),
-    [("/attempts/1", [2]), ("/attempts/1/job/2", [2]), ("/attempts/1/job/3", []), ("/attempts/2", []), ("", [2])],
-)
-def test_explain_accepts_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
-    address = f"https://github.com/example-org/kernels/actions/runs/12{more}"
-    assert [job["id"] for job in json.loads(call(asked, "explain", address, "--json").output)["jobs"]] == ids
-
-
-def test_explain_names_the_possible_causes_for_an_unknown_job(asked: Path) -> None:
-    assert "has no such job" in call(asked, "explain", URL.format(99, 9)).output
-
-
-@pytest.mark.parametrize(
     ("limited", "text"),
     [
         (None, "the manager's last pass got no complete answer from GitHub"),
@@ -119,12 +106,6 @@ def test_an_unknown_queue_is_reported_with_its_reason(
     assert f"jobs: unknown: {text}" in call(asked, "manager", "status").output
     found = call(asked, "explain", URL.format(12, 2))
     assert (found.exit_code, text in found.stderr) == (2, True)
-
-
-def test_an_argument_that_is_no_address_of_a_job_is_refused(asked: Path) -> None:
-    found = call(asked, "explain", "https://github.com/example-org/kernels")
-    assert found.exit_code == 2
-    assert "is not the address of a job" in found.stderr
 
 
 def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
@@ -168,19 +149,10 @@ def test_the_log_has_each_change_of_a_job_once() -> None:
     assert [json.loads(line)["event"] for line in lines] == ["job-covered", "job-runs", "job-ended"]
 
 
-def test_what_fails_in_every_pass_is_logged_once() -> None:
-    lines: list[str] = []
-    log = Log(as_json=False, write=lines.append)
-    for _ in range(3):
-        log.report(one_pass(observe(), Event("unavailable", "GitHub", "answered 502")))
-    assert len(lines) == 1
-
-
 def test_the_loop_waits_as_long_as_githubs_rate_limit() -> None:
-    assert pause_sec(one_pass(observe()), 10) == 10
-    assert pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 50)), 10) == 50
+    assert limited_pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 50)), 10) == 50
     # Google lists a preemption for an hour, so it must be read within that time.
-    assert pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
+    assert limited_pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
 def test_a_pass_with_an_unknown_source_is_not_idle() -> None:
@@ -230,13 +202,6 @@ def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path
     for found in (call(asked, "manager", "status"), run_once(asked)):
         assert found.exit_code == 2
         assert "state.sqlite: the manager's state cannot be used" in found.stderr
-
-
-def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
-    write_key(asked)
-    found = run_once(asked, "--github-url", "http://example.com")
-    assert found.exit_code == 2
-    assert "expected https, got http://example.com" in found.stderr
 
 
 def test_a_webhook_needs_its_secret(asked: Path) -> None:

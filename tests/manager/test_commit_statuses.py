@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,11 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
-from gpu_manager.assignment import assign
 from gpu_manager.decision import commit_statuses
-from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, Manager
-from gpu_manager.memory import Memory, merged
+from gpu_manager.memory import Memory, WrittenStatus
 from gpu_manager.model import CommitStatus, Job, Observation, Reason
 from gpu_manager.ports import GithubView, Refused, Unavailable
 
@@ -96,75 +93,13 @@ def test_a_job_for_runners_of_others_writes_nothing() -> None:
     assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
 
 
-# Two shares of two pools in different runner groups. Neither may start a machine.
-L4 = replace(POOL, max=0, runner_group="a")
-T4 = replace(L4, name="t4", labels=frozenset({"gpu", "t4"}), runner_group="b")
-SHARES = assign([T4, L4], 2)
-
-
-def of_shares(observation: Observation, memories: list[Memory]) -> list[list[tuple[str, str]]]:
-    """Run a pass of each share, and return the contexts and reason codes that it writes."""
-    found = []
-    for own, memory in zip(SHARES, memories, strict=True):
-        decision = decide([T4, L4], observation, memory, own)
-        statuses = commit_statuses.due([T4, L4], observation, decision.reasons, memory, own)
-        for status in statuses:
-            commit_statuses.written(status, memory)
-        found.append([(status.context, status.description.split(":")[0]) for status in statuses])
-    return found
-
-
 BOTH, OTHER = frozenset({"a", "b"}), frozenset({"b"})
 
 
-@pytest.mark.parametrize(
-    ("job", "written"),
-    [
-        (of_commit(1, "gpu", "t4"), [[], [("gpu-ci/t4", "at-max")]]),
-        (replace(of_commit(1, "gpu", "t4"), status="waiting"), [[], [("gpu-ci/t4", "approval-pending")]]),
-        (of_commit(1, "gpu", "l4", age=90_000), [[("gpu-ci/l4", "expired")], []]),
-        (of_commit(1, "gpu"), [[], [("gpu-ci/t4", "at-max")]]),
-        (of_commit(1, "gpu", "v5"), [[("gpu-ci", "no-pool")], []]),
-        (replace(of_commit(1, "gpu", "v5"), runner_groups=BOTH), [[("gpu-ci", "no-pool")], []]),
-        # The first share does not see this repository.
-        (replace(of_commit(1, "gpu", "v5"), runner_groups=OTHER), [[], [("gpu-ci", "no-pool")]]),
-    ],
-)
-def test_of_two_shares_one_writes_why_a_job_waits(job: Job, written: list[list[tuple[str, str]]]) -> None:
-    assert SHARES == (("l4",), ("t4",))
-    assert of_shares(at(0, job), [Memory(), Memory()]) == written
-
-
-def test_one_share_of_all_pools_has_one_status_for_a_commit() -> None:
-    job, names = of_commit(1, "gpu", "l4"), ("l4", "t4")
-    [status] = commit_statuses.due([T4, L4], at(0, job), {job.key: FULL}, Memory(), names)
-    assert status.context == "gpu-ci"
-
-
-def test_the_jobs_of_a_commit_in_two_shares_have_a_status_of_each() -> None:
-    memories = [Memory(), Memory()]
-    first, second = of_commit(1, "gpu", "l4"), of_commit(2, "gpu", "t4")
-    assert of_shares(at(0, first, second), memories) == [[("gpu-ci/l4", "at-max")], [("gpu-ci/t4", "at-max")]]
-    assert of_shares(at(70, second), memories) == [[("gpu-ci/l4", commit_statuses._DONE)], []]
-
-
-def test_after_a_new_division_of_the_pools_one_share_ends_a_status() -> None:
-    memories = [Memory(), Memory()]
-    of_shares(at(0, *(of_commit(n, "gpu", label) for n, label in ((1, "l4"), (2, "t4"), (3, "v5")))), memories)
-    before = merged(memories)
-    assert len(before.statuses) == 3
-    done = commit_statuses._DONE
-    assert of_shares(at(70), [deepcopy(before), deepcopy(before)]) == [
-        [("gpu-ci/l4", done), ("gpu-ci", done)],
-        [("gpu-ci/t4", done)],
-    ]
-    # A single manager for all pools uses the default context, and takes the other statuses back.
-    whole = deepcopy(before)
-    decision = decide([T4, L4], at(70, of_commit(1, "gpu", "l4")), whole)
-    assert [
-        (each.context, each.state)
-        for each in commit_statuses.due([T4, L4], at(70, of_commit(1, "gpu", "l4")), decision.reasons, whole)
-    ] == [("gpu-ci", "pending"), ("gpu-ci/l4", "success"), ("gpu-ci/t4", "success")]
+def test_a_status_of_several_instances_of_an_earlier_version_is_dropped() -> None:
+    memory = Memory(statuses={f"example-org/kernels {SHA} gpu-ci/l4": WrittenStatus("at-max", "", NOW, NOW)})
+    assert write(at(0), memory) == []
+    assert memory.statuses == {}
 
 
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
@@ -221,14 +156,6 @@ def test_a_status_that_cannot_be_written_fails_no_pass_and_is_tried_again_in_a_m
     assert (event.kind, event.subject) == ("commit-status", "example-org/kernels@009b8a3a9ccb")
 
 
-def test_of_two_managers_with_a_share_each_one_writes_that_no_pool_has_the_labels() -> None:
-    view = GithubView(NOW, (of_commit(1, "gpu", "v5"),), ())
-    world = Refusing(view=view)
-    for own in SHARES:
-        Manager([T4, L4], world, world, Kept(), lambda: NOW, own=own, writes_statuses=True).step()
-    assert [each.context for each in world.statuses] == ["gpu-ci"]
-
-
 def test_a_github_that_does_not_answer_gets_one_status_request_a_pass() -> None:
     """Each request may take half a minute, and the next pass starts machines."""
     jobs = tuple(replace(of_commit(number, "gpu", "v5"), head_sha=f"{number:040x}") for number in range(5))
@@ -258,12 +185,6 @@ def test_a_change_that_github_does_not_show_is_not_written() -> None:
     [first] = write(at(0, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-b"))
     assert first.description == f"no-capacity: {zones}"[:140]
     assert write(at(60, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-c")) == []
-
-
-def test_no_status_is_written_by_default() -> None:
-    world, manager = refusing(None, writes=False)
-    assert manager.step().events == []
-    assert world.statuses == []
 
 
 class Adapter(Refusing):

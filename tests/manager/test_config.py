@@ -33,11 +33,6 @@ def written(folder: Path, value: object) -> Path:
     return file
 
 
-def test_labels_are_compared_in_lower_case(tmp_path: Path) -> None:
-    [pool] = read(written(tmp_path, CONFIG)).pools
-    assert pool.plain().labels == frozenset({"gpu", "l4"})
-
-
 def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
     broken = {
         **CONFIG,
@@ -62,26 +57,12 @@ def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("link", ["l4-template", "projects/example/global/instanceTemplates/l4"])
-def test_a_template_that_is_no_regional_one_is_refused_for_pool_and_rung(tmp_path: Path, link: str) -> None:
-    pool = {**POOL, "template": link, "rungs": [{**POOL["rungs"][0], "template": link}]}
-    with pytest.raises(ConfigError) as found:
-        read(written(tmp_path, {**CONFIG, "pools": [pool]}))
-    assert "pools[0].template: has a form that is not accepted" in str(found.value)
-    assert "pools[0].rungs[0].template: has a form that is not accepted" in str(found.value)
-
-
 @pytest.mark.parametrize("zone", ["us-central1-a", "us-south1-ai1b", "northamerica-northeast2-c"])
 def test_a_zone_that_a_pool_may_have_is_accepted(tmp_path: Path, zone: str) -> None:
     """A stack's `up` exports it."""
     assert re.fullmatch(ZONE, zone)
     config = read(written(tmp_path, {**CONFIG, "pools": [{**POOL, "rungs": [{**POOL["rungs"][0], "zone": zone}]}]}))
     assert config.pools[0].plain().rungs[0].zone == zone
-
-
-def test_two_pools_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pools: two pools have the name l4"):
-        read(written(tmp_path, {**CONFIG, "pools": [POOL, POOL]}))
 
 
 @pytest.mark.parametrize(("content", "problem"), [("{", "is not valid JSON"), (None, "cannot be read")])

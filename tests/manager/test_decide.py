@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from gpu_manager.decision.decide import Decision, decide
+from gpu_manager.decision.jobs import is_of_another
 from gpu_manager.decision.names import machine_name, request_id, slug
 from gpu_manager.memory import Cooldown, JobMemory, LostJob, MachineMemory, Memory, Pending, StoppedPool
 from gpu_manager.model import (
@@ -18,6 +19,7 @@ from gpu_manager.model import (
     Machine,
     Observation,
     OperationState,
+    OtherPool,
     Pool,
     Reason,
     RemoveRunner,
@@ -79,13 +81,6 @@ def test_an_insert_whose_answer_was_lost_is_repeated_with_the_same_request() -> 
     assert second.actions == first.actions
 
 
-def test_a_pending_machine_is_assigned_to_the_job() -> None:
-    first = decide([POOL], observe(jobs=(job(),)), Memory())
-    [pending] = first.memory.pending.values()
-    pending.operation = "operation-1"
-    assert decide([POOL], observe(jobs=(job(),)), first.memory).actions == ()
-
-
 def test_a_pool_has_at_most_its_maximum_of_machines() -> None:
     jobs = tuple(job(number) for number in (1, 2, 3))
     decision = decide([POOL], observe(jobs=jobs), Memory())
@@ -134,14 +129,6 @@ def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
 
 def test_a_job_that_is_exactly_a_day_old_gets_a_machine() -> None:
     assert len(inserts(decide([POOL], observe(jobs=(job(age=24 * 3600),)), Memory()))) == 1
-
-
-def test_a_job_with_an_unknown_label_has_a_reason() -> None:
-    pool = replace(POOL, labels=frozenset({"l4"}))
-    foreign, ours = job(1, "ubuntu-latest"), job(2, "l4", "big")
-    reasons = decide([pool], observe(jobs=(foreign, ours)), Memory()).reasons
-    assert set(reasons) == {ours.key}
-    assert reasons[ours.key].detail == "no pool has the labels big, l4; missing: big"
 
 
 def test_a_job_is_forgotten_two_days_after_it_was_last_seen() -> None:
@@ -212,21 +199,6 @@ def test_zones_of_a_region_without_a_stockout_are_tried_first() -> None:
     for other in (FIRM, replace(B, zone="us-east4-a"), replace(B, machine_type="g2-standard-16")):
         pool = replace(POOL, rungs=(A, other, B))
         assert inserts(decide([pool], observe(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
-
-
-def test_a_pool_with_an_open_place_leaves_the_others_their_pause() -> None:
-    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1000, 9)})
-    pool = replace(POOL, rungs=(A, FIRM))
-    assert inserts(decide([pool], observe(jobs=(job(),)), memory)) == [("us-central1-a", "standard")]
-
-
-def test_a_zone_that_google_names_is_tried_first() -> None:
-    first = decide([POOL], observe(jobs=(job(),)), Memory())
-    [name] = first.memory.pending
-    pool = replace(POOL, rungs=(A, replace(A, zone="us-central1-c"), B))
-    failed = OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))
-    second = decide([pool], observe(jobs=(job(),), operations={name: failed}), first.memory)
-    assert inserts(second) == [("us-central1-b", "spot")]
 
 
 def test_a_used_up_quota_closes_the_region_for_that_gpu_and_market() -> None:
@@ -301,15 +273,6 @@ def test_a_machine_counts_as_one_of_three_if_its_own_job_ran_on_it() -> None:
     assert decide([POOL], seen, memory).memory.jobs[slug(own.key)].machines == 1
 
 
-def test_after_two_preemptions_in_a_quarter_of_an_hour_a_standard_machine_is_requested() -> None:
-    pool = replace(POOL, rungs=(A, B, FIRM))
-    place = "us-central1 g2-standard-8"
-    once, twice = Memory(preemptions={place: [NOW - 100]}), Memory(preemptions={place: [NOW - 800, NOW - 100]})
-    assert inserts(decide([pool], observe(jobs=(job(),)), once)) == [("us-central1-a", "spot")]
-    assert inserts(decide([pool], observe(jobs=(job(),)), twice)) == [("us-central1-a", "standard")]
-    assert inserts(decide([POOL], observe(jobs=(job(),)), twice)) == [("us-central1-a", "spot")]
-
-
 def test_machines_that_are_off_are_deleted_whatever_else_is_unknown() -> None:
     off = machine("l4-a", "TERMINATED", end=End("job-done", "the one job has ended"))
     decision = decide([POOL], observe(machines=(off,), jobs=None, runners=None), Memory())
@@ -376,13 +339,6 @@ def failed_run(**others: object) -> Run:
     return replace(plain, **others)  # type: ignore[arg-type]
 
 
-def test_one_share_runs_a_lost_job_again() -> None:
-    """Each share begins with the memories of all shares."""
-    pools, world = [POOL, replace(POOL, name="t4")], observe(runs={RUN: failed_run()})
-    assert decide(pools, world, lost_memory(), {"t4"}).actions == ()
-    assert decide(pools, world, lost_memory(), {"l4"}).actions == (Rerun(RUN, 1, None),)
-
-
 def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() -> None:
     memory = lost_memory()
     running = decide([POOL], observe(runs={RUN: failed_run(status="in_progress", conclusion="")}), memory)
@@ -393,11 +349,6 @@ def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() ->
     assert soon.actions == ()
     begun = decide([POOL], observe(runs={RUN: failed_run(attempt=2, status="queued")}, now=NOW + 70), soon.memory)
     assert (begun.actions, begun.memory.lost) == ((), {})
-
-
-def test_only_the_lost_job_is_run_again_if_another_job_failed_by_itself() -> None:
-    decision = decide([POOL], observe(runs={RUN: failed_run(failed_jobs=(1, 2))}), lost_memory())
-    assert decision.actions == (Rerun(RUN, 1, 1),)
 
 
 @pytest.mark.parametrize(
@@ -428,13 +379,6 @@ def test_a_job_that_ended_before_the_preemption_is_not_lost() -> None:
     assert taken.memory.lost == {}
 
 
-def test_a_pool_may_refuse_reruns() -> None:
-    known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
-    refusing = replace(POOL, rerun_preempted=False)
-    memory = Memory(machines={"l4-a": known})
-    assert decide([refusing], observe(preempted=frozenset({"l4-a"})), memory).memory.lost == {}
-
-
 def test_a_rerun_job_gets_a_standard_machine() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
     asked = decide([pool], observe(runs={RUN: failed_run()}), lost_memory())
@@ -447,15 +391,6 @@ def stockout(*zones: str) -> OperationState:
     return OperationState(True, InsertError("no-capacity", "none left", zones))
 
 
-def test_a_zone_may_be_out_of_machines_for_months() -> None:
-    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 5000)})
-    one = replace(POOL, rungs=(A,))
-    first = decide([one], observe(jobs=(job(),)), memory)
-    [name] = first.memory.pending
-    second = decide([one], observe(jobs=(job(),), operations={name: stockout()}), first.memory)
-    assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1800, 5001)}
-
-
 def test_inserts_that_fail_together_count_as_one_stockout() -> None:
     pool, jobs = replace(POOL, rungs=(A,), max=9), tuple(job(number) for number in range(1, 9))
     first = decide([pool], observe(jobs=jobs), Memory())
@@ -463,15 +398,6 @@ def test_inserts_that_fail_together_count_as_one_stockout() -> None:
     failed = dict.fromkeys(first.memory.pending, stockout())
     second = decide([pool], observe(jobs=jobs, operations=failed), first.memory)
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
-
-
-def test_two_zones_that_name_each_other_are_not_tried_in_every_pass() -> None:
-    memory, asked, names = Memory(), 0, {"us-central1-a": "us-central1-b", "us-central1-b": "us-central1-a"}
-    for number in range(30):
-        operations = {name: stockout(names[each.rung.zone]) for name, each in memory.pending.items()}
-        decision = decide([POOL], observe(jobs=(job(),), operations=operations, now=NOW + 10 * number), memory)
-        memory, asked = decision.memory, asked + len(inserts(decision))
-    assert asked <= 2 * 5
 
 
 def test_an_insert_of_a_pool_that_the_configuration_no_longer_has_is_dropped() -> None:
@@ -573,16 +499,6 @@ def test_a_zone_that_google_names_is_tried_again_before_its_pause_is_over() -> N
     assert second.memory.preferred == {"us-central1-b g2-standard-8 spot": NOW + 300}
 
 
-def test_a_rerun_job_waits_for_a_standard_machine_if_the_pool_has_one() -> None:
-    steady = Memory(steady={"example-org/kernels 11": NOW + 900})
-    assert inserts(decide([POOL], observe(jobs=(job(),)), steady)) == [("us-central1-a", "spot")]
-    pool = replace(POOL, rungs=(A, FIRM))
-    out = replace(steady, cooldowns={"us-central1-a g2-standard-8 standard": Cooldown(NOW + 60, 1)})
-    waits = decide([pool], observe(jobs=(job(),)), out)
-    assert inserts(waits) == []
-    assert waits.reasons[job().key].code == "no-capacity"
-
-
 def test_the_breaker_counts_preemptions_close_together_and_opens_for_half_an_hour() -> None:
     pool, place = replace(POOL, rungs=(A, FIRM)), "us-central1 g2-standard-8"
     for times, market in (
@@ -641,14 +557,17 @@ def test_after_a_failed_insert_the_next_one_has_another_name_and_the_budget_is_w
     assert second.memory.jobs == {slug(job().key): JobMemory(inserts=2, machines=1, last_seen=NOW)}
 
 
-def test_a_job_that_two_shares_may_serve_gets_a_machine_of_the_first_pools_share_alone() -> None:
-    other = replace(POOL, name="l4-b", runner_group="b")
-    pools, waiting = [POOL, other], observe(jobs=(job(),))
-    first, second = (decide(pools, waiting, Memory(), own) for own in (("l4",), ("l4-b",)))
-    assert [each.pool for each in first.actions if isinstance(each, Insert)] == ["l4"]
-    assert (second.actions, second.assigned, second.reasons) == ((), {}, {})
-    # If the job's repository may use only the second group, the shares change places.
-    groups = observe(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
-    first, second = (decide(pools, groups, Memory(), own) for own in (("l4",), ("l4-b",)))
-    assert (first.actions, first.assigned, first.reasons) == ((), {}, {})
-    assert [each.pool for each in second.actions if isinstance(each, Insert)] == ["l4-b"]
+def test_a_job_of_the_pools_of_two_managers_belongs_to_the_first_name() -> None:
+    far = OtherPool("prod-batch", frozenset({"gpu", "t4"}), "Default")
+    for labels, first, second in (
+        (("gpu", "l4"), False, True),
+        (("gpu", "t4"), True, False),
+        (("gpu",), False, True),
+        (("gpu", "v5"), False, False),
+    ):
+        waiting = job(1, *labels)
+        assert is_of_another(waiting, "prod", [POOL], [far]) is first, labels
+        own = replace(POOL, labels=far.labels)
+        assert is_of_another(waiting, "prod-batch", [own], [OtherPool("prod", POOL.labels)]) is second, labels
+    other_group = replace(job(1, "gpu", "t4"), runner_groups=frozenset({"other"}))
+    assert not is_of_another(other_group, "prod", [POOL], [far])

@@ -19,7 +19,7 @@ from gpu_manager import doctor
 from gpu_manager.github.adapter import GithubAdapter
 
 from tests.gpu_ci.cli.doctor.google_apis import Google
-from tests.manager.github.fake_github import APP, INSTALLATION, KEY, ORG, URL, FakeGithub, group
+from tests.manager.github.fake_github import APP, INSTALLATION, KEY, ORG, URL, FakeGithub
 from tests.manager.test_config import POOL
 
 ACCOUNT = "l4@acme-ci.iam.gserviceaccount.com"
@@ -78,9 +78,9 @@ def world() -> World:
 
 @pytest.fixture
 def diagnose(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    def connected(url: str, app: Any, owner: str, groups: set[str], repositories: Any) -> GithubAdapter:
+    def connected(url: str, app: Any, owner: str, groups: set[str]) -> GithubAdapter:
         clocks, transport = world.github.clock.clocks(), world.github.transport()
-        return GithubAdapter(url, app, owner, groups, repositories, clocks=clocks, transport=transport)
+        return GithubAdapter(url, app, owner, groups, clocks=clocks, transport=transport)
 
     monkeypatch.setattr(google_api, "connect", lambda: google_api.calls_over(world.cloud))
     monkeypatch.setattr(doctor, "GithubAdapter", connected)
@@ -125,22 +125,6 @@ def test_a_file_without_a_key_is_named(world: World, diagnose: Doctor, tmp_path:
     assert "key.pem: does not contain an unencrypted RSA private key" in found["app key"][1]
 
 
-def test_a_group_that_does_not_exist_is_named(world: World, diagnose: Doctor) -> None:
-    world.github.groups = [group(1, "Default")]
-    found = diagnose()
-    assert found["runner groups"] == (
-        "unknown", "not asked: example-org has no runner group named gpu, only Default",
-    )  # fmt: skip
-    assert others_pass(found, "runner groups", "queue")
-
-
-def test_a_group_that_no_repository_may_use_fails(world: World, diagnose: Doctor) -> None:
-    world.github.group_repositories = {2: []}
-    world.github.installation_repositories = []
-    found = diagnose()
-    assert found["runner groups"] == ("fail", "no repository may use the group gpu")
-
-
 def test_a_permission_that_the_app_lacks_fails(world: World, diagnose: Doctor) -> None:
     refused = httpx2.Response(422, json={"message": "The permissions requested are not granted to this installation."})
     tokens = f"POST /app/installations/{INSTALLATION}/access_tokens"
@@ -153,13 +137,6 @@ def test_a_permission_that_the_app_lacks_fails(world: World, diagnose: Doctor) -
     assert found["commit statuses"][0] == "unknown"
     assert "not granted to this installation" in found["commit statuses"][1]
     assert others_pass(found, "commit statuses")
-
-
-def test_a_template_that_is_gone_is_named(world: World, diagnose: Doctor) -> None:
-    world.cloud.template = False
-    found = diagnose()
-    assert found["templates"][0] == "unknown"
-    assert "was not found" in found["templates"][1]
 
 
 def test_the_template_of_a_rung_is_checked_too(world: World, diagnose: Doctor, tmp_path: Path) -> None:
@@ -178,9 +155,3 @@ def test_each_permission_that_is_missing_is_named(world: World, diagnose: Doctor
     found = diagnose()
     assert found["permissions"] == ("fail", "missing: compute.instances.delete on acme-ci")
     assert others_pass(found, "permissions")
-
-
-def test_an_account_that_may_not_be_used_is_named(world: World, diagnose: Doctor) -> None:
-    world.cloud.may_act_as = False
-    found = diagnose()
-    assert found["service accounts"] == ("fail", "not granted on the account of l4")

@@ -8,7 +8,7 @@ import pytest
 from gpu_manager.decision.decide import decide
 from gpu_manager.decision.names import slug
 from gpu_manager.memory import Cooldown, Memory
-from gpu_manager.model import Delete, Insert, InsertError, Machine, OperationState, Reason, Rung, Runner
+from gpu_manager.model import Delete, InsertError, Machine, OperationState, Reason, Rung, Runner
 
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
@@ -67,15 +67,6 @@ def test_a_failed_wait_for_capacity_is_one_stockout_and_no_machine_of_the_job(do
     assert pending.rung == B
 
 
-def test_a_failed_wait_without_an_answer_of_its_operation_counts_once() -> None:
-    memory, waits = begun(done=False)
-    gone = decide([FLEX], observe(jobs=(job(),), now=NOW + 1800), memory)
-    assert (gone.memory.cooldowns, gone.memory.jobs[slug(job().key)].machines) == ({}, 1)
-    result = decide([FLEX], observe(jobs=(job(),), operations={waits.name: STOCKOUT}, now=NOW + 1810), gone.memory)
-    assert result.memory.cooldowns == {PLACE: Cooldown(NOW + 1870, 1)}
-    assert result.memory.jobs[slug(job().key)].machines == 1
-
-
 def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> None:
     memory, waits = begun(done=True)
     decision = decide([FLEX], observe(machines=(waits,), now=NOW + 20), memory)
@@ -95,31 +86,6 @@ def test_only_a_machine_with_capacity_ends_the_stockouts_of_its_zone() -> None:
     assert still.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
     runs = replace(waits, status="RUNNING")
     assert decide([FLEX], observe(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
-
-
-def test_a_request_that_google_has_not_accepted_is_no_wait_for_capacity() -> None:
-    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
-    late = decide([FLEX], observe(jobs=(job(),), now=NOW + 301), memory)
-    assert late.reasons[job().key].code == "no-answer"
-    assert [each.rung for each in late.actions if isinstance(each, Insert)] == [A]
-
-
-def test_an_accepted_request_is_answered_although_its_machine_is_not_listed_yet() -> None:
-    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
-    [(name, pending)] = memory.pending.items()
-    pending.operation = "operation-1"
-    later = observe(jobs=(job(),), operations={name: OperationState(False)}, now=NOW + 301)
-    decision = decide([FLEX], later, memory)
-    assert (decision.assigned, decision.reasons) == ({job().key: name}, {})
-
-
-def test_a_stockout_counts_although_google_accepts_the_next_request() -> None:
-    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
-    [(name, pending)] = memory.pending.items()
-    pending.operation = "operation-1"
-    memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
-    taken = observe(jobs=(job(),), operations={name: OperationState(True)}, now=NOW + 5)
-    assert decide([FLEX], taken, memory).memory.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
 
 
 def test_a_machine_without_capacity_is_deleted_if_an_idle_machine_takes_its_job() -> None:

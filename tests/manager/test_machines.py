@@ -51,15 +51,6 @@ def test_a_machine_that_takes_no_more_jobs_is_not_assigned_to_a_queued_job(known
     assert inserted(decide([POOL], waiting, fresh)) == 0
 
 
-def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
-    running = job(1, status="in_progress", runner="l4-a")
-    memory = decide([POOL], observe(jobs=(running,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
-    assert memory.machines["l4-a"].job == running.key
-    queued = replace(running, status="queued")
-    other = decide([POOL], observe(jobs=(queued,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
-    assert other.machines["l4-a"].job is None
-
-
 def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_name_is_still_listed() -> None:
     """The earlier machine is deleted in the same pass, and the insert then creates a machine."""
     pool = replace(POOL, max=1)

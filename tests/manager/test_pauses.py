@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from gpu_manager.cli.run_command import Pauses
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.pauses import Pauses
 
 
 class Clock:
@@ -31,22 +31,6 @@ def test_a_hint_that_came_during_the_pass_shortens_the_next_wait_alone() -> None
     pauses.hint()
     assert ended(pauses, 3600, 0.0)
     assert not ended(pauses, 3600, 0.0)
-    pauses.stop()
-
-
-def test_a_hint_ends_a_wait_that_has_begun() -> None:
-    pauses = Pauses()
-    thread = threading.Thread(target=pauses.wait, args=(3600, 0.0), daemon=True)
-    thread.start()
-    pauses.hint()
-    thread.join(10)
-    assert not thread.is_alive()
-
-
-def test_after_a_hint_the_manager_still_rests_as_long_as_its_limits_ask() -> None:
-    pauses = Pauses()
-    pauses.hint()
-    assert not ended(pauses, 3600, 3600)
     pauses.stop()
 
 

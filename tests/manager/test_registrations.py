@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_manager import registration
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
-from gpu_manager.memory import MachineMemory, Memory, Registration, from_json, to_json
+from gpu_manager.memory import Memory, Registration, from_json, to_json
 from gpu_manager.model import Delete, Machine, NewRunner, Pool, Register, RemoveRunner, Runner
 from gpu_manager.ports import GithubView, Metadata, Refused, Unavailable
 
@@ -70,20 +70,6 @@ def test_a_request_whose_outcome_is_unknown_is_repeated_after_half_a_minute() ->
     assert decided(ready(), memory=memory, now=NOW + 30).actions == (Register(ready()),)
 
 
-def test_a_machine_whose_runner_has_a_job_gets_no_other() -> None:
-    """Its registration has arrived, but the list of machines does not show that yet."""
-    runners = (Runner(7, "l4-a", online=True, busy=True),)
-    assert decided(ready(), jobs=2, runners=runners).actions[:-1] == ()
-
-
-def test_twenty_runners_are_registered_in_a_pass() -> None:
-    many = replace(BROKERED, max=50)
-    jobs = tuple(job(number) for number in range(50))
-    machines = tuple(ready(f"l4-{number:02}") for number in range(50))
-    decision = decide([many], observe(jobs=jobs, machines=machines), Memory())
-    assert sum(isinstance(each, Register) for each in decision.actions) == 20
-
-
 def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_do_not_count() -> None:
     pools = [replace(BROKERED, name=name, max=50, labels=frozenset({name})) for name in ("l4", "t4")]
     jobs = tuple(job(number, pools[number % 2].name) for number in range(30))
@@ -109,12 +95,6 @@ def test_the_machine_of_a_cancelled_job_is_deleted_before_it_has_a_runner() -> N
     assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).assigned != {job(1).key: "l4-a"}
 
 
-def test_a_machine_that_no_job_needs_gets_no_runner_unless_one_comes() -> None:
-    first = decided(ready(), jobs=0)
-    assert first.actions == ()
-    assert decided(ready(), jobs=1, memory=first.memory, now=NOW + 10).actions == (Register(ready()),)
-
-
 def test_a_registration_of_an_earlier_machine_of_the_name_does_not_count() -> None:
     memory = Memory(registrations={"l4-a": Registration("41", NOW - 1)})
     assert decided(ready(), memory=memory).actions == (Register(ready()),)
@@ -128,12 +108,6 @@ def test_a_machine_that_may_have_a_runner_is_not_deleted_early(sealed: bool) -> 
         decision = decided(ready(sealed=sealed), jobs=0, memory=memory, now=NOW + later)
         assert not any(isinstance(each, Delete) for each in decision.actions)
         memory = decision.memory
-
-
-def test_a_machine_that_registers_itself_is_not_deleted_early() -> None:
-    own = ready(registered_by="machine", key="")
-    memory = decided(own, jobs=0).memory
-    assert decided(own, jobs=0, memory=memory, now=NOW + 200).actions == ()
 
 
 def test_without_a_memory_an_unused_runner_is_unregistered_before_its_machine_goes() -> None:
@@ -151,16 +125,6 @@ def test_of_two_machines_the_one_without_a_key_goes() -> None:
     assert later.actions == (Delete(ready("l4-b", key=""), "no queued job needs it, and it has no runner yet"),)
 
 
-def test_of_an_idle_runner_and_a_machine_without_one_the_machine_goes() -> None:
-    """The runner can take a job at once."""
-    idle, booting = ready("l4-a", sealed=True, key=""), ready("l4-b", key="")
-    runners = (Runner(7, "l4-a", online=True, busy=False),)
-    memory = decided(idle, booting, runners=runners).memory
-    assert decided(idle, booting, runners=runners, memory=memory, now=NOW + 30).actions == (
-        Delete(booting, "no queued job needs it, and it has no runner yet"),
-    )
-
-
 def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
     """The runner is offline until its registration arrives."""
     runners = (Runner(7, "l4-a", online=False, busy=False),)
@@ -169,17 +133,6 @@ def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
     assert decision.memory.machines["l4-a"].offline_since is None
     sealed = decided(ready(sealed=True), runners=runners, memory=decision.memory, now=NOW + 10)
     assert sealed.memory.machines["l4-a"].offline_since == NOW + 10
-
-
-def test_a_machine_without_its_registration_is_deleted_after_its_runner() -> None:
-    runners = (Runner(7, "l4-a", online=False, busy=False),)
-    memory = Memory(
-        machines={"l4-a": MachineMemory("l4", NOW - 361, running_since=NOW - 361)},
-        registrations={"l4-a": Registration("42", NOW - 10)},
-    )
-    assert decided(ready(), runners=runners, memory=memory).actions == (
-        RemoveRunner(runners[0], ready(), "no runner within 360 s"),
-    )
 
 
 def test_a_runner_whose_machine_is_gone_is_unregistered_and_then_forgotten() -> None:
@@ -200,30 +153,6 @@ def test_a_runner_that_stays_is_forgotten_after_a_day() -> None:
     day = decided(jobs=0, runners=(works,), memory=memory, now=NOW + 24 * 3600)
     assert set(day.memory.registrations) == {"l4-a"}
     assert decided(jobs=0, runners=(works,), memory=day.memory, now=NOW + 24 * 3600 + 1).memory.registrations == {}
-
-
-def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
-    runner = Runner(7, "l4-a", online=False, busy=False)
-    known = {"l4-a": MachineMemory("l4", NOW - 100)}
-    memory = Memory(machines=known, registrations={"l4-a": Registration("42", NOW)})
-    first = decided(jobs=0, runners=(runner,), memory=memory)
-    assert first.actions == ()
-    assert decided(jobs=0, runners=(runner,), memory=first.memory).actions != ()
-
-
-def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
-    """Each share begins with the memories of all shares, and lists only the machines of its own pools."""
-    t4 = replace(BROKERED, name="t4")
-    name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
-    runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
-    memory = Memory(registrations={name: Registration("42", NOW), removed: Registration("43", NOW)})
-    second = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"t4"})
-    assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
-    assert set(second.memory.registrations) == {name}
-    # Machines of a removed pool belong to the share of the first pool.
-    first = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"l4"})
-    assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
-    assert set(first.memory.registrations) == {removed}
 
 
 @pytest.mark.parametrize("unknown", ["machines", "runners"])

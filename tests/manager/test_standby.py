@@ -10,14 +10,10 @@ from gpu_manager.decision.names import STANDBY, request_id, slug, standby_name, 
 from gpu_manager.decision.standby import digest
 from gpu_manager.memory import (
     Cooldown,
-    JobMemory,
     MachineMemory,
     Memory,
     Pending,
     StandbyMemory,
-    StoppedPool,
-    from_json,
-    to_json,
 )
 from gpu_manager.model import (
     Delete,
@@ -127,12 +123,6 @@ def test_a_machine_that_is_off_is_deleted(
     assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == deleted
 
 
-def test_a_stopped_pool_keeps_no_machine_on_standby() -> None:
-    memory = stopped()
-    memory.stopped["templates/l4"] = StoppedPool("templates/l4", "l4-x", "driver-failed", "")
-    assert [type(each) for each in decide([STOCK], observe(machines=(off(),)), memory).actions] == [Delete]
-
-
 def test_a_queued_job_starts_a_stopped_machine_and_a_new_one_is_made_for_standby() -> None:
     waiting = job()
     decision = decide([STOCK], observe(jobs=(waiting,), machines=(off(),)), stopped())
@@ -159,14 +149,6 @@ def test_a_started_machine_counts_as_the_jobs_until_it_runs_and_gets_its_runner_
     assert boots.memory.pending.keys() == was_off.memory.pending.keys() - {"l4-s1"}
     new = stock(key="second")
     assert of(Register, decide([STOCK], observe(jobs=(waiting,), machines=(new,)), boots.memory)) == [Register(new)]
-
-
-def test_the_deadlines_of_a_started_machine_begin_with_its_start() -> None:
-    memory = stopped(running_since=NOW - 5000)
-    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), memory).memory
-    memory.pending["l4-s1"].operation = "operation-1"
-    boots = observe(jobs=(job(),), machines=(stock(key=""),), operations={"l4-s1": OperationState(done=True)})
-    assert of(Delete, decide([STOCK], boots, memory)) == []
 
 
 def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_elsewhere() -> None:
@@ -197,21 +179,6 @@ def test_a_stopped_machine_is_replaced_after_two_stockouts_of_its_place(
     decision = decide([replace(STOCK, rungs=places)], observe(machines=(off(),)), memory)
     assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"] * len(made_at)
     assert [each.rung for each in decision.actions if isinstance(each, Insert)] == made_at
-
-
-def test_a_stopped_machine_that_is_being_started_stays_where_its_place_has_none() -> None:
-    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), stopped()).memory
-    memory.pending["l4-s1"].operation = "operation-1"
-    memory.cooldowns[f"{ZONE} g2-standard-8 spot"] = Cooldown(NOW + 60, 2)
-    assert of(Delete, decide([STOCK], observe(jobs=(job(),), machines=(off(),)), memory)) == []
-
-
-def test_stopped_spot_machines_are_replaced_in_another_region_after_preemptions() -> None:
-    west = replace(A, zone="us-west1-a")
-    memory = replace(stopped(), preemptions={"us-central1 g2-standard-8": [NOW - 60, NOW - 50]})
-    decision = decide([replace(STOCK, rungs=(A, west))], observe(machines=(off(),)), memory)
-    assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"]
-    assert [each.rung for each in decision.actions if isinstance(each, Insert)] == [west]
 
 
 @pytest.mark.parametrize(
@@ -281,34 +248,11 @@ def test_no_machine_is_made_for_standby_where(reason: str) -> None:
     assert decide([pool], observe(jobs=jobs), memory).actions == ()
 
 
-def test_a_machine_for_standby_is_made_at_the_first_place_that_has_lately_had_machines() -> None:
-    """The pause of the first place is over: only a job tests if the place has capacity again."""
-    memory = Memory(cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW - 1, 1)})
-    assert [each.rung for each in decide([STOCK], observe(), memory).actions if isinstance(each, Insert)] == [B]
-    west = replace(A, zone="us-west1-a")
-    inserts = decide([replace(STOCK, rungs=(A, west))], observe(), memory).actions
-    assert [each.rung for each in inserts if isinstance(each, Insert)] == [west]
-
-
-def test_a_job_that_no_machine_helps_keeps_no_machine_from_standby() -> None:
-    memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
-    decision = decide([STOCK], observe(jobs=(job(),)), memory)
-    assert {each.code for each in decision.reasons.values()} == {"never-picked-up"}
-    assert [each.job for each in decision.actions if isinstance(each, Insert)] == [None]
-
-
 def test_machines_that_never_come_to_standby_are_made_again_after_longer_and_longer_pauses() -> None:
     memory = Memory(standby={"l4": StandbyMemory(made=3, unproven=3, last_made=NOW)})
     at = [second for second in range(0, 400, 10) if decide([STOCK], observe(now=NOW + second), memory).actions]
     assert at[0] == 240
     assert decide([STOCK], observe(), replace(memory, standby={"l4": StandbyMemory(3, 0, NOW)})).actions != ()
-
-
-def test_only_a_machine_that_is_off_and_kept_ends_the_pauses() -> None:
-    memory = Memory(standby={"l4": StandbyMemory(made=3, unproven=3, last_made=NOW)})
-    asked = decide([STOCK], observe(machines=(stock(),)), memory)
-    assert (asked.actions, asked.memory.standby["l4"].unproven) == ((Stop(stock()),), 3), "its stop may be refused"
-    assert decide([STOCK], observe(machines=(off(),)), asked.memory).memory.standby["l4"].unproven == 0
 
 
 def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> None:
@@ -364,15 +308,6 @@ def test_the_status_has_the_number_of_machines_on_standby() -> None:
     assert [each["status"] for each in shown["machines"]] == ["standby"]
 
 
-def test_a_pass_starts_a_machine_and_keeps_the_name_of_the_operation() -> None:
-    world = Scripted((off(),), GithubView(NOW, (job(),), ()))
-    loop, store = manager(world, stopped(), STOCK)
-    done = loop.step()
-    assert world.started == ["l4-s1", standby_name("l4", int(NOW))]
-    assert [(each.kind, each.subject) for each in done.events][:1] == [("start-machine", "l4-s1")]
-    assert store.memory.pending["l4-s1"].operation == "operation-start"
-
-
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in its operation"])
 def test_a_start_that_google_refuses_is_an_event_and_none_of_the_jobs_machines(at_once: bool) -> None:
     none = InsertError("no-capacity", "none left")
@@ -389,8 +324,3 @@ def test_a_start_that_google_refuses_is_an_event_and_none_of_the_jobs_machines(a
         False,
     )
     assert world.deleted == []
-
-
-def test_the_memory_of_standby_survives_being_stored() -> None:
-    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), stopped()).memory
-    assert from_json(to_json(memory)) == memory

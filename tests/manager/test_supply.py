@@ -60,13 +60,6 @@ def after(pool: Pool, error: InsertError, memory: Memory | None = None) -> Decis
 # -- pools that share jobs -------------------------------------------------------------------------------------------
 
 
-def test_a_job_of_two_pools_goes_to_the_one_that_has_room() -> None:
-    full = observe(jobs=(ANY,), machines=(machine("l4-a", "STOPPING"),))
-    decision = decide([L4, T4], full, Memory())
-    assert asked(decision) == [("t4", "us-central1-a", "n1-standard-8")]
-    assert decision.reasons == {}
-
-
 def test_a_job_of_two_pools_with_room_goes_to_the_cheaper_one() -> None:
     assert asked(decide([T4, L4], observe(jobs=(ANY,)), Memory())) == [("l4", "us-central1-a", "g2-standard-8")]
     unknown = replace(L4, rungs=(replace(NEAR, usd_per_hour=None),))
@@ -112,13 +105,6 @@ def test_a_stopped_pool_is_passed_over_for_one_that_works() -> None:
     )
 
 
-def test_the_machines_of_a_job_count_over_all_of_its_pools() -> None:
-    memory = Memory(jobs={slug(ANY.key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
-    decision = decide([L4, T4], observe(jobs=(ANY,)), memory)
-    assert decision.actions == ()
-    assert decision.reasons[ANY.key].code == "never-picked-up"
-
-
 def test_of_two_pools_that_ask_in_one_place_one_insert_finds_out_for_both() -> None:
     one, other = (replace(POOL, name=name, rungs=(NEAR,), max=5) for name in ("l4", "more"))
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
@@ -130,14 +116,6 @@ def test_of_two_pools_that_ask_in_one_place_one_insert_finds_out_for_both() -> N
     )
 
 
-def test_runners_that_no_job_of_their_own_pool_needs_are_surplus() -> None:
-    machines = (machine("l4-a"), machine("t4-a", pool="t4"))
-    runners = (Runner(7, "l4-a", online=True, busy=False), Runner(8, "t4-a", online=True, busy=False))
-    first = decide([L4, T4], observe(jobs=(job(),), machines=machines, runners=runners), Memory())
-    second = decide([L4, T4], observe(jobs=(job(),), machines=machines, runners=runners, now=NOW + 30), first.memory)
-    assert second.actions == (RemoveRunner(runners[1], machines[1], "no queued job needs it"),)
-
-
 # -- ladders ---------------------------------------------------------------------------------------------------------
 
 
@@ -146,13 +124,6 @@ def test_after_a_stockout_the_next_region_gets_the_request_with_its_own_template
     [insert] = [each for each in decision.actions if isinstance(each, Insert)]
     assert (insert.rung, LADDER.template_of(insert.rung)) == (FAR, "templates/l4-east")
     assert LADDER.templates == ("templates/l4", "templates/l4-east", "templates/l4-large")
-
-
-def test_a_quota_closes_its_region_and_market_and_the_ladder_goes_on() -> None:
-    error = InsertError("over-quota", "Quota exceeded", quota="PREEMPTIBLE-NVIDIA-L4-GPUS")
-    assert asked(after(LADDER, error)) == [("l4", "us-east1-b", "g2-standard-8")]
-    near_only = replace(LADDER, rungs=(NEAR, replace(NEAR, zone="us-central1-b"), LARGE))
-    assert asked(after(near_only, error)) == [("l4", "us-central1-a", "g2-standard-16")]
 
 
 def test_the_reason_of_a_ladder_names_each_machine_with_its_zones_and_each_quota_with_its_region() -> None:
@@ -173,27 +144,6 @@ def test_the_reason_of_a_ladder_names_each_machine_with_its_zones_and_each_quota
     }
 
 
-def test_a_quota_without_an_id_is_named_by_googles_message() -> None:
-    one = replace(LADDER, rungs=(NEAR,))
-    assert after(one, InsertError("over-quota", "Too many L4")).reasons[job().key] == Reason(
-        "over-quota", "the quota Too many L4 is used up in us-central1", NOW + 900
-    )
-
-
-def test_a_place_with_a_pending_test_insert_has_no_time_of_its_next_try() -> None:
-    memory = Memory(
-        cooldowns={
-            "us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1),
-            "us-east1-b g2-standard-8 spot": Cooldown(NOW + 700, 4),
-        }
-    )
-    spot = replace(LADDER, rungs=(NEAR, FAR))
-    decision = decide([spot], observe(jobs=(job(1), job(2))), memory)
-    assert asked(decision) == [("l4", "us-central1-a", "g2-standard-8")]
-    # If all places of a pool are out of capacity, each is asked a minute after its last stockout: 700 - 480 + 60.
-    assert decision.reasons[job(2).key] == Reason("no-capacity", "no machine in us-central1-a, us-east1-b", NOW + 280)
-
-
 def test_an_end_that_stops_one_template_leaves_the_other_rungs() -> None:
     off = machine("l4-a", "TERMINATED", end=End("driver", "no driver", stops_pool=True))
     decision = decide([LADDER], observe(machines=(off,), jobs=(job(),)), Memory())
@@ -209,48 +159,12 @@ def test_an_end_that_stops_one_template_leaves_the_other_rungs() -> None:
     )
 
 
-def test_a_stop_that_an_earlier_version_kept_by_pool_still_counts() -> None:
-    memory = Memory(stopped={"l4": StoppedPool("templates/l4", "l4-a", "driver", "no driver")})
-    decision = decide([POOL], observe(jobs=(job(),)), memory)
-    assert decision.reasons[job().key].code == "pool-stopped"
-    assert list(decision.memory.stopped) == ["templates/l4"]
-
-
 def test_a_refusal_in_one_region_leads_to_the_next_region() -> None:
     decision = after(LADDER, InsertError("refused", "Required 'compute.subnetworks.use' permission"))
     assert asked(decision) == [("l4", "us-east1-b", "g2-standard-8")]
     # The zones of that region are not tried one after the other.
     same = replace(LADDER, rungs=(NEAR, replace(NEAR, zone="us-central1-b")))
     assert asked(after(same, InsertError("refused", "Permission denied"))) == []
-
-
-def test_a_refusal_of_one_pool_does_not_apply_to_another() -> None:
-    other = replace(POOL, name="more", labels=frozenset({"more"}))
-    refused = after(POOL, InsertError("refused", "Permission denied")).memory
-    assert [pool for pool, _, _ in asked(decide([POOL, other], observe(jobs=(job(2, "more"),)), refused))] == ["more"]
-
-
-def test_after_preemptions_in_one_region_machines_are_requested_in_another() -> None:
-    spot = replace(LADDER, rungs=(NEAR, FAR))
-    memory = Memory(preemptions={"us-central1 g2-standard-8": [NOW - 800, NOW - 100]})
-    assert asked(decide([spot], observe(jobs=(job(),)), memory)) == [("l4", "us-east1-b", "g2-standard-8")]
-
-
-def test_rungs_above_the_price_ceiling_are_left_out_and_named() -> None:
-    cheap = replace(LADDER, price_ceiling_usd=1.0)
-    memory = Memory(
-        cooldowns={
-            "us-central1-a g2-standard-8 spot": Cooldown(NOW + 90, 1),
-            "us-east1-b g2-standard-8 spot": Cooldown(NOW + 40, 1),
-        }
-    )
-    assert asked(decide([LADDER], observe(jobs=(job(),)), memory)) == [("l4", "us-central1-a", "g2-standard-16")]
-    assert decide([cheap], observe(jobs=(job(),)), memory).reasons[job().key] == Reason(
-        "no-capacity",
-        "no g2-standard-8 (spot) in us-central1-a, us-east1-b; "
-        "g2-standard-16 (standard) costs more than 1.0 USD an hour",
-        NOW + 40,
-    )
 
 
 def test_gpus_that_are_attached_to_one_machine_type_run_out_each_by_themselves() -> None:
@@ -301,16 +215,6 @@ def test_a_machine_whose_runner_group_is_no_longer_read_may_have_a_job_and_stays
     assert decide(removed(), observe(machines=(silent,), now=NOW + 9000), Memory()).actions == ()
     gone = known_machine(registered=True, missing_since=NOW)
     assert decide(removed("other"), observe(machines=(silent,), now=NOW + 9000), gone).actions == ()
-
-
-def test_a_hung_runner_of_a_removed_pool_is_unregistered() -> None:
-    hanging, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=False)
-    memory = known_machine(registered=True, offline_since=NOW)
-    late = observe(machines=(hanging,), runners=(runner,), now=NOW + 121)
-    assert decide(removed(), late, memory).actions == (
-        RemoveRunner(runner, hanging, "its runner has been offline for 120 s"),
-    )
-    assert decide(removed("other"), late, memory).actions == ()
 
 
 def test_a_busy_machine_of_a_removed_pool_stays() -> None:
@@ -369,39 +273,10 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     ]
 
 
-def test_a_refusal_counts_for_five_minutes_and_in_every_pass_of_them() -> None:
-    memory = after(POOL, InsertError("refused", "Permission denied")).memory
-    for later in (10, 299):
-        decision = decide([POOL], observe(jobs=(job(),), now=NOW + later), memory)
-        assert (asked(decision), decision.reasons[job().key].code) == ([], "refused")
-        memory = decision.memory
-    assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + 300), memory))) == 1
-
-
-def test_the_last_zone_of_a_region_comes_first_where_the_others_had_stockouts() -> None:
-    firm = replace(NEAR, market="standard")
-    zones = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b"), firm))
-    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
-    assert asked(decide([zones], observe(jobs=(job(),)), memory)) == [("l4", "us-central1-b", "g2-standard-8")]
-    # And never before an earlier rung of the ladder.
-    memory.cooldowns["us-central1-b g2-standard-8 spot"] = Cooldown(NOW - 1, 1)
-    [insert] = decide([zones], observe(jobs=(job(),)), memory).actions
-    assert isinstance(insert, Insert)
-    assert insert.rung == NEAR
-
-
 def test_a_used_up_quota_counts_for_a_quarter_of_an_hour() -> None:
     memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota="L4")).memory
     for later, asks in ((899, 0), (900, 1)):
         assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + later), memory))) == asks
-
-
-def test_a_zone_that_had_none_a_minute_ago_counts_again_where_google_names_it() -> None:
-    pool = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b")))
-    named = InsertError("no-capacity", "none left", ("us-central1-b",))
-    for until, zones in ((NOW, {"us-central1-b g2-standard-8 spot": NOW + 300}), (NOW + 1, {})):
-        memory = Memory(cooldowns={"us-central1-b g2-standard-8 spot": Cooldown(until, 1)})
-        assert after(pool, named, memory).memory.preferred == zones
 
 
 def test_two_preemptions_one_after_the_other_open_the_breaker() -> None:
@@ -430,14 +305,3 @@ def test_a_view_shows_a_pool_as_stopped_once_all_of_its_templates_are() -> None:
         observed = observe()
         done = PassResult(observed, decide([LADDER], observed, Memory(stopped=stopped)))
         assert [each["stopped"] for each in view([LADDER], done)["pools"]] == [text]
-
-
-def test_a_job_with_exactly_the_labels_of_a_pool_may_be_kept_from_its_group() -> None:
-    outside = replace(job(1, *POOL.labels), runner_groups=frozenset({"other"}))
-    other = replace(POOL, name="far", labels=frozenset({"far"}), runner_group="Far")
-    assert decide([POOL, other], observe(jobs=(outside,)), Memory()).reasons[outside.key] == Reason(
-        "no-pool", "example-org/kernels may not use the runner group Default"
-    )
-    assert decide([], observe(jobs=(job(1, "gpu"),)), Memory()).reasons[job(1).key] == Reason(
-        "no-pool", "no pool has the labels gpu; missing: gpu"
-    )

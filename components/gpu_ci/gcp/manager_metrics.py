@@ -1,8 +1,7 @@
 """Creates log-based metrics and alert policies in Cloud Monitoring from the log of the runner manager.
 
-`gpu_manager.metrics.log_lines` and the events of the manager write the log lines. A pass of the manager is one round:
-read jobs and machines, decide, act. A whole pass covers all pools of the instance. If several instances run, each
-instance serves a share of the pools.
+`gpu_manager.metrics.measure` and the events of the manager write the log lines. A pass of the manager is one round:
+read jobs and machines, decide, act. A whole pass could read everything that it needs.
 """
 
 from __future__ import annotations
@@ -106,14 +105,11 @@ class ManagerMetrics:
         """Create one resource for each metric. A metric counts only log lines that are written after its creation."""
         return [self._metric(each) for each in chosen]
 
-    def alerts(self, alerts: ManagerAlerts, instances: int, after: Sequence[pulumi.Resource]) -> None:
+    def alerts(self, alerts: ManagerAlerts, after: Sequence[pulumi.Resource]) -> None:
         """Create an alert policy for a stalled manager, and one for late jobs."""
         passes = self._series(PASSES)
-        # A query without data has no result, so `absent_over_time` detects that no instance runs. If there are several
-        # shares, the second query detects that the manager of one share does not run.
+        # A query without data has no result, so `absent_over_time` detects that no manager makes passes.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
-        if instances > 1:
-            stalled += f" or count(count by (share) (increase({passes}[{_WINDOW_SEC}s]) > 0)) < {instances}"
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",

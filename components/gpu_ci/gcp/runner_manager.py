@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 from gpu_common import google_permissions
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer, PlainInput, StrictBool
@@ -28,11 +28,11 @@ _IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_D
 _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
-# Google Cloud documentation "Create and manage custom roles": the maximum length of a role's id.
+_PoolNames = Annotated[list[str], Field(min_length=1)]
 
 
 class ManagerChoices(Args):
-    """The settings of a runner manager in a stack file."""
+    """The settings of one runner manager."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "image": f"us-central1-docker.pkg.dev/acme-ci/build-builds-prod/runner-manager@sha256:{'0123456789abcdef' * 4}",
@@ -51,8 +51,7 @@ class ManagerChoices(Args):
         default=1,
         ge=1,
         le=20,
-        description="the number of manager processes, 1 to 20; each serves a share of the pools, and a change of the "
-        "number moves pools between processes",
+        description="the number of manager processes, 1 to 20; one of them acts, and the others wait until it ends",
     )
     alerts: ManagerAlerts | None = Field(
         default=None,
@@ -84,6 +83,16 @@ class ManagerChoices(Args):
         return value
 
 
+class ManagerSettings(ManagerChoices):
+    """The settings of a runner manager in a stack file."""
+
+    others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], _PoolNames] = Field(
+        default={},
+        description="further managers with these settings: for each name, the pools that this manager serves; the "
+        "first manager serves every other pool",
+    )
+
+
 class RunnerManagerArgs(ManagerChoices):
     """The arguments of a runner manager on Google Cloud."""
 
@@ -110,26 +119,6 @@ class RunnerManagerArgs(ManagerChoices):
         description="self links of the instance templates of pools whose machines wait stopped; these machines are "
         "deleted with the manager",
     )
-
-    @field_validator("machine_accounts")
-    @classmethod
-    def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if problem := too_many_instances(info.data.get("instances", 1), len(value)):
-            raise invalid(
-                f"instances {problem['text']}", "too-many-instances", expected=problem["expected"], hint=problem["hint"]
-            )
-        return value
-
-
-def too_many_instances(instances: int, pools: int) -> dict[str, str]:
-    """Return the text, expected value and hint of the error if there are more instances than pools. Else return {}."""
-    if instances <= pools:
-        return {}
-    return {
-        "text": "is more than the number of pools on Compute Engine",
-        "expected": f"at most {pools}",
-        "hint": "each instance serves a share of the pools, and a share contains at least one pool",
-    }
 
 
 class RunnerManager(Component):
@@ -316,7 +305,7 @@ class RunnerManager(Component):
         labels = merge(args.labels, {"gpu-ci-pool": self._name})
         monitoring = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
         if args.alerts:
-            monitoring.alerts(args.alerts, args.instances, monitoring.metrics((PASSES, LATE)))
+            monitoring.alerts(args.alerts, monitoring.metrics((PASSES, LATE)))
         if args.metrics:
             monitoring.metrics(MEASURED)
 

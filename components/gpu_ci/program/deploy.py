@@ -75,9 +75,11 @@ def _deploy() -> None:
     pulumi.export("smokeTargets", pools.smoke_targets(built))
     pulumi.export("cost", pools.stack_cost(built))
     if managed := manager.facts(built, stack_settings.site.github, stack_settings.manager):
-        pulumi.export("manager", managed)
+        pulumi.export("manager", managed[""])
         if deployed := manager.build(stack_settings, built, managed):
-            pulumi.export("runnerManager", deployed)
+            pulumi.export("runnerManager", deployed[""])
+            if others := {name: {"manager": managed[name], **deployed[name]} for name in deployed if name}:
+                pulumi.export("otherManagers", others)
 
     # Warnings, such as outdated prices and images. They are printed in updates, too, because `pulumi up --skip-preview`
     # has no preview.

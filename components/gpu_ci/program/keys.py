@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from gpu_ci.gcp.runner_manager import ManagerChoices
+from gpu_ci.gcp.runner_manager import ManagerSettings
 from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.github import Github
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
@@ -32,6 +32,6 @@ class Keys(Provider):
     github: Github | None = Field(
         default=None, description="settings on GitHub: a runner group, secrets, variables and repository rules"
     )
-    manager: ManagerChoices | None = Field(
+    manager: ManagerSettings | None = Field(
         default=None, description="the runner manager on Google Cloud; by default the stack creates none"
     )

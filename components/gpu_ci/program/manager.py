@@ -1,4 +1,4 @@
-"""Creates the runner manager of a stack, and its configuration (`pulumi stack output manager --json`).
+"""Creates the runner managers of a stack, and their configuration (`pulumi stack output manager --json`).
 
 For each pool, the configuration lists the places in which the manager may start machines, in order (key `rungs`). A
 place is a zone with a machine type and a market. The first places are the pool's own zones, and then the zones of its
@@ -7,7 +7,7 @@ ladder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -19,58 +19,93 @@ from .pools import Built
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from gpu_ci.gcp.runner_manager import ManagerChoices
+    from gpu_ci.gcp.runner_manager import ManagerSettings
 
 _KIND = "gce-runners"
 
 
-def build(settings: Settings, built: Sequence[Built], configuration: dict[str, Any]) -> dict[str, Any] | None:
-    """Create the runner manager on Google Cloud, and return its outputs. Return None if the stack file has none."""
+def build(
+    settings: Settings, built: Sequence[Built], configurations: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Create the runner managers on Google Cloud, and return their outputs by name (`facts`)."""
     owner = settings.site.github
     if settings.manager is None or owner is None or owner.manager_app is None:
-        return None
+        return {}
+    app_key = owner.manager_app.private_key
+    return {
+        name: _manager(name, settings, settings.manager, app_key, built, configuration)
+        for name, configuration in configurations.items()
+    }
+
+
+def _manager(
+    name: str,
+    settings: Settings,
+    choices: ManagerSettings,
+    app_key: str,
+    built: Sequence[Built],
+    configuration: dict[str, Any],
+) -> dict[str, Any]:
     from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 
+    pools = {each["name"] for each in configuration["pools"]}
+    served = [each for each in built if each.pool.name in pools]
     manager = RunnerManager(
-        "manager",
+        f"manager-{name}" if name else "manager",
         RunnerManagerArgs(
-            **dict(settings.manager),
+            **{field: value for field, value in choices if field != "others"},
             project=settings.project,
             labels=dict(settings.site.labels),
             # The keys are sorted, so that the same configuration is always the same text.
             configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
-            app_key=owner.manager_app.private_key,
-            machine_accounts={
-                each.pool.name: each.component.state()["serviceAccountEmail"] for each in built if _registers(each)
-            },
-            standby_templates=[template for each in built if _registers(each) for template in _stopped(each)],
+            app_key=app_key,
+            machine_accounts={each.pool.name: each.component.state()["serviceAccountEmail"] for each in served},
+            standby_templates=[template for each in served for template in _stopped(each)],
         ),
     )
     return manager.state()
 
 
 def facts(
-    built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
-) -> dict[str, Any] | None:
-    """Return the manager's configuration. Return None if the stack has no managerApp, or no pool with runners."""
+    built: Sequence[Built], owner: GithubOwner | None, choices: ManagerSettings | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the configuration of each manager by its name under `others`. The first manager has the name "".
+
+    The result is empty if the stack has no managerApp, or no pool with runners.
+    """
     objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
     pools = [objective | _pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
-        return None
+        return {}
     app = owner.manager_app
-    several = {"instances": choices.instances} if choices and choices.instances > 1 else {}
-    return {
-        "name": pulumi.get_stack(),
-        **several,
-        "github": {
-            "owner": owner.owner,
-            "appId": app.id,
-            "installationId": app.installation_id,
-            "privateKey": app.private_key,
-            **({"commitStatuses": True} if owner.commit_statuses else {}),
-        },
-        "pools": pools,
+    github = {
+        "owner": owner.owner,
+        "appId": app.id,
+        "installationId": app.installation_id,
+        "privateKey": app.private_key,
+        **({"commitStatuses": True} if owner.commit_statuses else {}),
     }
+    others = choices.others if choices else {}
+    manager_of = {pool: name for name, names in others.items() for pool in names}
+    configurations: dict[str, dict[str, Any]] = {}
+    for name in ("", *others):
+        elsewhere = [
+            {"manager": _label(other), "labels": pool["labels"], "runnerGroup": pool["runnerGroup"]}
+            for pool in pools
+            if (other := manager_of.get(pool["name"], "")) != name
+        ]
+        configurations[name] = {
+            "name": _label(name),
+            "github": github | ({"statusContext": f"gpu-ci/{name}"} if name else {}),
+            "pools": [pool for pool in pools if manager_of.get(pool["name"], "") == name],
+            **({"otherPools": elsewhere} if elsewhere else {}),
+        }
+    return configurations
+
+
+def _label(name: str) -> str:
+    """Return the name of a manager in the labels of its machines."""
+    return f"{pulumi.get_stack()}-{name}" if name else pulumi.get_stack()
 
 
 def _registers(built: Built) -> bool:

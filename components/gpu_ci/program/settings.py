@@ -25,7 +25,7 @@ from .pool import Pipeline, Pool, registration
 from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
-    from gpu_ci.gcp.runner_manager import ManagerChoices
+    from gpu_ci.gcp.runner_manager import ManagerSettings
     from gpu_ci.kubernetes.cluster import Cluster
     from gpu_ci.stack.github import Github
 
@@ -40,7 +40,7 @@ class Settings:
     quotas: Quotas
     github: Github | None = None
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
-    manager: ManagerChoices | None = None
+    manager: ManagerSettings | None = None
     pipelines: tuple[Pipeline, ...] = ()
     keys: tuple[str, ...] = ()
     """All keys of the stack file, including those of providers."""
@@ -120,13 +120,13 @@ def _github(value: Any) -> Github | None:
     return Github(**value)
 
 
-def _manager(value: Any) -> ManagerChoices | None:
+def _manager(value: Any) -> ManagerSettings | None:
     """Return the settings of the runner manager."""
     if value is None:
         return None
-    from gpu_ci.gcp.runner_manager import ManagerChoices
+    from gpu_ci.gcp.runner_manager import ManagerSettings
 
-    return ManagerChoices(**value)
+    return ManagerSettings(**value)
 
 
 def _read(path: str, problems: list[Problem]) -> Any:

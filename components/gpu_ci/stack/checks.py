@@ -110,9 +110,9 @@ def _project_problems(project: Any) -> list[Problem]:
 def _manager_problems(manager: Any) -> Sequence[Problem]:
     if manager is None:
         return []
-    from ..gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package, which only some stacks need
+    from ..gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package, which only some stacks need
 
-    return section(ManagerChoices, MANAGER, manager)
+    return section(ManagerSettings, MANAGER, manager)
 
 
 def _github_problems(github: Any, site: Any, unread: Collection[str]) -> Sequence[Problem]:

@@ -153,16 +153,28 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
         for path, (value, expected, hint) in needed.items()
         if not value and not path.startswith(tuple(unread))
     ]
-    return missing + (_too_many_instances(values[MANAGER], len(machines)) if machines else [])
+    return missing + (_other_managers(values[MANAGER], machines) if machines else [])
 
 
-def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
-    """Report a number of instances above the number of pools. The model reports a value that is not a number."""
-    from ..gcp.runner_manager import too_many_instances  # loads Pulumi's Google package
-
-    instances = manager.get("instances") if isinstance(manager, Mapping) else None
-    wrong = too_many_instances(instances, pools) if isinstance(instances, int) else {}
-    return [Problem(f"{MANAGER}.instances", got=str(instances), rule="too-many-instances", **wrong)] if wrong else []
+def _other_managers(manager: Any, machines: Collection[str]) -> list[Problem]:
+    """Report lists of pools that are not a division of the pools among the managers."""
+    others = manager.get("others") if isinstance(manager, Mapping) else None
+    problems: list[Problem] = []
+    manager_of: dict[str, str] = {}
+    for name, pools in others.items() if isinstance(others, Mapping) else ():
+        for pool in pools if isinstance(pools, list) else ():
+            path, expected = f"{MANAGER}.others.{name}", f"one of {', '.join(sorted(machines))}"
+            if pool not in machines:
+                problems.append(Problem(path, "is not a pool of machines", str(pool), expected, rule="unknown-pool"))
+            elif pool in manager_of:
+                text = f"names a pool that the manager {manager_of[pool]} serves"
+                hint = "two managers would start machines for the same jobs; name the pool once"
+                problems.append(Problem(path, text, str(pool), hint=hint, rule="pool-of-two-managers"))
+            manager_of[str(pool)] = str(name)
+    if not problems and set(machines) <= manager_of.keys():
+        hint = "leave out a pool; the first manager serves every pool that no list names"
+        problems.append(Problem(f"{MANAGER}.others", "leaves no pool to the first manager", hint=hint, rule="too-many"))
+    return problems
 
 
 def managed_registration(site: Any, github: Any) -> dict[str, Any]:

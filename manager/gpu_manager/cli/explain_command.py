@@ -12,11 +12,10 @@ from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.programs import NotAskedError
 
 from ..kubernetes import reading
-from ..kubernetes.model import Explanation, WaitingJob
-from ..kubernetes.reasons import explain
-from ..text import printable
+from ..kubernetes.reasons import Explanation, WaitingJob, explain
+from ..model import printable
 from . import options
-from .status_command import age, sentence, stale, unknown_jobs
+from .command import age, sentence, stale, unknown_jobs
 
 # The address of a job's page is https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>; that of an
 # attempt also has /attempts/<number>. `gh` sends its token to the host, so the host part accepts only a host name.

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ..job_states import JobState, job_states
 from ..loop import Event, PassResult
 from ..model import JobKey
+from ..view import JobState, job_states
 
 # Cloud Logging's names (cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry, LogSeverity).
 _SEVERITY = {
@@ -32,9 +32,9 @@ class Log:
         self._as_json = as_json
         self._manager = manager
         self._write = write
-        self._jobs: dict[int, dict[JobKey, tuple[str, str]]] = {}
-        """The last reported state of each job, by share."""
-        self._last: dict[int, set[Event]] = {}
+        self._jobs: dict[JobKey, tuple[str, str]] = {}
+        """The last reported state of each job."""
+        self._last: set[Event] = set()
         self._waiting = ""
 
     def waiting(self, text: str) -> None:
@@ -43,29 +43,28 @@ class Log:
             self._waiting = text
             self.line("wait", "the lease", text)
 
-    def report(self, result: PassResult, share: int = 0) -> None:
-        """Write the changes since the last pass of this share."""
-        jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
+    def report(self, result: PassResult) -> None:
+        """Write the changes since the last pass."""
         for event in result.events:
             # An event that repeats in each pass is written once.
-            if event not in last or event.kind in ("insert", "start-machine", "delete", "rerun"):
+            if event not in self._last or event.kind in ("insert", "start-machine", "delete", "rerun"):
                 fields = {"pool": event.pool, "code": event.code}
                 self.line(
                     event.kind, event.subject, event.detail, **{key: text for key, text in fields.items() if text}
                 )
-        self._last[share] = set(result.events)
+        self._last = set(result.events)
         if result.observation.jobs is None:
             return
         states: dict[JobKey, tuple[str, str]] = {}
         for state in job_states(result):
             job = state.job
             states[job.key] = _event_of(state)
-            if jobs.get(job.key) != states[job.key]:
+            if self._jobs.get(job.key) != states[job.key]:
                 kind, detail = states[job.key]
                 self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
-        for key in jobs.keys() - states.keys():
+        for key in self._jobs.keys() - states.keys():
             self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
-        self._jobs[share] = states
+        self._jobs = states
 
     def line(self, kind: str, subject: str, detail: str, **fields: Any) -> None:
         """Write one line of the log. `fields` appear only in the JSON form.
@@ -95,4 +94,4 @@ def _event_of(state: JobState) -> tuple[str, str]:
     """Return the kind and the detail of the log line about a job."""
     if state.reason:
         return "job-waits", f"{state.reason.code}: {state.reason.detail}"
-    return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")
+    return ("job-runs", f"on {state.machine}") if state.job.runner_name else ("job-covered", f"machine {state.machine}")

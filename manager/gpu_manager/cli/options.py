@@ -15,13 +15,10 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError
 
-from ..assignment import assign
 from ..config import Config, ConfigError, parse, read
 from ..ports import Refused, Unavailable
-from ..stores import views
-from ..stores.shares import Shares, WholeFile
+from ..stores.bucket import BucketStore, GoogleObject
 from ..stores.sqlite import SqliteStore
-from ..stores.storage_api import GoogleObject
 
 _OBJECT = "gs://BUCKET/OBJECT"
 # cloud.google.com/storage/docs/buckets, "Bucket names".
@@ -58,21 +55,19 @@ def configuration(place: str) -> Config:
         raise InputError(str(error)) from None
 
 
-ShareSource = Shares | WholeFile
+Store = BucketStore | SqliteStore
 
 
-def shares_of(chosen: str | None, config: Config) -> ShareSource:
+def store(chosen: str | None, name: str) -> Store:
     """Return the selected store, or the file in the folder for state (XDG Base Directory Specification).
 
-    Raises InputError if the store cannot be used.
+    `name` is the name of the manager. Raises InputError if the store cannot be used.
     """
-    pools = [pool.plain() for pool in config.pools]
-    if chosen and chosen.startswith("gs://"):
-        holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
-        first = google_object("--state", chosen)
-        return Shares(first.sibling, first.name, assign(pools, config.instances), holder)
     try:
-        return WholeFile(SqliteStore(_file(chosen, config.name)), tuple(pool.name for pool in pools))
+        if chosen and chosen.startswith("gs://"):
+            holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+            return BucketStore(google_object("--state", chosen), holder)
+        return SqliteStore(_file(chosen, name))
     except Unavailable as error:
         raise InputError(str(error), hint="select another place with --state") from None
 
@@ -85,7 +80,22 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
     sandbox_options = _options_of_sandbox()
     if sandbox_options and not config_file.startswith("gs://") and not Path(config_file).exists():
         raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {sandbox_options}")
-    return _published(chosen, configuration(config_file).name, sandbox_options)
+    name = configuration(config_file).name
+    in_bucket = bool(chosen and chosen.startswith("gs://"))
+    where = str(chosen) if in_bucket else str(_file(chosen, name))
+    found = None
+    if in_bucket or Path(where).exists():
+        try:
+            with closing(store(chosen, name)) as opened:
+                found = opened.published()
+        except (Refused, Unavailable) as error:
+            raise InputError(str(error)) from None
+    if found is None:
+        hint = f"run gpu-ci manager run {'with the same --state' if in_bucket else 'on this computer'}"
+        if sandbox_options and not in_bucket:
+            hint += f"; for the manager of `make job`: {sandbox_options}"
+        raise InputError(f"{where}: no manager has written here yet", hint=hint)
+    return found
 
 
 def _options_of_sandbox() -> str:
@@ -94,29 +104,6 @@ def _options_of_sandbox() -> str:
     files = {"--config": folder / "manager.json", "--state": folder / "state.sqlite"}
     files_exist = all(file.exists() for file in files.values())
     return " ".join(f"{option} {shlex.quote(str(file))}" for option, file in files.items()) if files_exist else ""
-
-
-def _published(chosen: str | None, name: str, sandbox_options: str) -> dict[str, Any]:
-    in_bucket = bool(chosen and chosen.startswith("gs://"))
-    where = str(chosen) if in_bucket else str(_file(chosen, name))
-    found = None
-    if in_bucket or Path(where).exists():
-        try:
-            if in_bucket:
-                found = views.of_shares(google_object("--state", where))
-            else:
-                with closing(SqliteStore(Path(where))) as store:
-                    found = store.published()
-        except (Refused, Unavailable) as error:
-            raise InputError(str(error)) from None
-    if found is None:
-        hint = (
-            "run gpu-ci manager run with the same --state" if in_bucket else "run gpu-ci manager run on this computer"
-        )
-        if sandbox_options and not in_bucket:
-            hint += f"; for the manager of `make job`: {sandbox_options}"
-        raise InputError(f"{where}: no manager has written here yet", hint=hint)
-    return found
 
 
 def google_object(option: str, address: str) -> GoogleObject:

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 from gpu_ci.cli.output import InputError
 
-from ..pauses import Pauses
-from ..ports import Refused, Unavailable
-from ..stores import InUse
+from ..decision import standby
+from ..loop import Manager, PassResult
+from ..metrics.measure import LogLines, Meter
+from ..ports import InUse, Refused, Unavailable
+from ..view import view
 from . import options
 from .log import Log
-from .webhook_option import listening
 
 if TYPE_CHECKING:
+    from ..config import Config
+    from ..github.app_token import App
     from ..metrics.prometheus import Prometheus
-    from ..stores.shares import Share
-    from .share_loop import ShareLoop
+    from ..model import Pool
 
 # The pause after a pass that could not use its store.
 _STORE_PAUSE_SEC = 30.0
-# How often a manager checks for shares without a manager, and for managers without a share.
-_BALANCE_EVERY_SEC = 10.0
+# A GitHub rate limit may last an hour. Preemptions must be read meanwhile, because Google lists each for an hour.
+_LONGEST_PAUSE_SEC = 60.0
+# GitHub may list a job some seconds after its webhook event (github-aws-runners/terraform-aws-github-runner#2459).
+_LISTED_WITHIN_SEC = 60.0
 
 
 @click.command("run")
@@ -77,7 +82,6 @@ def command(
       gpu-ci manager run --app-key manager-app.pem --once
     """
     from ..github.app_token import App
-    from .share_loop import ShareLoop
 
     config = options.configuration(config_file)
     app = App(config.github.app_id, config.github.installation_id, key_file)
@@ -90,88 +94,178 @@ def command(
     pauses = Pauses()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: pauses.stop())
-    labels = frozenset(label.lower() for pool in config.pools for label in pool.labels)
-    receiver = listening(webhook, webhook_secret, labels, pauses.hint)
-    shares = options.shares_of(state, config)
-    loops: dict[int, ShareLoop] = {}
-
-    def add(share: Share) -> None:
-        try:
-            loop = ShareLoop(
-                share,
-                config,
-                app,
-                github_url or config.github.api_url,
-                log,
-                prometheus=prometheus,
-                measured=as_json,
-            )
-        except Refused as error:
-            share.store.close()
-            raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
-        loops[share.index] = loop
-        names = ", ".join(pool.name for pool in loop.own)
-        log.line("start", config.name, f"{len(loop.own)} pools of {config.github.owner}: {names}")
-
+    pools = [pool.plain() for pool in config.pools]
+    receiver = _receiver(webhook, webhook_secret, pools, pauses)
+    store = options.store(state, config.name)
     try:
-        first = shares.hold(pauses.stopped, log.waiting)
-        if first is None:
+        if not store.hold(pauses.stopped, log.waiting):
             return
+        loop = Loop(config, pools, app, github_url or config.github.api_url, store, log, prometheus, measured=as_json)
     except InUse as error:
-        raise InputError(
-            str(error), hint="stop that manager, or start this one with another --config and --state"
-        ) from None
+        hint = "stop that manager, or start this one with another --config and --state"
+        raise InputError(str(error), hint=hint) from None
     except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="select another place with --state") from None
-    add(first)
-    checked_at = time.monotonic()
-    opened = ExitStack()
+    names = ", ".join(pool.name for pool in pools)
+    log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {names}")
     try:
-        opened.enter_context(receiver)
-        while not pauses.stopped.is_set():
-            for loop in [each for each in loops.values() if each.due <= time.monotonic()]:
+        with receiver:
+            while not pauses.stopped.is_set():
+                result = None
                 try:
                     result = loop.step()
-                    if not once:
-                        loop.schedule_next(result, interval_sec, pauses.hinted)
                 except Unavailable as error:
                     # Without its memory the manager does nothing. A full disk may have space again later.
                     log.line("unavailable", "state file", str(error).replace("\n ", ";"))
                     if once:
                         raise InputError(str(error)) from None
-                    loop.delay(interval_sec or _STORE_PAUSE_SEC)
-            if once or (until_idle and all(loop.idle for loop in loops.values())):
-                break
-            if time.monotonic() - checked_at > _BALANCE_EVERY_SEC:
-                checked_at = time.monotonic()
-                balance(shares, loops, add, log)
-            pause_sec = min(each.due for each in loops.values()) - time.monotonic()
-            shortest_sec = min(each.hinted_sec for each in loops.values())
-            if pauses.wait(max(min(pause_sec, _BALANCE_EVERY_SEC), 0.0), shortest_sec):
-                for loop in loops.values():
-                    loop.hint()
+                if once or (until_idle and result is not None and is_idle(result)):
+                    break
+                loop.wait(pauses, result, interval_sec)
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
-        opened.close()
-        for loop in loops.values():
-            loop.close()
+        loop.close()
     log.line("stop", config.name, "running machines continue, and the next manager finds them")
 
 
-def balance(shares: options.ShareSource, loops: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
-    """Take a free share, or give up one of several shares for a manager that has none."""
-    try:
-        if len(loops) > 1 and shares.another_waits():
-            given_up = loops.pop(max(loops))
-            log.line("share-given", ", ".join(pool.name for pool in given_up.own), "another manager waits for a share")
-            given_up.close()
-        elif share := shares.spare(loops):
-            share.store.renew_in_background()
-            add(share)
-    except (Unavailable, Refused) as error:
-        log.line("unavailable", "the shares", str(error))
+class Loop:
+    """The control loop of this process, with its client of GitHub and its measurements."""
+
+    def __init__(
+        self,
+        config: Config,
+        pools: Sequence[Pool],
+        app: App,
+        url: str,
+        store: options.Store,
+        log: Log,
+        prometheus: Prometheus | None,
+        *,
+        measured: bool,
+    ) -> None:
+        """Create the loop. Raises InputError if a token may not be sent to `url`."""
+        from ..compute.adapter import ComputeAdapter
+        from ..github.adapter import GithubAdapter
+
+        github, groups = config.github, {pool.runner_group for pool in pools}
+        try:
+            self._github = GithubAdapter(
+                url,
+                app,
+                github.owner,
+                groups,
+                managers=config.managers,
+                context=github.status_context,
+            )
+        except Refused as error:
+            store.close()
+            raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
+        self._manager = Manager(
+            pools,
+            self._github,
+            ComputeAdapter(config.name),
+            store,
+            is_of_another=config.is_of_another(),
+            writes_statuses=github.commit_statuses,
+        )
+        self._pools, self._store, self._log, self._prometheus = pools, store, log, prometheus
+        self._meter = Meter(pools)
+        self._lines = LogLines(self._meter) if measured else None
+
+    def step(self) -> PassResult:
+        """Run one pass and write its log. Raises Unavailable or InUse."""
+        result = self._manager.step()
+        self._store.publish(view(self._pools, result))
+        self._log.report(result)
+        samples = self._meter.take(result)
+        if self._prometheus:
+            self._prometheus.take(self._meter, result, samples)
+        for event, subject, fields in self._lines.of(result, samples) if self._lines else ():
+            self._log.line(event, subject, "", **fields)
+        return result
+
+    def wait(self, pauses: Pauses, result: PassResult | None, interval_sec: float | None) -> None:
+        """Wait until the next pass. `result` is None if the last pass could not use its store."""
+        active = pauses.hinted or result is None or not is_idle(result)
+        pause = interval_sec or (self._github.interval_sec(active) if result else _STORE_PAUSE_SEC)
+        hinted_sec = self._github.hinted_interval_sec()
+        if result and result.observation.github_limited_until is not None:
+            # During a rate limit of GitHub a pass each minute reads only from Google, and a hint starts none.
+            pause = hinted_sec = limited_pause_sec(result, pause)
+        pauses.wait(pause, hinted_sec)
+
+    def close(self) -> None:
+        """Give the lease back."""
+        self._github.close()
+        self._store.close()
+
+
+class Pauses:
+    """Makes the waits of one manager. Other threads may call `hint`, and signal handlers may call `stop`."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.stopped = Event()
+        self._woken = Event()
+        self._monotonic = monotonic
+        self._hinted: float | None = None
+
+    def stop(self) -> None:
+        """End the current wait and each later one."""
+        self.stopped.set()
+        self._woken.set()
+
+    def hint(self) -> None:
+        """Shorten the current wait or the next one, because GitHub has announced a change."""
+        self._hinted = self._monotonic()
+        self._woken.set()
+
+    @property
+    def hinted(self) -> bool:
+        """True if a hint came within the last minute. GitHub may then list the announced job soon."""
+        return self._hinted is not None and self._monotonic() - self._hinted < _LISTED_WITHIN_SEC
+
+    def wait(self, pause_sec: float, shortest_sec: float) -> None:
+        """Wait for `pause_sec`, or until a signal. After a hint, wait for at most `shortest_sec` more."""
+        until = self._monotonic() + pause_sec
+        if self._woken.wait(pause_sec):
+            self.stopped.wait(max(min(shortest_sec, until - self._monotonic()), 0.0))
+        # A hint that comes after this line wakes the wait after the next pass.
+        self._woken.clear()
+        if self.stopped.is_set():
+            self._woken.set()
+
+
+def is_idle(result: PassResult) -> bool:
+    """Return True if jobs, machines and runners are known, and none of them needs the manager.
+
+    Machines on standby, and jobs that can get no machine, do not count.
+    """
+    observation, memory = result.observation, result.decision.memory
+    waiting = result.decision.assigned or any(reason.waiting_helps for reason in result.decision.reasons.values())
+    at_work = any(not standby.is_on_standby(machine, memory) for machine in observation.machines or ())
+    return result.complete and not (waiting or at_work or memory.pending or memory.lost)
+
+
+def limited_pause_sec(result: PassResult, interval_sec: float) -> float:
+    """Return the seconds until the next pass during a rate limit of GitHub."""
+    until = result.observation.github_limited_until or 0.0
+    return max(interval_sec, min(until - result.observation.now, _LONGEST_PAUSE_SEC))
+
+
+def _receiver(
+    address: str | None, secret_file: Path | None, pools: Sequence[Pool], pauses: Pauses
+) -> AbstractContextManager[object]:
+    """Return a context in which the webhook is served, or an empty one without the options. Raises InputError."""
+    if address is None and secret_file is None:
+        return nullcontext()
+    if address is None or secret_file is None:
+        raise InputError("--webhook and --webhook-secret must be given together",
+                         hint="without the secret a forged delivery cannot be detected")  # fmt: skip
+    from ..webhook import listening
+
+    return listening(address, secret_file, frozenset().union(*(pool.labels for pool in pools)), pauses.hint)
 
 
 def _prometheus(port: int, log: Log) -> Prometheus:

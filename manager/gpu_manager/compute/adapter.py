@@ -18,9 +18,8 @@ from ..decision.names import pool_of
 from ..model import OFF, End, Insert, InsertError, Machine, OperationState, Pool
 from ..ports import InsertRefused, Metadata, Refused, Unavailable
 from ..registration import METADATA_KEY
-from . import machine_end
+from .guest_attributes import END, MachineKeys, end_of
 from .machine_body import JOB, MANAGER, POOL, REGISTERED_BY, TEMPLATE, Body, labels, machine_body, market
-from .machine_keys import MachineKeys
 
 # The next pass repeats a failed request anyway. One retry covers a connection that was closed in the meantime.
 _RETRIES = 1
@@ -55,10 +54,9 @@ class Api(Protocol):
 
 
 class ComputeAdapter:
-    """The machines of one manager. Implements ports.Compute, for use by one thread.
+    """The machines of one manager. Implements ports.Compute, which describes the methods, for use by one thread.
 
-    It lists and deletes only machines whose label gpu-ci-manager is this manager's name. It skips machines of other
-    shares and does not read their guest attributes, because Google allows ten queries a minute.
+    It lists and deletes only machines whose label gpu-ci-manager is this manager's name.
     """
 
     def __init__(
@@ -66,10 +64,8 @@ class ComputeAdapter:
         manager: str,
         api: Api | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        owns: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._manager = fit(manager, 63)
-        self._owns = owns
         self._api = api
         self._monotonic = monotonic
         self._templates: dict[str, Body] = {}
@@ -83,18 +79,16 @@ class ComputeAdapter:
             self._api.close()
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the manager's machines of all pools in all zones. For a machine that is off, also read its end (End).
+        """List the machines, and read the ends of those that are off.
 
         A machine that is off counts as STOPPING until its end is read, for at most five minutes. If the manager deleted
-        the machine earlier, an end that stops the pool would be lost. Raises Unavailable or Refused.
+        the machine earlier, an end that stops the pool would be lost.
         """
         rows: list[tuple[str, Body]] = []
         for project in dict.fromkeys(pool.project for pool in pools):
             with _converted_errors(f"the machines of project {project}"):
                 found = self._google().instances_of_all_zones(project, f"labels.{MANAGER}={self._manager}", _FIELDS)
-                rows += [
-                    (project, row) for row in found if self._is_own(row) and self._owns(row["labels"].get(POOL, ""))
-                ]
+                rows += [(project, row) for row in found if self._is_own(row)]
         templates = {
             (pool.project, region_and_name_of_template(template)[1]): template
             for pool in pools
@@ -107,10 +101,6 @@ class ComputeAdapter:
             return self._keys.with_keys(listed, self._google().guest_attribute)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """Return the state of an operation. An operation that Google no longer knows counts as done without an error.
-
-        Raises Unavailable.
-        """
         try:
             with _checked_answer(f"operation {operation} in {zone}"):
                 done, error = self._google().operation(pool.project, zone, operation)
@@ -122,10 +112,7 @@ class ComputeAdapter:
         return OperationState(done or error is not None, _operation_error(error) if error else None)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Return names with ids of machines that were preempted within an hour of the zone's last preemption.
-
-        Only Google's times are compared, because this computer's clock may be wrong. Raises Unavailable.
-        """
+        # Only Google's times are compared, because this computer's clock may be wrong.
         names: set[str] = set()
         for project, zone in _places(pools):
             with _converted_errors(f"preemptions in {zone}"):
@@ -139,10 +126,7 @@ class ComputeAdapter:
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the machines of the pools whose insert has not ended. Lists of machines may not contain them yet.
-
-        An operation has no labels, so the pool is derived from the machine's name. Raises Unavailable or Refused.
-        """
+        # An operation has no labels, so the pool is derived from the machine's name.
         found: list[Machine] = []
         for project, zone in _places(pools):
             by_name = {pool.name: pool for pool in pools if pool.project == project}
@@ -157,12 +141,6 @@ class ComputeAdapter:
         return tuple(found)
 
     def insert(self, pool: Pool, insert: Insert) -> str:
-        """Request a machine and return the name of the operation, or "" if the job's machine of that name exists.
-
-        Raises:
-            Unavailable: The answer was lost. The same insert may be repeated.
-            InsertRefused: Google refuses the machine.
-        """
         zone = insert.rung.zone
         try:
             with _checked_answer(f"insert of {insert.machine} in {zone}"):
@@ -177,12 +155,6 @@ class ComputeAdapter:
             raise InsertRefused(_insert_error(error)) from None
 
     def metadata(self, machine: Machine) -> Metadata:
-        """Return the machine's current metadata.
-
-        Raises:
-            Unavailable: There is no answer, or another machine has the name now.
-            Refused: Google refuses the request.
-        """
         subject = f"the metadata of {machine.name} in {machine.zone}"
         try:
             with _checked_answer(subject):
@@ -196,11 +168,7 @@ class ComputeAdapter:
             raise _machine_error(subject, error) from None
 
     def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
-        """Add one value to the metadata that was `read`. Return False if the metadata has changed since then.
-
-        Google replaces the whole metadata at once, and only if its fingerprint has not changed. Raises Unavailable or
-        Refused.
-        """
+        # Google replaces the whole metadata at once, and only if its fingerprint has not changed.
         items = {**read.items, key: value}
         try:
             with _checked_answer(f"the metadata of {machine.name}"):
@@ -212,12 +180,6 @@ class ComputeAdapter:
         return True
 
     def stop(self, machine: Machine) -> None:
-        """Request a stop. A machine that is off or gone is not an error.
-
-        Raises:
-            Unavailable: There is no answer.
-            Refused: Google refuses the request, or the machine has a runner.
-        """
         subject = f"the stop of {machine.name} in {machine.zone}"
         try:
             with _checked_answer(subject):
@@ -230,12 +192,6 @@ class ComputeAdapter:
                 raise _failure(subject, error) from None
 
     def start(self, machine: Machine, request_id: str) -> str:
-        """Request the start of a stopped machine and return the name of the operation.
-
-        Raises:
-            Unavailable: The answer was lost. The same start may be repeated.
-            InsertRefused: Google refuses the start.
-        """
         subject = f"the start of {machine.name} in {machine.zone}"
         try:
             with _checked_answer(subject):
@@ -248,7 +204,6 @@ class ComputeAdapter:
             raise InsertRefused(_insert_error(error)) from None
 
     def delete(self, project: str, zone: str, name: str) -> None:
-        """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
         try:
             with _checked_answer(f"delete of {name} in {zone}"):
                 if not self._is_own(self._google().instance(project, zone, name)):
@@ -316,9 +271,7 @@ class ComputeAdapter:
         if key in self._ends:
             return True, self._ends[key]
         try:
-            self._ends[key] = machine_end.read(
-                self._google().guest_attribute(project, zone, row["name"], machine_end.GUEST_ATTRIBUTE)
-            )
+            self._ends[key] = end_of(self._google().guest_attribute(project, zone, row["name"], END))
         except ApiError as error:
             since = self._unread_since.setdefault(key, self._monotonic())
             if error.not_yet and self._monotonic() - since < _END_WITHIN_SEC:

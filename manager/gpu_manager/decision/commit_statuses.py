@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from ..assignment import first_pool_of_groups, ownership
 from ..memory import Memory, WrittenStatus
 from ..model import CommitStatus, Job, JobKey, Observation, Pool, Reason
-from .jobs import first_pool
 
 # A job gets a status after it has waited this long. Most jobs have a machine before.
 _WAITED_SEC = 60.0
@@ -26,46 +24,28 @@ _DESCRIPTION_CHARACTERS = 140
 _KEPT_SEC = 24 * 3600.0
 # Labels that any runner may have (docs.github.com, "Using labels with self-hosted runners").
 _COMMON_LABELS = frozenset({"self-hosted", "linux", "x64", "arm64"})
-_CONTEXT = "gpu-ci"
 _DONE = "no job of this commit waits for a machine"
 
 
 def due(
-    pools: Sequence[Pool],
-    observation: Observation,
-    reasons: Mapping[JobKey, Reason],
-    memory: Memory,
-    own: Collection[str] | None = None,
+    pools: Sequence[Pool], observation: Observation, reasons: Mapping[JobKey, Reason], memory: Memory
 ) -> list[CommitStatus]:
     """Return the statuses to write now: those that differ from the last written ones, within GitHub's limits.
 
     The memory marks each of them as tried before it is written. After a crash a later pass therefore writes it again.
-
-    `own` has the names of the pools in this manager's share; None for all. With several shares, each pool has its own
-    status, because only its share knows why its jobs wait. Jobs that fit no pool have one status, written by the first
-    share that sweeps their repository.
     """
-    owns = ownership(pools, own)
-    shared = own is not None and len(own) < len(pools)
-    # The first memory of a share also has the entries of all other shares.
-    memory.statuses = {key: each for key, each in memory.statuses.items() if owns(each.pool)}
+    # Version 0.1.0 also stored statuses of other contexts, for several instances.
+    memory.statuses = {key: each for key, each in memory.statuses.items() if key.count(" ") == 1}
     if observation.jobs is None or observation.runners is None or observation.machines is None:
         return []
     own_labels = frozenset[str]().union(*(pool.labels for pool in pools)) - _COMMON_LABELS
     waiting: dict[str, list[Job]] = {}
-    owners: dict[str, str] = {}
     for job in observation.jobs:
         # A job that fits no pool, and has only labels that any runner may have, may be meant for other runners.
         is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & own_labels)
         if is_ours and job.head_sha and observation.github_unix - job.created_unix >= _WAITED_SEC:
-            fitting = first_pool(pools, job)
-            owner = fitting or first_pool_of_groups(pools, job.runner_groups)
-            if owns(owner.name):
-                context = f"{_CONTEXT}/{owner.name}" if fitting and shared else _CONTEXT
-                key = _key(job.key.repository, job.head_sha, context)
-                waiting.setdefault(key, []).append(job)
-                owners[key] = owner.name
-    wanted = {key: _waiting_status(jobs, reasons, _parts(key)[2]) for key, jobs in waiting.items()}
+            waiting.setdefault(f"{job.key.repository} {job.head_sha}", []).append(job)
+    wanted = {key: _waiting_status(jobs, reasons) for key, jobs in waiting.items()}
     for key, earlier in list(memory.statuses.items()):
         if key in wanted:
             continue
@@ -73,8 +53,8 @@ def due(
         if settled or observation.now - earlier.since > _KEPT_SEC:
             del memory.statuses[key]
         else:
-            repository, sha, context = _parts(key)
-            wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url, context)
+            repository, sha = key.split(" ")
+            wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url)
     due_statuses = {
         key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), observation.now)
     }
@@ -82,27 +62,16 @@ def due(
     chosen = dict(islice(due_statuses.items(), max(min(_MOST_A_PASS, _MOST_A_MINUTE - written_lately), 0)))
     for key, status in chosen.items():
         entry = memory.statuses.get(key) or WrittenStatus("", "", observation.now, observation.now)
-        memory.statuses[key] = WrittenStatus("", status.url, entry.since, observation.now, owners.get(key, entry.pool))
+        memory.statuses[key] = WrittenStatus("", status.url, entry.since, observation.now)
     return list(chosen.values())
 
 
 def written(status: CommitStatus, memory: Memory) -> None:
     """Remember a status that GitHub has accepted."""
-    memory.statuses[_key(status.repository, status.sha, status.context)].description = status.description
+    memory.statuses[f"{status.repository} {status.sha}"].description = status.description
 
 
-def _key(repository: str, sha: str, context: str) -> str:
-    """Return the key in the memory. It omits the default context, as in earlier versions."""
-    return f"{repository} {sha}" if context == _CONTEXT else f"{repository} {sha} {context}"
-
-
-def _parts(key: str) -> tuple[str, str, str]:
-    """Return the repository, commit and context of a key."""
-    repository, sha, context = f"{key} {_CONTEXT}".split(" ")[:3]
-    return repository, sha, context
-
-
-def _waiting_status(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], context: str) -> CommitStatus:
+def _waiting_status(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason]) -> CommitStatus:
     """Return one status for the waiting jobs of a commit. It reports a job whose reason needs a person, or else the
     oldest job.
     """
@@ -111,7 +80,7 @@ def _waiting_status(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], conte
     state = "pending" if reason.waiting_helps else "error"
     more = f" (and {len(others)} more)" if others else ""
     description = f"{reason.code}{more}: {reason.detail}"[:_DESCRIPTION_CHARACTERS]
-    return CommitStatus(first.key.repository, first.head_sha, state, description, first.url, context)
+    return CommitStatus(first.key.repository, first.head_sha, state, description, first.url)
 
 
 def _is_due(status: CommitStatus, earlier: WrittenStatus | None, now: float) -> bool:

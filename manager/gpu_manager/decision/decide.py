@@ -8,16 +8,15 @@ sends a request. `gpu_manager/__init__.py` defines the terms.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpu_common import capacity
 
-from ..assignment import ownership
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
 from . import jobs, machines, registrations, reruns, standby
-from .names import pool_of, slug
+from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
 _LISTED_WITHIN_SEC = 60.0
@@ -35,31 +34,20 @@ class Decision(NamedTuple):
     """The waiting jobs without a machine, with the reason."""
 
 
-def decide(
-    pools: Sequence[Pool], observation: Observation, old_memory: Memory, own: Collection[str] | None = None
-) -> Decision:
+def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) -> Decision:
     """Decide the actions of one pass.
 
     The function is pure: the same arguments give the same decision, and `old_memory` is not changed. It starts no
     machine while jobs, runners or machines are unknown, and deletes no machine that may have a job.
-
-    `own` has the names of the pools in this manager's share; None for all. A job belongs to the share of the first pool
-    that fits, so that no two managers start machines for one job.
     """
     # A copy through JSON takes a fifth of the time of copy.deepcopy, with a memory of some hundred jobs.
     memory = from_json(to_json(old_memory))
-    own_pools = [pool for pool in pools if own is None or pool.name in own]
-    by_name = {pool.name: pool for pool in own_pools}
+    by_name = {pool.name: pool for pool in pools}
     capacity.forget_old(memory, observation.now)
     jobs.forget_old(memory, observation.now)
     reruns.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
-    # When the pools are divided into shares, each share starts from a copy of the whole memory. It drops the entries of
-    # the other shares here.
-    owns = ownership(pools, own)
-    memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
-    memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
     standby.forget(by_name, memory)
     _update_pending(observation, memory)
     machines.update(by_name, observation, memory)
@@ -77,13 +65,12 @@ def decide(
         return Decision(tuple(actions), memory, {}, {})
     actions += jobs.requests_to_repeat(observation, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
-    waiting = jobs.of_share(waiting, by_name)
     listed = jobs.by_pool(observation.machines)
-    available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in own_pools}
-    on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in own_pools}
+    available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}
+    on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in pools}
     supplies = {
         pool.name: jobs.supply(pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory)
-        for pool in own_pools
+        for pool in pools
     }
     started_for = {
         machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
@@ -102,7 +89,7 @@ def decide(
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
     used = Counter(pools_by_machine[name] for name in result.assigned.values())
     runners = {runner.name: runner for runner in observation.runners}
-    for pool in own_pools:
+    for pool in pools:
         free, supply = available[pool.name], supplies[pool.name]
         removable = _removable(free, runners, observation, memory)
         # `spare` counts the machines that no queued job needs. Those without capacity are deleted first.

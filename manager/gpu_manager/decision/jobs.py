@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gpu_common import capacity
 
 from ..memory import JobMemory, Memory, Pending
-from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, Pool, Reason, Rung, Start
+from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, OtherPool, Pool, Reason, Rung, Start
 from . import machines, reruns, standby
 from .names import STANDBY, machine_name, request_id, slug
 
@@ -20,6 +20,8 @@ from .names import STANDBY, machine_name, request_id, slug
 OLDEST_JOB_SEC = 24 * 3600.0
 # How long the memory of a job is kept after the job was last seen.
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
+# The most machines that are started for one job, because GitHub may give a started runner to another job.
+MACHINES_PER_JOB = 3
 # Google answers an insert within seconds, and its operation ends within a minute or two.
 _ANSWER_WITHIN_SEC = 300.0
 # Labels of jobs that seem meant for the pools, although no pool matches.
@@ -80,12 +82,14 @@ def queue(
     return waiting, reasons
 
 
-def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) -> list[tuple[Job, list[Pool]]]:
-    """Return the jobs of the share with these pools, each with the share's pools that fit.
+def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequence[OtherPool]) -> bool:
+    """Return True if another manager of the stack starts the job's machine.
 
-    A job belongs to the share of the first pool that fits, which is the same pool for every manager.
+    Of the managers with a pool that fits, it is the one whose name is the first in the alphabet.
     """
-    return [(job, [pool for pool in fitting if pool.name in own]) for job, fitting in waiting if fitting[0].name in own]
+    managers = [other.manager for other in others if _serves(other, job)]
+    managers += [manager] if any(_serves(pool, job) for pool in pools) else []
+    return bool(managers) and min(managers) != manager
 
 
 def supply(
@@ -147,7 +151,7 @@ def assign_machines(
         for pool in fitting:
             if pool.name not in chosen:
                 chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
-        answers = [(pool, _apply_machines_per_job(chosen[pool.name], pool, job, memory)) for pool in fitting]
+        answers = [(pool, _apply_machines_per_job(chosen[pool.name], job, memory)) for pool in fitting]
         offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
         if not offers:
             result.reasons[job.key] = _merged_reason(
@@ -203,7 +207,7 @@ def _start_stopped(
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
-            has_had_most_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
+            has_had_most_machines = memory.jobs[slug(job.key)].machines >= MACHINES_PER_JOB
             if job.key in result.assigned or supply.count >= pool.max or has_had_most_machines:
                 continue
             for machine, rung in supply.stopped:
@@ -284,12 +288,7 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.jobs = {key: each for key, each in memory.jobs.items() if now - each.last_seen < _REMEMBERED_SEC}
 
 
-def first_pool(pools: Sequence[Pool], job: Job) -> Pool | None:
-    """Return the first pool that fits the job, whose share owns the job, or None."""
-    return next((pool for pool in pools if _serves(pool, job)), None)
-
-
-def _serves(pool: Pool, job: Job) -> bool:
+def _serves(pool: Pool | OtherPool, job: Job) -> bool:
     """Return True if the labels and the runner group allow GitHub to assign the job to a runner of the pool."""
     allowed = job.runner_groups is None or pool.runner_group in job.runner_groups
     return bool(job.labels) and job.labels <= pool.labels and allowed
@@ -317,12 +316,12 @@ def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bo
     return chosen
 
 
-def _apply_machines_per_job(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
-    """Return `chosen`, or a reason if the job has already had as many machines as machinesPerJob allows."""
+def _apply_machines_per_job(chosen: Rung | Reason, job: Job, memory: Memory) -> Rung | Reason:
+    """Return `chosen`, or a reason if the job has already had as many machines as MACHINES_PER_JOB allows."""
     entry = memory.jobs[slug(job.key)]
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
-    if entry.machines >= pool.machines_per_job:
+    if entry.machines >= MACHINES_PER_JOB:
         return Reason(
             "never-picked-up", f"{entry.machines} machines were started for the job, and GitHub assigned it to none"
         )

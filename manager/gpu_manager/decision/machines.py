@@ -242,7 +242,7 @@ def _update_jobs(jobs: Sequence[Job], memory: Memory) -> None:
 
 
 def _count_no_machine_of_another_job(machine: Machine, memory: Memory) -> None:
-    """Count a machine that ran another job no longer against `machinesPerJob` of the job for which it was started.
+    """Count a machine that ran another job no longer against the limit of the job for which it was started.
 
     GitHub gives a job to any runner with its labels. Without this rule, a job whose machines all went to other jobs
     would get no further machine, although each of these machines worked.

@@ -5,10 +5,10 @@ A lost job is run again once, after its run has ended, and on a machine that Goo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from ..memory import LostJob, Memory
-from ..model import Job, Observation, Pool, Rerun, Run, RunKey
+from ..model import Job, Observation, Rerun, Run, RunKey
 from .names import slug
 
 # GitHub refuses to rerun a run older than 30 days (docs.github.com, "Re-running workflows and jobs").
@@ -23,11 +23,10 @@ _REPEAT_AFTER_SEC, _MOST_REQUESTS = 60.0, 3
 _STEADY_SEC = 24 * 3600.0
 
 
-def remember_lost_jobs(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
+def remember_lost_jobs(pools: Collection[str], observation: Observation, memory: Memory) -> None:
     """Add the jobs that ran on preempted machines to the memory."""
     for entry in memory.machines.values():
-        pool = pools.get(entry.pool)
-        if entry.taken_back and entry.job and not entry.job_over and pool and pool.rerun_preempted:
+        if entry.taken_back and entry.job and not entry.job_over and entry.pool in pools:
             key = entry.job
             memory.lost.setdefault(slug(key), LostJob(key, entry.pool, observation.now, key.attempt))
     running = {job.key for job in observation.jobs or () if job.status == "in_progress"}

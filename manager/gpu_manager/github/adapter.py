@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -32,9 +32,8 @@ class GithubAdapter:
         app: The manager's App, its installation and its key file.
         organization: The organization's login.
         groups: Names of the pools' runner groups.
-        repositories: The repositories to sweep instead of those of the groups, with or without the owner.
-        own_groups: The groups of this manager's share. Only their repositories are swept; by default all.
-        instances: The number of managers that send requests as this installation.
+        managers: The number of managers that send requests as this installation.
+        context: GitHub's context of the commit statuses, which is the name of a status.
         clocks, transport: Replaced in tests.
     """
 
@@ -44,19 +43,18 @@ class GithubAdapter:
         app: App,
         organization: str,
         groups: Collection[str],
-        repositories: Sequence[str] = (),
         *,
-        own_groups: frozenset[str] | None = None,
-        instances: int = 1,
+        managers: int = 1,
+        context: str = "gpu-ci",
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, instances)
+        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, managers)
         # GitHub creates no token with a permission that the App lacks. With a separate token a missing permission for
         # statuses stops nothing else.
-        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport, instances)
-        names = [each if "/" in each else f"{organization}/{each}" for each in repositories]
-        self._sweep = Sweep(self._client, organization, groups, names, own_groups)
+        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport, managers)
+        self._sweep = Sweep(self._client, organization, groups)
+        self._context = context
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
     def close(self) -> None:
@@ -79,10 +77,6 @@ class GithubAdapter:
         return self._client.limits.hinted_interval_sec()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        """Read the jobs of the repositories, the runners, and the state of these runs.
-
-        A source that cannot be read has the value None, and adds a line to `problems`.
-        """
         self._sweep.begin()
         problems: list[str] = []
         runners = _or_problem(self._sweep.runners, problems)
@@ -107,19 +101,10 @@ class GithubAdapter:
         return self._sweep.repositories_of_groups()
 
     def authenticate_for_statuses(self) -> None:
-        """Create the token for commit statuses.
-
-        Raises:
-            Refused: The App lacks the permission.
-            Unavailable: There is no answer.
-        """
+        """Create the token for commit statuses. Raises Refused if the App lacks the permission, or Unavailable."""
         self._status_client.authenticate()
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
-        """Unregister a runner. Return True if it is gone, and False if it runs a job.
-
-        Raises Unavailable or Refused.
-        """
         path = f"{self._runners}/{runner.id}"
         answer = self._client.send("DELETE", path)
         if answer.status in (204, 404):
@@ -129,12 +114,6 @@ class GithubAdapter:
         raise refusal("DELETE", path, answer)
 
     def register(self, pool: Pool, name: str) -> NewRunner:
-        """Register a runner of this name for one job. An existing runner of that name without a job is unregistered.
-
-        Raises:
-            Unavailable: There is no answer, or a runner of that name has a job.
-            Refused: GitHub refuses the runner.
-        """
         path = f"{self._runners}/generate-jitconfig"
         body = {
             "name": name,
@@ -159,7 +138,6 @@ class GithubAdapter:
                 raise Unavailable(f"the runner {name} has a job")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
-        """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
         path = f"{run_path(run)}/rerun-failed-jobs"
         if job_id is not None:
             path = f"{repository_path(run.repository)}/actions/jobs/{job_id}/rerun"
@@ -170,7 +148,6 @@ class GithubAdapter:
             raise refusal("POST", path, answer)
 
     def commit_status(self, status: CommitStatus) -> None:
-        """Write a commit status. Raises Unavailable or Refused."""
         path = f"{repository_path(status.repository)}/statuses/{quote(status.sha, safe='')}"
         if wait_sec := self._client.limits.wait_sec():
             raise Unavailable(f"POST {path}: not sent, GitHub's rate limit lasts {wait_sec:.0f} s more")
@@ -178,7 +155,7 @@ class GithubAdapter:
             "state": status.state,
             "description": status.description,
             "target_url": status.url,
-            "context": status.context,
+            "context": self._context,
         }
         answer = self._status_client.send("POST", path, body)
         if answer.status != 201:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ..model import Job, JobKey, NewRunner, Run, RunKey, Runner
+from ..model import Job, JobKey, NewRunner, Run, RunKey, Runner, printable
 from ..ports import Unavailable
-from ..text import printable
 
 Payload = dict[str, Any]
 _T = TypeVar("_T")
@@ -31,7 +30,7 @@ def read(subject: str, convert: Callable[[], _T]) -> _T:
         raise Unavailable(problem) from None
 
 
-def job(payload: Payload, repository: str, groups: frozenset[str] | None) -> Job:
+def job(payload: Payload, repository: str, groups: frozenset[str]) -> Job:
     return Job(
         key=JobKey(repository, int(payload["run_id"]), int(payload["id"]), int(payload.get("run_attempt", 1))),
         labels=frozenset(printable(label.lower()) for label in payload["labels"]),

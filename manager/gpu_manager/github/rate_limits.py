@@ -33,11 +33,11 @@ class Requests(NamedTuple):
 class RateLimits:
     """The rate limits that GitHub's answers have reported. Threads share the object.
 
-    `instances` managers send requests as the same installation, and each uses an equal part of the rate.
+    `managers` managers send requests as the same installation, and each uses an equal part of the rate.
     """
 
-    def __init__(self, monotonic: Callable[[], float], instances: int = 1) -> None:
-        self._per_minute = _REQUESTS_PER_MINUTE / instances
+    def __init__(self, monotonic: Callable[[], float], managers: int = 1) -> None:
+        self._per_minute = _REQUESTS_PER_MINUTE / managers
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._until: float | None = None

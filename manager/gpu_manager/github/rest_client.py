@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from ..model import printable
 from ..ports import Refused, Unavailable
-from ..text import printable
 from .app_token import App, InstallationToken, Token
 from .rate_limits import RateLimits
 
@@ -74,10 +74,10 @@ class RestClient:
         permissions: dict[str, str],
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
-        instances: int = 1,
+        managers: int = 1,
     ) -> None:
         self._clocks = clocks or Clocks()
-        self.limits = RateLimits(self._clocks.monotonic, instances)
+        self.limits = RateLimits(self._clocks.monotonic, managers)
         self._http = httpx2.Client(
             base_url=_checked(url),
             headers={

@@ -35,12 +35,6 @@ class Sweep:
     organization: str
     groups: Collection[str]
     """Names of the pools' runner groups."""
-    repositories: Sequence[str] = ()
-    """The repositories as owner/name; if empty, those that may use the groups."""
-    own_groups: frozenset[str] | None = None
-    """The groups of this manager's share, whose repositories are swept; None for all. The sweep still finds every group
-    that such a repository may use.
-    """
     _found_groups: list[Payload] | None = None
     """The runner groups in this sweep."""
     _active: set[RunKey] = field(default_factory=set)
@@ -62,9 +56,7 @@ class Sweep:
         def of_group(group: Payload) -> list[Payload]:
             return self.client.elements(f"{self._org}/runner-groups/{group['id']}/runners", "runners")
 
-        own = self.own_groups
-        groups = [group for group in self._groups() if own is None or group["name"] in own]
-        found = self._each(of_group, groups)
+        found = self._each(of_group, self._groups())
         return payloads.read("runners", lambda: tuple(payloads.runner(each) for part in found for each in part))
 
     def repositories_of_groups(self) -> dict[str, list[str]]:
@@ -126,17 +118,13 @@ class Sweep:
             raise Refused(f"{self.organization} has no runner group named {', '.join(missing)}, only {has}")
         return [by_name[name] for name in sorted(self.groups)]
 
-    def _repositories(self) -> dict[str, frozenset[str] | None]:
-        """Return each repository to sweep with the groups that it may use, or None if those are unknown."""
-        if self.repositories:
-            return dict.fromkeys(self.repositories)
-        groups = self._groups()
-        found: dict[str, frozenset[str] | None] = {}
-        for group, part in zip(groups, self._each(self._repositories_of, groups), strict=True):
-            for name in part:
-                found[name] = (found.get(name) or frozenset()) | {str(group["name"])}
-        own = self.own_groups
-        return {name: may_use for name, may_use in found.items() if own is None or not own.isdisjoint(may_use or ())}
+    def _repositories(self) -> dict[str, frozenset[str]]:
+        """Return each repository to sweep with the groups that it may use."""
+        found: dict[str, frozenset[str]] = {}
+        for group, names in self.repositories_of_groups().items():
+            for name in names:
+                found[name] = found.get(name, frozenset()) | {group}
+        return found
 
     def _repositories_of(self, group: Payload) -> list[str]:
         """Return the names of repositories whose jobs may run in the group."""

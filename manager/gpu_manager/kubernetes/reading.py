@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from gpu_ci.cli import programs
 
-from ..text import printable
-from .model import Cluster, Object, WaitingJob, name_of, namespace_of
-from .reasons import scale_set_of
+from ..model import printable
+from .reasons import Cluster, Object, WaitingJob, name_of, namespace_of, scale_set_of
 
 _GROUP = "actions.github.com"
 # GitHub lists at most 100 jobs a page. A matrix has up to 256 jobs, and a run may have several matrices.

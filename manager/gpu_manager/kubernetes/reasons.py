@@ -1,19 +1,89 @@
 """Finds the reason why a job that names a runner scale set has no runner, from the cluster's objects alone.
 
-Names of annotations, labels and phases: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1 and
-controllers/actions.github.com.
+The objects are as kubectl prints them. Names of annotations, labels and phases:
+actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1 and controllers/actions.github.com.
 """
 
 from __future__ import annotations
 
-from .model import Cluster, Explanation, Object, WaitingJob, name_of, namespace_of, status_of
-from .pod_reasons import of_pod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
 
 _REGISTERED = "runner-scale-set-id"
 _SET_LABEL = "actions.github.com/scale-set-name"
 # GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").
 _OLDEST_JOB_SEC = 24 * 3600.0
 _CONTROLLER_LOG = "kubectl logs --all-namespaces --selector app.kubernetes.io/part-of=gha-rs-controller"
+# Reasons of waiting containers that resolve by themselves (k8s.io/kubernetes v1.36.0, pkg/kubelet/kubelet_pods.go).
+_STARTS = ("ContainerCreating", "PodInitializing")
+# Reasons of the Cluster Autoscaler (kubernetes/autoscaler: cluster-autoscaler/processors/status) and of Karpenter
+# (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
+_NODE_STARTS = ("TriggeredScaleUp", "Nominated")
+_NO_NODE = "NotTriggerScaleUp"
+# kubernetes-sigs/kueue@8eab687: pkg/controller/jobs/pod/constants/constants.go, pkg/controller/constants/constants.go.
+_QUOTA_GATE, _QUEUE_LABEL = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/queue-name"
+
+
+@dataclass(frozen=True)
+class WaitingJob:
+    """The known facts of the job. Without an answer from GitHub only its runs-on is known."""
+
+    runs_on: tuple[str, ...]
+    run_id: int
+    job_id: int | None = None
+    repository: str = ""
+    name: str = ""
+    workflow: str = ""
+    status: str = "queued"
+    """GitHub's status."""
+    conclusion: str = ""
+    runner_name: str = ""
+    age_sec: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The scale sets of a cluster, and the objects that belong to one of them."""
+
+    scale_sets: list[Object]
+    """The AutoscalingRunnerSets of all namespaces."""
+    listeners: list[Object] = field(default_factory=list)
+    """The AutoscalingListeners of all namespaces."""
+    runners: list[Object] = field(default_factory=list)
+    """The EphemeralRunners of the scale set's namespace."""
+    pods: list[Object] = field(default_factory=list)
+    """Pods of that namespace and of the listener's namespace."""
+    quotas: list[Object] = field(default_factory=list)
+    """The ResourceQuotas of the scale set's namespace."""
+    events: list[Object] = field(default_factory=list)
+    """Events of both namespaces."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The reason why a job has no runner, or the pod that runs it."""
+
+    detail: str
+    code: str = ""
+    """One of the manager's reasons; empty if the job has a runner or has ended."""
+    next_step: str = ""
+    machine: str = ""
+    """The pod that runs the job or starts for it."""
+
+
+def name_of(found: Object) -> str:
+    return str(found["metadata"]["name"])
+
+
+def namespace_of(found: Object) -> str:
+    return str(found["metadata"].get("namespace", ""))
+
+
+def status_of(found: Object) -> dict[str, Any]:
+    return dict(found.get("status") or {})
 
 
 def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
@@ -23,7 +93,7 @@ def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
     if job.status == "completed":
         return Explanation(f"it has ended: {job.conclusion}")
     if job.status == "in_progress":
-        return _has_job(job.runner_name, f"runs on {job.runner_name}", cluster)
+        return Explanation(f"runs on {job.runner_name}", machine=job.runner_name)
     if job.status == "waiting":
         return Explanation("a deployment of its environment waits for approval", "approval-pending",
                            "approve the deployment on the run's page")  # fmt: skip
@@ -48,22 +118,18 @@ def _labels(scale_set: Object) -> set[str]:
 
 
 def _no_pool(job: WaitingJob, cluster: Cluster) -> Explanation:
-    names = ", ".join(
-        sorted(str(each["spec"].get("runnerScaleSetName") or name_of(each)) for each in cluster.scale_sets)
-    )
-    detail = f"no scale set of the cluster is named {', '.join(job.runs_on)}; it has: {names or 'none'}"
-    return Explanation(
-        detail, "no-pool", "use only the name of a scale set as runs-on; the label self-hosted matches no scale set"
-    )
+    names = sorted(str(each["spec"].get("runnerScaleSetName") or name_of(each)) for each in cluster.scale_sets)
+    detail = f"no scale set of the cluster is named {', '.join(job.runs_on)}; it has: {', '.join(names) or 'none'}"
+    step = "use only the name of a scale set as runs-on; the label self-hosted matches no scale set"
+    return Explanation(detail, "no-pool", step)
 
 
 def _scale_set(scale_set: Object) -> Explanation | None:
     metadata, name = scale_set["metadata"], name_of(scale_set)
     if metadata.get("deletionTimestamp"):
         detail = f"the scale set {name} is being deleted; it takes no job while its running jobs end"
-        return Explanation(
-            detail, "pool-stopped", "wait, or check the last `pulumi up`, which replaces or removes the set"
-        )
+        step = "wait, or check the last `pulumi up`, which replaces or removes the set"
+        return Explanation(detail, "pool-stopped", step)
     # A runner whose version GitHub no longer accepts exits with 7. The controller then removes the listener, the
     # runners and the set at GitHub. It does nothing more until the set's spec changes (ephemeralrunner_controller.go
     # and autoscalingrunnerset_controller.go, Reconcile). This may also happen to a set with a current runner (issue
@@ -91,28 +157,28 @@ def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
     ]  # fmt: skip
     if not found:
         detail = f"the scale set {name} has no listener, so its jobs are not requested from GitHub"
-        return Explanation(
-            detail, "pool-stopped", f"check the log of the controller, which creates listeners: {_CONTROLLER_LOG}"
-        )
-    listener = found[0]
-    place = (name_of(listener), namespace_of(listener))
-    pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
-    if pod is None or pod["metadata"].get("deletionTimestamp"):
-        detail = f"the listener {place[0]} has no pod; the controller replaces a pod that ends"
-        step = f"kubectl logs --namespace {place[1]} --selector actions.github.com/scale-set-name={name} --previous"
+        step = f"check the log of the controller, which creates listeners: {_CONTROLLER_LOG}"
         return Explanation(detail, "pool-stopped", step)
+    listener = found[0]
+    pod, logs = _pod_of(listener, cluster), f"kubectl logs --namespace {namespace_of(listener)}"
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
+        detail = f"the listener {name_of(listener)} has no pod; the controller replaces a pod that ends"
+        return Explanation(detail, "pool-stopped", f"{logs} --selector {_SET_LABEL}={name} --previous")
     if _is_running(pod):
         return None
-    pod_reason = of_pod(pod, cluster.events)
-    # A listener's pod needs no GPU node. If the pod has no problem, `of_pod` only names the node
-    # on which the pod starts, and the phase says more.
-    detail = (
-        pod_reason.detail
-        if pod_reason.code
-        else f"the listener's pod {place[0]} is {status_of(pod).get('phase', 'unknown')}"
-    )
-    step = f"kubectl logs --namespace {place[1]} {place[0]}"
+    pod_reason = _of_pod(pod, cluster.events)
+    # A listener's pod needs no GPU node. If the pod has no problem, `_of_pod` only names the node on which the pod
+    # starts, and the phase says more.
+    phase = f"the listener's pod {name_of(pod)} is {status_of(pod).get('phase', 'unknown')}"
+    detail = pod_reason.detail if pod_reason.code else phase
+    step = f"{logs} {name_of(pod)}"
     return Explanation(f"the scale set {name} has no running listener: {detail}", "pool-stopped", step)
+
+
+def _pod_of(owner: Object, cluster: Cluster) -> Object | None:
+    """Return the pod of a listener or a runner, which has the same name."""
+    place = (name_of(owner), namespace_of(owner))
+    return next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
 
 
 def _is_running(pod: Object) -> bool:
@@ -132,10 +198,7 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
         status = status_of(runner)
         same_name = not job.name or status.get("jobDisplayName") in (None, "", job.name)
         if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
-            detail = f"GitHub gave it to the runner {name_of(runner)}"
-            if not job.name:
-                detail = f"the runner {name_of(runner)} has a job of this run; `gh` shows if it is this job"
-            return _has_job(name_of(runner), detail, cluster)
+            return Explanation(f"GitHub gave it to the runner {name_of(runner)}", machine=name_of(runner))
     # A runner that is being deleted takes no job.
     own_runners = [each for each in own_runners if not each["metadata"].get("deletionTimestamp")]
     failed = [each for each in own_runners if status_of(each).get("phase") in ("Failed", "Outdated")]
@@ -147,7 +210,11 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
     # The controller counts a failed runner as one that the listener requested, so it starts no other instead
     # (controllers/actions.github.com/ephemeralrunnerset_controller.go, Reconcile).
     if failed:
-        return _failed(failed, namespace)
+        status = status_of(failed[0])
+        causes = [str(status[key]) for key in ("reason", "message") if status.get(key)]
+        detail = ": ".join([f"failed runners occupy {len(failed)} of the scale set's places", *causes])
+        step = f"correct the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
+        return Explanation(detail, "refused", step)
     most = scale_set["spec"].get("maxRunners")
     if most is not None and len(own_runners) >= most:
         return Explanation(f"{len(own_runners)} of {most} runners have a job", "at-max",
@@ -156,45 +223,16 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
     return Explanation("the listener runs, but GitHub has not announced this job to it", "never-picked-up", step)
 
 
-def _has_job(runner: str, detail: str, cluster: Cluster) -> Explanation:
-    """Return the explanation of a runner with a job. If jobs have their own pods, that pod may still wait for a node.
-
-    The controller finds the pod by the same label (ephemeralrunner_controller.go, cleanupRunnerLinkedPods).
-    """
-    for pod in cluster.pods:
-        is_its_own = (pod["metadata"].get("labels") or {}).get("runner-pod") == runner
-        if is_its_own and status_of(pod).get("phase") == "Pending":
-            pod_reason = of_pod(pod, cluster.events)
-            return Explanation(
-                f"{detail}, and the job's own pod waits: {pod_reason.detail}",
-                pod_reason.code,
-                pod_reason.next_step,
-                runner,
-            )
-    return Explanation(detail, machine=runner)
-
-
-def _failed(failed: list[Object], namespace: str) -> Explanation:
-    status, runners = status_of(failed[0]), "1 failed runner occupies a place"
-    if len(failed) > 1:
-        runners = f"{len(failed)} failed runners occupy places"
-    pod_reason = [str(status[key]) for key in ("reason", "message") if status.get(key)]
-    detail = ": ".join([f"{runners} of the scale set", *pod_reason])
-    step = f"correct the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
-    return Explanation(detail, "refused", step)
-
-
 def _runner(runner: Object, cluster: Cluster) -> Explanation:
     """Return the state of a runner without a job."""
-    name, place = name_of(runner), (name_of(runner), namespace_of(runner))
+    name = name_of(runner)
     if status_of(runner).get("ready"):
         step = "wait a minute; then check that the repository may use the runner group, or start a new run"
         return Explanation(
             f"the runner {name} is ready, but GitHub has not assigned the job to it", "never-picked-up", step
         )
-    pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
-    if pod is not None:
-        return of_pod(pod, cluster.events)
+    if (pod := _pod_of(runner, cluster)) is not None:
+        return _of_pod(pod, cluster.events)
     for quota in cluster.quotas:
         if used_up := _used_up(quota):
             return Explanation(f"the quota {name_of(quota)} allows no further pod: {used_up}", "over-quota",
@@ -215,3 +253,73 @@ def _used_up(quota: Object) -> str:
         if "gpu" in resource and str(hard).isdecimal() and str(used).isdecimal() and int(used) >= int(hard):
             return f"{resource}: {used} of {hard} are used"
     return ""
+
+
+def _of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
+    """Return the reason why a pod without a job waits."""
+    name, messages = name_of(pod), _latest(pod, events)
+    if stuck := _stuck_container(pod):
+        return Explanation(
+            f"pod {name}: {stuck}", "refused", f"kubectl describe pod --namespace {namespace_of(pod)} {name}"
+        )
+    if _QUOTA_GATE in [each.get("name") for each in (pod.get("spec") or {}).get("schedulingGates") or ()]:
+        queue = (pod["metadata"].get("labels") or {}).get(_QUEUE_LABEL, "")
+        return Explanation(
+            f"pod {name} waits for GPUs of the queue {queue} of Kueue",
+            "over-quota",
+            "wait for runners of the queue or of its cohort, or raise gpus of the queue; "
+            f"kubectl describe workloads --namespace {namespace_of(pod)} says how many GPUs are missing",
+        )
+    if node := (pod.get("spec") or {}).get("nodeName"):
+        return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
+    # Only the latest answer counts: after "no node" a node group can get room, and after "a node starts" that node can
+    # fail.
+    answer = next((reason for reason in reversed(messages) if reason in (_NO_NODE, *_NODE_STARTS)), "")
+    if answer == _NO_NODE:
+        detail = f"no node for pod {name}, and the autoscaler starts none: {messages[answer]}"
+        return Explanation(detail, "no-capacity", "raise the node group's max, or check the pool's labels and taint")
+    if answer:
+        return Explanation(f"a node starts for pod {name}: {messages[answer]}", machine=name)
+    message = messages.get("FailedScheduling") or _unschedulable(pod)
+    if not message:
+        return Explanation(f"pod {name} is new, and the scheduler has not processed it yet", machine=name)
+    detail = f"no node for pod {name}, and no autoscaler has reacted: {message}"
+    return Explanation(detail, "no-capacity", "check that an autoscaler runs (gpu-ci doctor) and may start such nodes")
+
+
+def _stuck_container(pod: Object) -> str:
+    status = status_of(pod)
+    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason", _STARTS[0]) not in _STARTS:
+            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    return ""
+
+
+def _unschedulable(pod: Object) -> str:
+    for each in status_of(pod).get("conditions", ()):
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            return str(each.get("message") or each.get("reason") or "")
+    return ""
+
+
+def _latest(pod: Object, events: Sequence[Object]) -> dict[str, str]:
+    """Return the latest message of each reason, in the order of their last occurrence."""
+    found: dict[str, str] = {}
+    for each in sorted((each for each in events if _concerns(each, pod)), key=_time):
+        reason = str(each.get("reason"))
+        # A dictionary keeps the position of an existing key.
+        found.pop(reason, None)
+        found[reason] = " ".join(str(each.get("message") or "").split())
+    return found
+
+
+def _concerns(event: Object, pod: Object) -> bool:
+    about = event.get("involvedObject") or {}
+    return (about.get("kind"), about.get("namespace"), about.get("name")) == ("Pod", namespace_of(pod), name_of(pod))
+
+
+def _time(event: Object) -> str:
+    """Return the event's time. Times of RFC 3339 in UTC sort as texts."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

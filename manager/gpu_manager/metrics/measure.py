@@ -1,14 +1,15 @@
 """Measures a pass: the queue, the machines and their cost. The results are samples and states of pools.
 
-A sample is one event, such as a job that started after a wait. This module sends no requests.
+A sample is one event, such as a job that started after a wait. Log-based metrics read the lines of LogLines
+(components/gpu_ci/gcp/manager_metrics.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from gpu_catalog.locations import region_of
 
@@ -16,10 +17,13 @@ from ..decision import jobs, standby
 from ..loop import PassResult
 from ..memory import Memory
 from ..model import Job, JobKey, Machine, Pool
+from ..ports import uptime
 from ..view import machine_status
 
 STATES = ("booting", "idle", "busy", "stopping", "standby", "off")
 """The states of machines."""
+PERIOD_SEC = 60.0
+"""Cloud Monitoring keeps one point a minute of a log-based metric (cloud.google.com/monitoring/api/metrics_gcp)."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,6 @@ class Meter:
     """Measures the passes of one manager."""
 
     pools: Sequence[Pool]
-    """All pools of the stack."""
-    own: Collection[str] | None = None
-    """The pools of this manager's share; None for all."""
     states: list[PoolState] = field(default_factory=list)
     """The states after the last pass that knew jobs, machines and runners."""
     github_requests_left: int | None = None
@@ -131,7 +132,6 @@ class Meter:
                 result.decision.memory,
             )
             for pool in self.pools
-            if self.own is None or pool.name in self.own
         ]
 
 
@@ -164,3 +164,46 @@ def _usd_per_hour(pool: Pool, machine: Machine) -> float:
         if (rung.region, rung.machine_type, rung.market) == (region, machine.machine_type, machine.market):
             return rung.usd_per_hour or 0.0
     return 0.0
+
+
+class LogLines:
+    """The lines of the log: each sample in its pass, and the state of every pool once a minute."""
+
+    def __init__(self, meter: Meter, now: Callable[[], float] = uptime) -> None:
+        self._meter = meter
+        self._now = now
+        self._begun = now()
+        self._complete_at: float | None = None
+        self._written_at = float("-inf")
+
+    def of(self, result: PassResult, samples: Sequence[Sample]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Return the lines that a pass adds to the log: the event, its subject, and its own fields."""
+        for sample in samples:
+            if sample.kind == "wait":
+                yield "job-started", sample.subject, {"pool": sample.pool, "waitSec": round(sample.seconds, 1)}
+            elif sample.kind == "boot":
+                yield "boot", sample.subject, {"pool": sample.pool, "bootSec": round(sample.seconds, 1)}
+            elif sample.kind == "preempted":
+                yield "preempted", sample.subject, {"pool": sample.pool}
+        now = self._now()
+        if result.complete:
+            self._complete_at = now
+        if now - self._written_at < PERIOD_SEC:
+            return
+        self._written_at = now
+        since = self._begun if self._complete_at is None else self._complete_at
+        requests_left = self._meter.github_requests_left
+        budget = {} if requests_left is None else {"githubRequestsLeft": requests_left}
+        # The metric of whole passes has the label `share`. Version 0.1.0 numbered its processes with it.
+        whole: dict[str, Any] = {"whole": result.complete, "sinceWholeSec": round(now - since, 1)}
+        yield "pass", "", {"share": 1, **whole, **budget}
+        for state in self._meter.states if result.complete else ():
+            fields = {
+                "pool": state.pool,
+                "queued": state.queued,
+                "queueAgeSec": round(state.queue_age_sec, 1),
+                "jobsOverObjective": state.over_objective,
+                "machines": state.machines,
+                "usdPerHour": round(state.usd_per_hour, 4),
+            }
+            yield "pool", state.pool, fields

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from ..clock import uptime
 from ..loop import PassResult
+from ..ports import uptime
 from .measure import Meter, Sample
 
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
@@ -18,9 +18,7 @@ class Prometheus:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._begun = uptime()
-        self._complete_at: dict[int, float] = {}
-        """The time of the last complete pass, by share."""
+        self._complete_at = uptime()
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -40,7 +38,7 @@ class Prometheus:
         self._since = gauge(
             "since_whole_pass_seconds", "Time since the last pass that knew jobs, runners and machines."
         )
-        self._since.set_function(lambda: uptime() - min(self._complete_at.values(), default=self._begun))
+        self._since.set_function(lambda: uptime() - self._complete_at)
         self._wait = histogram("job_wait_seconds", "Time from the creation of a job to its start.")
         self._boot = histogram("machine_boot_seconds", "Time from the first listing of a machine to its runner.")
         self._inserts = counter("inserts", "Requested machines.", "pool")
@@ -53,16 +51,15 @@ class Prometheus:
         server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
         return int(server.server_port)
 
-    def take(self, share: int, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
-        """Add the result of a share's pass. Call it after Meter.take, which measures the pass."""
-        self._complete_at.setdefault(share, uptime())
+    def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
+        """Add the result of a pass. Call it after Meter.take, which measures the pass."""
         for sample in samples:
             self._count(sample)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)
         if not result.complete:
             return
-        self._complete_at[share] = uptime()
+        self._complete_at = uptime()
         for state in meter.states:
             self._queued.labels(state.pool).set(state.queued)
             self._age.labels(state.pool).set(state.queue_age_sec)
@@ -70,13 +67,6 @@ class Prometheus:
             self._cost.labels(state.pool).set(state.usd_per_hour)
             for name, count in state.machines.items():
                 self._machines.labels(state.pool, name).set(count)
-
-    def forget(self, share: int, pools: Sequence[str]) -> None:
-        """Drop the values of a share that another manager has now."""
-        self._complete_at.pop(share, None)
-        for gauge in (self._queued, self._age, self._over, self._cost, self._machines):
-            for pool in pools:
-                gauge.remove_by_labels({"pool": pool})
 
     def _count(self, sample: Sample) -> None:
         if sample.kind == "wait":

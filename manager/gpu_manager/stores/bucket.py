@@ -5,22 +5,28 @@ generation that this process wrote last. A process whose lease was taken over ca
 
 Times of different clocks are never compared. Other processes compute the age of the lease from two times of Google's
 clock. The holder measures with its own clock, from before its last write until an action.
+
+The generation is Cloud Storage's number of an object's version. Each write gives the object another generation.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from threading import Event, Lock, Thread
 from typing import Any
 
-from ..clock import uptime
+from gpu_ci.gcp.gate.connection import connect
+from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+
 from ..memory import Memory, from_json, to_json
-from ..ports import Refused, Unavailable
-from . import InUse
-from .storage_api import Changed, StorageObject, StoredContent
+from ..ports import InUse, Refused, Unavailable, uptime
 
 LEASE_SEC = 60.0
 """Another process takes over the lease if the object has not been written for this time."""
@@ -29,28 +35,28 @@ CALL_SEC = 45.0
 """The longest time from the start of an action until its last request is sent. A request times out after 20 s
 (compute/adapter.py), is repeated once after at most 2 s, and may take 20 s to connect.
 """
-POLL_SEC = 5.0
+_POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
-WRITE_SEC = 1.0
+_WRITE_SEC = 1.0
+ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
+"""The complete base address, including storage/v1/, as in Terraform's Google provider."""
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_TIMEOUT_SEC = 10.0
+# Google's client repeats throttled and lost requests. If a lost write had succeeded, the repeated one raises Changed.
+_RETRIES = 2
+_MISSING, _CHANGED = 404, 412
 
 
 class BucketStore:
-    """A store in one object. `holder` is a name of this process that no other process ever has.
-
-    `epoch` is the number of the layout (shares.py). A memory of another epoch is ignored. The store then begins with
-    `memory`, in the form of JSON.
-    """
+    """A store in one object. `holder` is a name of this process that no other process ever has."""
 
     def __init__(
         self,
-        object_: StorageObject,
+        object_: GoogleObject,
         holder: str,
         clock: Callable[[], float] = uptime,
         sleep: Callable[[float], None] = time.sleep,
-        epoch: int = 0,
-        memory: Any = None,
     ) -> None:
-        self._initial_values = {"memory": memory, "view": None, "epoch": epoch}
         self._object = object_
         self._holder = holder
         self._clock = clock
@@ -61,33 +67,45 @@ class BucketStore:
         self._generation = 0
         self._has_lease = False
         self._renewed_at = self._written_at = float("-inf")
-        self._values: dict[str, Any] = {}
+        self._values: dict[str, Any] = {"memory": None, "view": None}
         self._written_values: dict[str, Any] = {}
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    def renew_in_background(self) -> None:
-        """Renew the lease from now on in a separate thread."""
-        self._renewer = Thread(target=self._renew_until_closed, daemon=True)
-        self._renewer.start()
+    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:
+        """Take the lease and renew it from now on. Return False if `stopped` is set first. Raises Refused.
+
+        While another process has the lease, the method waits and reports that process.
+        """
+        while not stopped.is_set():
+            try:
+                if (holder := self.take()) == self._holder:
+                    self._renewer = Thread(target=self._renew_until_closed, daemon=True)
+                    self._renewer.start()
+                    return True
+                waiting(f"{holder} has the lease")
+            except Unavailable as error:
+                waiting(str(error))
+            stopped.wait(_POLL_SEC)
+        return False
 
     def take(self) -> str:
         """Take the lease if it is free, and return its current holder. Raises Unavailable or Refused."""
         with self._lock:
-            # The write comes before the read, because without storage.objects.list Google answers 403 for a missing
-            # object.
-            values = self._initial_values
-            if not self._write_generation(0, values):
+            try:
                 found = self._object.read()
-                if found is None:
-                    return "another process"
-                (holder, lease_sec), values = parsed_share(found)
-                if holder not in ("", self._holder) and found.age_sec < lease_sec:
+            except Refused:
+                # Without storage.objects.list Google answers 403 for a missing object.
+                if not self._write_generation(0, dict(self._values)):
+                    raise
+            else:
+                (holder, lease_sec), values = parsed(found) if found else (("", LEASE_SEC), dict(self._values))
+                if found and holder not in ("", self._holder) and found.age_sec < lease_sec:
                     return holder
-                values = values if values["epoch"] == self._initial_values["epoch"] else self._initial_values
-                if not self._write_generation(found.generation, values):
+                if not self._write_generation(found.generation if found else 0, values):
                     return "another process"
-            self._values, self._has_lease = dict(values), True
+                self._values = dict(values)
+            self._has_lease = True
         return self._holder
 
     def may_act(self) -> bool:
@@ -111,7 +129,7 @@ class BucketStore:
             self._pause()
             # One attempt is enough, because the lease ends by itself.
             with suppress(Unavailable, Refused, Changed):
-                self._object.write(share_content(self._values, ""), self._generation)
+                self._object.write(_content(self._values, ""), self._generation)
 
     def _renew_until_closed(self) -> None:
         while not self._closed.wait(1.0):
@@ -151,7 +169,7 @@ class BucketStore:
     def published(self) -> dict[str, Any] | None:
         """Return the last view of any process, or None before the first one. Raises Unavailable or Refused."""
         found = self._object.read()
-        view = parsed_share(found)[1]["view"] if found else None
+        view = parsed(found)[1]["view"] if found else None
         return None if view is None else dict(view)
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -167,14 +185,14 @@ class BucketStore:
 
     def _own_generation(self) -> int | None:
         found = self._object.read()
-        return found.generation if found and parsed_share(found)[0][0] == self._holder else None
+        return found.generation if found and parsed(found)[0][0] == self._holder else None
 
     def _write_generation(self, generation: int, values: dict[str, Any]) -> bool:
         """Write the object, which renews the lease. Return False if the object has another generation."""
         self._pause()
         begun = self._clock()
         try:
-            self._generation = self._object.write(share_content(values, self._holder), generation)
+            self._generation = self._object.write(_content(values, self._holder), generation)
         except Changed:
             return False
         except Unavailable:
@@ -184,22 +202,135 @@ class BucketStore:
         return True
 
     def _pause(self) -> None:
-        """Wait until Google accepts the next write of the object (WRITE_SEC)."""
-        self._sleep(max(0.0, self._written_at + WRITE_SEC - self._clock()))
+        """Wait until Google accepts the next write of the object (_WRITE_SEC)."""
+        self._sleep(max(0.0, self._written_at + _WRITE_SEC - self._clock()))
 
 
-def share_content(values: dict[str, Any], holder: str) -> bytes:
+def _content(values: dict[str, Any], holder: str) -> bytes:
     """Return the content of the object: the lease, and the stored values."""
     return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **values}).encode()
 
 
-def parsed_share(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
+def parsed(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
     """Return the holder and seconds of the lease, and the stored values. All are empty if no manager wrote
     the object.
     """
     try:
         value = json.loads(found.content)
         lease = (str(value["lease"]["holder"]), float(value["lease"]["seconds"]))
-        return lease, {"memory": value["memory"], "view": value["view"], "epoch": int(value.get("epoch", 0))}
+        return lease, {"memory": value["memory"], "view": value["view"]}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ("", LEASE_SEC), {"memory": None, "view": None, "epoch": 0}
+        return ("", LEASE_SEC), {"memory": None, "view": None}
+
+
+class Changed(Exception):  # noqa: N818 - an answer
+    """The object has another generation than expected, or is missing."""
+
+
+@dataclass(frozen=True)
+class StoredContent:
+    """The content of an object, with the generation that was read."""
+
+    content: bytes
+    generation: int
+    age_sec: float
+    """Seconds since the object was written, from two times in Google's answers."""
+
+
+class GoogleObject:
+    """An object accessed with Google's client, whose package contains the API description. One thread at a time.
+
+    Permissions: storage.objects.get to read; storage.objects.create and storage.objects.delete to write
+    (cloud.google.com/storage/docs/access-control/iam-json, objects.insert).
+    """
+
+    def __init__(self, bucket: str, name: str, http: Any = None, retries: int = _RETRIES) -> None:
+        self._bucket, self._name = bucket, name
+        self._http, self._retries = http, retries
+        self._objects_api: Any = None
+
+    def read(self) -> StoredContent | None:
+        """Return the object, or None if it is missing. Raises Unavailable or Refused."""
+        dates: list[str] = []
+        while True:
+            call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
+            call.add_response_callback(lambda response: dates.append(response["date"]))
+            metadata = self._run(call)
+            if metadata is None:
+                return None
+            request = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": metadata["generation"]}
+            try:
+                content = self._run(self._objects().get_media(**request))
+            except Changed:
+                continue
+            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(metadata["updated"])
+            return None if content is None else StoredContent(content, int(metadata["generation"]), age.total_seconds())
+
+    def write(self, content: bytes, generation: int) -> int:
+        """Replace this generation, or create the object for 0. Return the new generation.
+
+        Raises Changed, Unavailable or Refused.
+        """
+        from googleapiclient.http import MediaInMemoryUpload
+
+        media = MediaInMemoryUpload(content, mimetype="application/json")
+        call = self._objects().insert(
+            bucket=self._bucket,
+            name=self._name,
+            ifGenerationMatch=str(generation),
+            media_body=media,
+            fields="generation",
+        )
+        written = self._run(call)
+        if written is None:
+            raise Refused(f"{self}: its bucket does not exist")
+        return int(written["generation"])
+
+    def __str__(self) -> str:
+        return f"gs://{self._bucket}/{self._name}"
+
+    def _objects(self) -> Any:
+        """Return the API's methods. They are created at first use, so that missing credentials raise an error there."""
+        if self._objects_api is None:
+            self._objects_api = _service(self._http or self._connection()).objects()
+        return self._objects_api
+
+    def _connection(self) -> Any:
+        try:
+            found = credentials(os.environ, _SCOPE)
+        except CredentialsError as error:
+            raise Unavailable(f"{self}: {error}") from None
+        return connect(found, _TIMEOUT_SEC)
+
+    def _run(self, call: Any) -> Any:
+        """Return the answer, or None if the object is missing."""
+        from google.auth.exceptions import GoogleAuthError
+        from googleapiclient.errors import HttpError
+        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
+
+        try:
+            return call.execute(num_retries=self._retries)
+        except HttpError as error:
+            status = error.resp.status
+            if status == _MISSING:
+                return None
+            if status == _CHANGED:
+                raise Changed(str(self)) from None
+            is_temporary = status in (401, 408, 429) or status >= 500
+            raise (Unavailable if is_temporary else Refused)(
+                f"{self}: Google answered {status}: {error.reason}"
+            ) from None
+        except (GoogleAuthError, HttpLib2Error, OSError) as error:
+            raise Unavailable(f"{self}: Cloud Storage could not be reached: {error}") from None
+
+
+def _service(connection: Any) -> Any:
+    from googleapiclient.discovery import build_from_document
+    from googleapiclient.discovery_cache import get_static_doc
+
+    document = json.loads(get_static_doc("storage", "v1"))
+    if endpoint := os.environ.get(ENDPOINT, ""):
+        # The client takes the address of uploads from here and not from its option api_endpoint.
+        document["rootUrl"] = endpoint.rstrip("/").removesuffix(document["servicePath"].rstrip("/"))
+        document["baseUrl"] = document["rootUrl"] + document["servicePath"]
+    return build_from_document(document, http=connection)

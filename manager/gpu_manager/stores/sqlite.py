@@ -12,8 +12,7 @@ from threading import Event
 from typing import Any
 
 from ..memory import Memory, from_json, to_json
-from ..ports import Unavailable
-from . import InUse
+from ..ports import InUse, Unavailable
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL)"
 
@@ -42,9 +41,6 @@ class SqliteStore:
             self._lock.close()
             raise InUse(f"{self._file}: another manager runs with this file") from None
         return True
-
-    def renew_in_background(self) -> None:
-        """Do nothing, because a lock needs no renewal."""
 
     def may_act(self) -> bool:
         """Return True, because the lock lasts as long as the process."""

@@ -11,7 +11,7 @@ from gpu_ci.gcp.manager_metrics import LATE, MEASURED, PASSES, LogMetric
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_manager.cli.log import Log
 from gpu_manager.loop import Event
-from gpu_manager.metrics.log_lines import LogLines
+from gpu_manager.metrics.measure import LogLines
 from gpu_manager.model import Runner
 
 from tests.gpu_ci.gcp.test_runner_manager import ACCOUNTS
@@ -70,16 +70,6 @@ def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
     assert queries["manager-late"]["query"] == f"sum by (pool) (increase({series.format('jobs_late')}[300s])) > 0"
     # A metric that is minutes old is unknown to Cloud Monitoring, and the policy would be refused.
     assert all(each["disableMetricValidation"] is True for each in queries.values())
-
-
-def test_each_share_of_several_instances_has_to_make_its_passes() -> None:
-    found = deployed(alerts={"notification_channels": [CHANNEL]}, instances=2)
-    [condition] = of(found, POLICY)["manager-stalled"]["conditions"]
-    series = 'logging_googleapis_com:user_gpu_ci_manager_stack_whole_passes{monitored_resource="cloud_run_worker_pool"}'
-    assert condition["conditionPrometheusQueryLanguage"]["query"] == (
-        f"absent_over_time({series}[300s]) or count(count by (share) (increase({series}[300s]) > 0)) < 2"
-    )
-    assert found.one("cloudrunv2/workerPool:WorkerPool").inputs["scaling"] == {"manualInstanceCount": 2}
 
 
 def test_metrics_are_the_others() -> None:

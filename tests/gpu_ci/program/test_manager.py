@@ -6,9 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.check.stacks import problems
-from gpu_ci.cli.stack_files import read as read_stack_file
-from gpu_ci.errors import Problem
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
@@ -111,29 +108,29 @@ def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> 
     assert "waitObjectiveSec" not in pool
 
 
-def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None:
+def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
     two = stack(managerApp=MANAGER)
-    two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"]}
-    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 2}}
-    found = run(two | wanted).outputs[STACK]["manager"]
-    (tmp_path / "manager.json").write_text(json.dumps(found))
-    assert read(tmp_path / "manager.json").instances == 2
-
-
-def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_path: Path) -> None:
-    values = stack(managerApp=MANAGER)
-    values["gpu-ci:manager"] = {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 3}
-    [problem] = refused(values).problems
-    assert problem == Problem(
-        "gpu-ci:manager.instances",
-        "is more than the number of pools on Compute Engine",
-        "3",
-        "at most 1",
-        "each instance serves a share of the pools, and a share contains at least one pool",
-        "too-many-instances",
-    )
-    (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
-    assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]
+    two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"], "standby": {"stoppedSize": 2}}
+    two["gpu-ci:site"]["github"]["commitStatuses"] = True
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "others": {"batch": ["t4"]}}}
+    found = run(two | wanted)
+    outputs = found.outputs[STACK]
+    configs = []
+    for value in (outputs["manager"], outputs["otherManagers"]["batch"]["manager"]):
+        (tmp_path / "manager.json").write_text(json.dumps(value))
+        configs.append(read(tmp_path / "manager.json"))
+    assert [(each.name, [pool.name for pool in each.pools]) for each in configs] == [
+        ("stack", ["l4"]),
+        ("stack-batch", ["t4"]),
+    ]
+    assert [[other.manager for other in each.other_pools] for each in configs] == [["stack-batch"], ["stack"]]
+    # Each process may send half of the requests that GitHub allows, and has its own commit statuses.
+    assert [(each.managers, each.github.status_context) for each in configs] == [(2, "gpu-ci"), (2, "gpu-ci/batch")]
+    assert [row.name for row in found.of("gpu-ci:gcp:RunnerManager")] == ["manager", "manager-batch"]
+    assert [row.name for row in found.of("storage/bucket:Bucket")] == ["manager-state", "manager-batch-state"]
+    users = {row.name for row in found.of("serviceaccount/iAMMember:IAMMember") if row.name.startswith("manager")}
+    assert users == {"manager-l4-user", "manager-batch-t4-user"}
+    assert [row.name for row in found.of(":StoppedMachines")] == ["manager-batch-stopped"]
 
 
 EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"

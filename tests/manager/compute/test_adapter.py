@@ -44,12 +44,6 @@ def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Goo
     }
 
 
-def test_a_template_is_read_once(google: Google) -> None:
-    google.manager.insert(POOL, wanted("l4-00000001"))
-    google.manager.insert(POOL, wanted("l4-00000002"))
-    assert [each for each in google.api.asked if each[0] == "template"] == [("template", PROJECT, "us-central1", NAME)]
-
-
 @pytest.mark.parametrize("workflow", ["", "ünï-cödé ♥ " * 20])
 def test_labels_have_values_that_google_accepts(google: Google, workflow: str) -> None:
     insert = replace(wanted(), job=replace(JOB, workflow=workflow))
@@ -67,30 +61,6 @@ def test_a_standard_rung_of_a_spot_pool_changes_the_scheduling_of_the_machine(go
         "preemptible": False,
         "automaticRestart": True,
     }
-
-
-def test_a_spot_rung_of_a_standard_pool_is_preemptible_and_keeps_its_time_limit(google: Google) -> None:
-    standard = {
-        "provisioningModel": "STANDARD",
-        "onHostMaintenance": "TERMINATE",
-        "automaticRestart": True,
-        "maxRunDuration": {"seconds": "3600"},
-    }
-    google.api.properties = {
-        **PROPERTIES,
-        "scheduling": standard,
-        "reservationAffinity": {"consumeReservationType": "X"},
-    }
-    body = google.made(market="spot")
-    assert body["scheduling"] == {**SPOT, "maxRunDuration": {"seconds": "3600"}}
-    assert body["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
-    assert "scheduling" not in google.made(name="l4-00000002", market="standard")
-
-
-def test_another_machine_type_of_the_ladder_is_requested_in_the_rungs_zone(google: Google) -> None:
-    body = google.made(machine_type="g2-standard-12", zone="us-central1-b")
-    assert body["machineType"] == "zones/us-central1-b/machineTypes/g2-standard-12"
-    assert "scheduling" not in body
 
 
 def test_google_looks_half_an_hour_for_a_flex_start_machine(google: Google) -> None:
@@ -137,11 +107,6 @@ def test_a_rung_that_the_template_cannot_create_is_refused_without_a_request(
     assert google.api.machines == {}
 
 
-def test_a_repeated_insert_is_no_error(google: Google) -> None:
-    google.manager.insert(POOL, wanted())
-    assert google.manager.insert(POOL, wanted()) == ""
-
-
 @pytest.mark.parametrize("label", ["gpu-ci-manager", "gpu-ci-job", "gpu-ci-pool"])
 def test_a_machine_of_another_manager_with_the_same_name_is_an_error(google: Google, label: str) -> None:
     google.manager.insert(POOL, wanted())
@@ -149,13 +114,6 @@ def test_a_machine_of_another_manager_with_the_same_name_is_an_error(google: Goo
     with pytest.raises(InsertRefused, match="The resource already exists") as caught:
         google.manager.insert(POOL, wanted())
     assert caught.value.error.kind == "refused"
-
-
-def test_an_existing_machine_that_cannot_be_read_is_unknown(google: Google) -> None:
-    google.manager.insert(POOL, wanted())
-    google.api.errors["instance"] = ApiError("backendError", "down", 503)
-    with pytest.raises(Unavailable, match="l4-0a1b2c3d in us-central1-a, which has the name: down"):
-        google.manager.insert(POOL, wanted())
 
 
 @pytest.mark.parametrize(
@@ -203,12 +161,6 @@ def test_the_state_of_an_operation_is_read(
     assert google.manager.operation(POOL, ZONE, "o") == expected
 
 
-def test_an_operation_that_cannot_be_read_is_unknown(google: Google) -> None:
-    google.api.errors["operation"] = ApiError("backendError", "down", 503)
-    with pytest.raises(Unavailable, match="operation o in us-central1-a: down"):
-        google.manager.operation(POOL, ZONE, "o")
-
-
 def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
     google.api.add("l4-0a1b2c3d")
     google.api.add("old-00000001", labels={"gpu-ci-manager": "staging", "gpu-ci-pool": "old"}, zone="us-east1-c",
@@ -245,15 +197,6 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
     assert google.api.asked == [("list", PROJECT, "labels.gpu-ci-manager=staging")]
 
 
-def test_a_list_that_fails_is_unknown_or_refused(google: Google) -> None:
-    google.api.errors["list"] = ApiError("backendError", "down", 503)
-    with pytest.raises(Unavailable, match="the machines of project ci-project: down"):
-        google.manager.machines([POOL])
-    google.api.errors["list"] = ApiError("forbidden", "Required permission", 403)
-    with pytest.raises(Refused, match="the machines of project ci-project: Required permission"):
-        google.manager.machines([POOL])
-
-
 def test_the_end_of_a_machine_that_is_off_is_read_once(google: Google) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     google.api.add("l4-00000002", "STOPPED")
@@ -281,27 +224,6 @@ def test_an_end_in_an_unknown_form_is_ignored(google: Google, text: str) -> None
     assert (machine.end, machine.off) == (None, True)
 
 
-def test_an_end_belongs_to_one_machine_and_not_to_its_name(google: Google) -> None:
-    google.api.add("l4-0a1b2c3d", "TERMINATED")
-    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"job-done"}'
-    assert google.manager.machines([POOL])[0].end == End("job-done")
-    google.api.machines.clear()
-    google.manager.machines([POOL])
-    google.api.add("l4-0a1b2c3d", "TERMINATED", id="7")
-    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"crashed"}'
-    assert google.manager.machines([POOL])[0].end == End("crashed")
-
-
-def test_a_machine_counts_as_stopping_until_its_end_can_be_read(google: Google) -> None:
-    google.api.add("l4-0a1b2c3d", "TERMINATED")
-    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"no-tool","stops_pool":true}'
-    google.api.errors["guest attribute"] = RATE_LIMIT
-    [machine] = google.manager.machines([POOL])
-    assert (machine.status, machine.off, machine.end) == ("STOPPING", False, None)
-    [machine] = google.manager.machines([POOL])
-    assert (machine.status, machine.off, machine.end) == ("TERMINATED", True, End("no-tool", "", True))
-
-
 def test_an_end_that_cannot_be_read_delays_a_deletion_for_five_minutes(google: Google) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     statuses = []
@@ -309,12 +231,6 @@ def test_an_end_that_cannot_be_read_delays_a_deletion_for_five_minutes(google: G
         google.api.errors["guest attribute"] = RATE_LIMIT
         statuses.append(google.manager.machines([POOL])[0].status)
     assert statuses == ["STOPPING", "STOPPING", "TERMINATED", "TERMINATED"]
-
-
-def test_forbidden_guest_attributes_delay_no_deletion(google: Google) -> None:
-    google.api.add("l4-0a1b2c3d", "TERMINATED")
-    google.api.errors["guest attribute"] = ApiError("forbidden", "Required permission", 403)
-    assert google.manager.machines([POOL])[0].off
 
 
 def test_machines_that_google_preempted_within_an_hour_of_the_last_one_are_named(google: Google) -> None:
@@ -350,12 +266,6 @@ def test_starting_machines_are_found_by_their_inserts(google: Google) -> None:
     ]
 
 
-def test_preemptions_that_cannot_be_listed_are_unknown(google: Google) -> None:
-    google.api.errors["operations"] = ApiError("backendError", "down", 503)
-    with pytest.raises(Unavailable, match="preemptions in us-central1-a: down"):
-        google.manager.preempted([POOL])
-
-
 def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(google: Google) -> None:
     google.api.add("l4-0a1b2c3d")
     google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
@@ -370,17 +280,6 @@ def test_a_machine_of_another_manager_is_never_deleted(google: Google, labels: d
     with pytest.raises(Refused, match="its label gpu-ci-manager is not staging"):
         google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
     assert [each[0] for each in google.api.asked] == ["instance"]
-
-
-@pytest.mark.parametrize("call", ["instance", "delete"])
-@pytest.mark.parametrize(("status", "expected"), [(503, Unavailable), (403, Refused)])
-def test_a_deletion_that_fails_is_unknown_or_refused(
-    google: Google, call: str, status: int, expected: type[Exception]
-) -> None:
-    google.api.add("l4-0a1b2c3d")
-    google.api.errors[call] = ApiError("why", "no", status)
-    with pytest.raises(expected, match="delete of l4-0a1b2c3d in us-central1-a: no"):
-        google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
 
 
 def test_missing_credentials_are_reported_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,17 +324,6 @@ def ready(google: Google, **changes: Any) -> Machine:
     return found
 
 
-def test_a_machine_for_standby_has_no_label_of_a_job_or_repository(google: Google) -> None:
-    google.manager.insert(POOL, replace(wanted(), job=None))
-    assert google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"] == {
-        "team": "ml",
-        "gpu-ci-pool": "l4",
-        "gpu-ci-manager": "staging",
-        "gpu-ci-job": "standby",
-        "gpu-ci-template": NAME,
-    }
-
-
 def test_a_stop_reads_the_machine_first_and_a_start_has_a_request_id(google: Google) -> None:
     machine = ready(google)
     google.manager.stop(machine)
@@ -457,24 +345,6 @@ def test_another_machine_of_the_same_name_is_not_stopped(google: Google, fault: 
     with pytest.raises(Refused):
         google.manager.stop(machine)
     assert google.api.asked[-1][0] == "instance"
-
-
-def test_a_stop_of_a_machine_that_is_gone_is_no_error(google: Google) -> None:
-    machine = ready(google)
-    google.api.machines.clear()
-    google.manager.stop(machine)
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [(STOCKOUT, "no-capacity"), (QUOTA, "over-quota"), (ApiError("forbidden", "no permission", 403), "refused")],
-)
-def test_a_start_that_google_refuses_has_googles_message(google: Google, error: ApiError, kind: str) -> None:
-    machine = ready(google)
-    google.api.errors["start"] = error
-    with pytest.raises(InsertRefused) as refused:
-        google.manager.start(machine, "request-1")
-    assert refused.value.error.kind == kind
 
 
 @pytest.mark.parametrize("error", [ApiError("backendError", "try again", 503), ApiError("notFound", "gone", 404)])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.model import Machine
 from gpu_manager.ports import Refused, Unavailable
 
-from tests.manager.compute.conftest import POOL, Google, wanted
-from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE, FakeCompute
+from tests.manager.compute.conftest import POOL, Google
+from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE
 from tests.manager.machine_key import PUBLISHED
 
 LABELS = {
@@ -47,19 +45,6 @@ def key_reads(google: Google) -> int:
     return sum(each[0] == "guest attribute" for each in google.api.asked)
 
 
-def test_a_machine_that_waits_for_its_runner_is_listed_with_its_key(google: Google) -> None:
-    waiting(google)
-    assert (only(google).registered_by, only(google).unregistered, only(google).key) == ("manager", True, "")
-    publish(google)
-    google.now[0] += 15
-    assert only(google).key == PUBLISHED
-
-
-def test_a_machine_that_the_manager_registers_has_a_label(google: Google) -> None:
-    google.manager.insert(replace(POOL, registered_by="manager"), wanted())
-    assert google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]["gpu-ci-registered-by"] == "manager"
-
-
 def test_a_key_is_read_four_times_in_any_minute_and_no_sooner_than_after_ten_seconds(google: Google) -> None:
     """The agent needs six of the ten queries that Google allows in a minute."""
     waiting(google)
@@ -86,13 +71,6 @@ def test_twenty_keys_are_read_in_a_pass_and_the_oldest_reading_comes_first(googl
     assert {each[3] for each in google.api.asked if each[0] == "guest attribute"} == set(names)
 
 
-@pytest.mark.parametrize("status", ["STAGING", "STOPPING"])
-def test_no_key_is_read_of_a_machine_that_does_not_run(google: Google, status: str) -> None:
-    waiting(google, status=status)
-    only(google)
-    assert key_reads(google) == 0
-
-
 def test_no_key_is_read_of_a_machine_with_a_registration_or_its_own_app(google: Google) -> None:
     items = [{"key": "gpu-agent-registration", "value": "sealed"}]
     waiting(google, metadata={"fingerprint": "f1", "items": items})
@@ -111,24 +89,6 @@ def test_a_missing_key_or_a_key_of_another_machine_is_ignored(google: Google, ch
     waiting(google)
     publish(google, **changes)
     assert only(google).key == ""
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '"text"'])
-def test_a_key_in_an_unknown_form_is_ignored(google: Google, text: str) -> None:
-    waiting(google)
-    google.api.keys["l4-a"] = text
-    assert only(google).key == ""
-
-
-def test_a_machine_that_boots_again_has_its_new_key(google: Google) -> None:
-    """The first boot's key is lost with it; nothing was encrypted for it yet."""
-    waiting(google)
-    publish(google, certificate="first")
-    assert only(google).key == "first"
-    publish(google, certificate="second")
-    assert only(google).key == "first"
-    google.now[0] += 15
-    assert only(google).key == "second"
 
 
 def test_a_key_that_cannot_be_read_keeps_no_machine_from_the_list(google: Google) -> None:
@@ -152,15 +112,6 @@ def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None
         {"key": "gpu-agent-registration", "value": "sealed"},
     ]
     assert only(google).sealed
-
-
-def test_no_key_is_read_of_a_machine_of_another_share() -> None:
-    """Each of several shares would read it four times a minute, and Google allows ten queries."""
-    api = FakeCompute()
-    google = Google(api, ComputeAdapter("staging", api, monotonic=lambda: 0, owns=lambda pool: pool != "l4"), [0.0])
-    waiting(google)
-    assert google.manager.machines([POOL]) == ()
-    assert [each for each in api.asked if each[0] == "guest attribute"] == []
 
 
 def test_metadata_that_has_changed_meanwhile_is_left_as_it_is(google: Google) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,25 +60,6 @@ def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
     assert view.jobs[1].runner_name == "l4-0a1b2c3d"
 
 
-@pytest.mark.parametrize("conclusion", ["startup_failure", "cancelled", "success"])
-def test_queued_jobs_of_a_run_that_has_ended_are_ignored(
-    github: FakeGithub, manager: GithubAdapter, conclusion: str
-) -> None:
-    github.listed_runs["kernels", "queued"] = [run(1, "completed", conclusion=conclusion), run(2, "queued")]
-    github.jobs = {1: [job(11, 1, "queued")], 2: [job(22, 2, "queued")]}
-    assert ids(manager.observe(()).jobs) == [22]
-
-
-def test_the_queued_jobs_of_a_run_that_ended_between_two_sweeps_are_gone(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
-    github.runs["kernels"] = [run(1, "queued")]
-    github.jobs[1] = [job(11, 1, "queued")]
-    assert ids(manager.observe(()).jobs) == [11]
-    github.runs["kernels"] = [run(1, "completed", conclusion="cancelled")]
-    assert ids(manager.observe(()).jobs) == []
-
-
 def test_a_run_that_is_missing_from_all_lists_is_read_by_its_id(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(1, "in_progress")]
     github.jobs[1] = [job(11, 1, "in_progress", runner_name="l4-0a1b2c3d")]
@@ -92,24 +72,6 @@ def test_a_run_that_is_missing_from_all_lists_is_read_by_its_id(github: FakeGith
     ]
     github.runs["kernels"] = []
     assert ids(manager.observe(()).jobs) == []
-
-
-def test_states_before_the_queue_are_listed_every_fifth_time(github: FakeGithub, manager: GithubAdapter) -> None:
-    seen = []
-    for _ in range(6):
-        github.asked.clear()
-        manager.observe(())
-        seen.append([each.partition("status=")[2].partition("&")[0] for each in github.asked if "status=" in each])
-    often = ["queued", "in_progress"]
-    assert seen == [["requested", "pending", "waiting", *often], often, often, often, often, [*seen[0]]]
-
-
-def test_a_job_that_waits_for_approval_stays_known_between_those_lists(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
-    github.runs["kernels"] = [run(1, "waiting")]
-    github.jobs[1] = [job(11, 1, "waiting")]
-    assert [ids(manager.observe(()).jobs) for _ in range(3)] == [[11], [11], [11]]
 
 
 def test_at_most_ten_requests_run_at_the_same_time(github: FakeGithub, manager: GithubAdapter) -> None:
@@ -144,14 +106,6 @@ def test_a_failed_request_ends_the_sweep(github: FakeGithub, manager: GithubAdap
     assert (view.jobs, len(view.problems)) == (None, 1)
     assert view.runners == (Runner(7, "l4-0a1b2c3d", True, False),)
     assert sum("/jobs?" in each for each in github.asked) < 60
-
-
-def test_runners_that_fail_leave_the_jobs_known(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.runs["kernels"] = [run(1, "queued")]
-    github.jobs[1] = [job(11, 1, "queued")]
-    github.faults["/runners?"] = lambda _: httpx2.Response(500)
-    view = manager.observe(())
-    assert (view.runners, ids(view.jobs)) == (None, [11])
 
 
 @pytest.mark.parametrize("field", ["labels", "created_at", "status", "run_id"])
@@ -268,9 +222,8 @@ def test_a_commit_status_names_us(github: FakeGithub, manager: GithubAdapter) ->
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = kept
     status = CommitStatus(KERNELS, "009b8a", "pending", "at-max", "https://example.com/1")
     manager.commit_status(status)
-    manager.commit_status(replace(status, context="gpu-ci/l4"))
     body = {"state": "pending", "description": "at-max", "target_url": "https://example.com/1"}
-    assert bodies == [{**body, "context": "gpu-ci"}, {**body, "context": "gpu-ci/l4"}]
+    assert bodies == [{**body, "context": "gpu-ci"}]
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
     with pytest.raises(Refused, match="GitHub answered 422"):
         manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
@@ -287,32 +240,3 @@ def test_a_limit_is_waited_for_one_hour_at_most() -> None:
     limits = RateLimits(lambda: 0.0)
     limits.record_answer(429, {"retry-after": "9" * 400}, "", 0.0)
     assert limits.wait_sec() == 3600
-
-
-def test_a_share_sweeps_the_repositories_of_its_own_groups_and_knows_all_their_groups(
-    github: FakeGithub, tmp_path: Path
-) -> None:
-    """Two shares both see a repository of two groups, so both agree which share owns the job."""
-    github.groups = [group(2, "a"), group(3, "b"), group(4, "c")]
-    github.group_repositories = {
-        2: [repository("kernels")],
-        3: [repository("kernels"), repository("models")],
-        4: [repository("docs")],
-    }
-    github.runners = {2: [runner(1, "a-1")], 3: [runner(2, "b-1")]}
-    github.runs = {name: [run(number, "queued")] for number, name in enumerate(("kernels", "models", "docs"), 1)}
-    github.jobs = {number: [job(number, number, "queued")] for number in (1, 2, 3)}
-
-    def seen(*own: str) -> tuple[dict[str, set[str]], list[str]]:
-        manager = adapter(github, tmp_path, groups=("a", "b", "c"), own_groups=frozenset(own))
-        view = manager.observe(())
-        manager.close()
-        repositories = {
-            each.key.repository.partition("/")[2]: set(each.runner_groups or ()) for each in view.jobs or ()
-        }
-        return repositories, [each.name for each in view.runners or ()]
-
-    assert seen("a") == ({"kernels": {"a", "b"}}, ["a-1"])
-    assert seen("b") == ({"kernels": {"a", "b"}, "models": {"b"}}, ["b-1"])
-    asked = [each for each in github.asked if "/docs/" in each]
-    assert asked == []

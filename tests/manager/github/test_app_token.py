@@ -19,14 +19,6 @@ def mints(github: FakeGithub) -> int:
     return sum("access_tokens" in each for each in github.asked)
 
 
-def test_one_token_with_the_least_permissions_serves_all_requests(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.runs["kernels"] = [run(number, "queued") for number in range(20)]
-    assert manager.observe(()).problems == ()
-    assert manager.observe(()).problems == ()
-    assert mints(github) == 1
-    assert github.permissions == [{"permissions": {"actions": "write", "organization_self_hosted_runners": "write"}}]
-
-
 def test_a_commit_status_is_written_with_a_token_that_may_do_nothing_else(
     github: FakeGithub, manager: GithubAdapter
 ) -> None:
@@ -98,15 +90,6 @@ def test_a_key_that_cannot_be_used_is_named_by_its_file_alone(
         file.write_bytes(content)
     assert manager.observe(()).problems == (f"{file}: {problem}",)
     assert github.asked == []
-
-
-def test_a_key_of_another_app_is_refused_with_what_to_do(
-    github: FakeGithub, manager: GithubAdapter, tmp_path: Path
-) -> None:
-    (tmp_path / "app.pem").write_bytes(new_key()[0])
-    [problem] = manager.observe(()).problems
-    assert problem.startswith("POST /app/installations/9876543/access_tokens: GitHub answered 401: ")
-    assert problem.endswith("the App's key does not belong to the App's id, or the key was deleted")
 
 
 def test_no_secret_is_in_a_log_a_problem_or_a_repr(

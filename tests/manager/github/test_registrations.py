@@ -88,12 +88,3 @@ def test_refused_and_invalid_registrations_are_errors(
         manager.register(POOL, NAME)
     assert problem in str(raised.value)
     assert "eyJ" not in str(raised.value)
-
-
-def test_a_lost_answer_is_unavailable_and_not_refused(github: FakeGithub, manager: GithubAdapter) -> None:
-    def lost(request: httpx2.Request) -> httpx2.Response:
-        raise httpx2.ReadTimeout("no answer", request=request)
-
-    github.faults[CREATE] = lost
-    with pytest.raises(Unavailable, match="no answer from GitHub"):
-        manager.register(POOL, NAME)

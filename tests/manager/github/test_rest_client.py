@@ -40,15 +40,6 @@ def test_unchanged_answers_cost_no_request_and_are_complete(github: FakeGithub, 
     assert manager.requests.not_modified == len(github.conditions) == 6
 
 
-def test_a_change_is_seen_in_the_next_sweep_although_answers_may_be_cached_for_a_minute(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
-    assert manager.observe(()).jobs == ()
-    github.runs["kernels"] = [run(1, "queued")]
-    github.jobs[1] = [job(11, 1, "queued")]
-    assert names(manager.observe(()).jobs) == [11]
-
-
 def test_etags_belong_to_one_address_and_one_token(github: FakeGithub, manager: GithubAdapter) -> None:
     github.group_repositories[2] = [repository("kernels"), repository("models")]
     github.runs = {"kernels": [run(1, "queued")], "models": [run(2, "queued")]}
@@ -61,15 +52,6 @@ def test_etags_belong_to_one_address_and_one_token(github: FakeGithub, manager: 
     assert github.conditions == []
 
 
-def test_an_unexpected_304_is_not_an_empty_list(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.faults["/actions/runs?"] = lambda _: httpx2.Response(304)
-    view = manager.observe(())
-    assert view.jobs is None
-    assert view.problems == (
-        "GET /repos/example-org/kernels/actions/runs: GitHub answered 304 to a request without a condition",
-    )
-
-
 def test_answers_about_runs_that_ended_are_forgotten(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(1, 31)]
     manager.observe(())
@@ -77,16 +59,6 @@ def test_answers_about_runs_that_ended_are_forgotten(github: FakeGithub, manager
     for _ in range(12):
         manager.observe(())
     assert [url for url in manager._client._cache if "/jobs" in url] == []
-
-
-def test_all_pages_of_a_list_are_read(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.runs["kernels"] = [run(1, "in_progress")]
-    github.jobs[1] = [job(number, 1, "queued") for number in range(1000, 1256)]
-    assert names(manager.observe(()).jobs) == list(range(1000, 1256))
-    assert [each for each in github.asked if "/jobs" in each] == [
-        f"GET /repos/example-org/kernels/actions/runs/1/jobs?filter=latest&per_page=100{page}"
-        for page in ("", "&page=2", "&page=3")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +94,6 @@ def test_a_list_that_shrinks_between_its_pages_is_read_again(github: FakeGithub,
 
     github.faults["status=queued&per_page=100&page=2"] = one_has_ended
     assert names(manager.observe(()).jobs) == list(range(2, 151))
-
-
-def test_a_list_that_shrinks_all_the_time_is_unknown(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.runs["kernels"] = [run(number, "queued") for number in range(1, 151)]
-    github.faults["status=queued&per_page=100&page=2"] = lambda _: github.runs["kernels"].pop() and None
-    view = manager.observe(())
-    assert view.jobs is None
-    [problem] = view.problems
-    assert problem.endswith("the list shrank 3 times while its pages were read")
 
 
 @pytest.mark.parametrize(
@@ -170,17 +133,6 @@ def test_no_request_is_sent_during_a_rate_limit(
     assert (view.jobs, view.limited_sec) == ((), None)
 
 
-def test_a_permission_that_is_missing_is_no_limit(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.faults["/runner-groups"] = answering(403, "Resource not accessible by integration")
-    view = manager.observe(())
-    assert view.limited_sec is None
-    [problem] = view.problems
-    assert problem == (
-        "GET /orgs/example-org/actions/runner-groups: GitHub answered 403: Resource not accessible by integration; "
-        "the App lacks a permission, or its installation has not accepted it"
-    )
-
-
 def test_no_request_is_sent_after_the_last_one_of_the_hour(github: FakeGithub, manager: GithubAdapter) -> None:
     github.limit, github.used = 5000, 4999
     view = manager.observe(())
@@ -215,26 +167,11 @@ def test_a_large_sweep_comes_so_seldom_that_a_minute_has_no_more_than_720_reques
 
 def test_one_of_three_managers_has_a_third_of_the_requests_of_a_minute(github: FakeGithub, tmp_path: Path) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(300)]
-    manager = adapter(github, tmp_path, instances=3)
+    manager = adapter(github, tmp_path, managers=3)
     manager.observe(())
     manager.observe(())
     assert manager.interval_sec(True) == pytest.approx(307 * 60 / 240)
     manager.close()
-
-
-@pytest.mark.parametrize("error", [httpx2.ConnectTimeout, httpx2.ReadTimeout, httpx2.RemoteProtocolError])
-def test_no_answer_is_unknown_and_its_kind_is_named(
-    github: FakeGithub, manager: GithubAdapter, error: type[httpx2.TransportError]
-) -> None:
-    def broken(request: httpx2.Request) -> httpx2.Response:
-        raise error("it broke", request=request)
-
-    github.faults["/runner-groups"] = broken
-    view = manager.observe(())
-    assert (view.jobs, view.runners) == (None, None)
-    assert view.problems == (
-        f"GET /orgs/example-org/actions/runner-groups: no answer from GitHub: {error.__name__}: it broke",
-    )
 
 
 @pytest.mark.parametrize("url", ["http://github.example", "ftp://github.example", "github.example"])
@@ -243,14 +180,3 @@ def test_the_apps_token_is_sent_only_over_https_or_to_this_computer(url: str, tm
     with pytest.raises(Refused, match="expected https"):
         GithubAdapter(url, app, ORG, ["gpu"])
     GithubAdapter("http://127.0.0.1:8080/github", app, ORG, ["gpu"]).close()
-
-
-def test_repositories_in_the_configuration_replace_those_of_the_groups(github: FakeGithub, tmp_path: Path) -> None:
-    manager = adapter(github, tmp_path, repositories=["models", "example-org/kernels"])
-    github.runs = {"kernels": [run(1, "queued")], "models": [run(2, "queued")]}
-    github.jobs = {1: [job(11, 1, "queued")], 2: [job(22, 2, "queued")]}
-    view = manager.observe(())
-    manager.close()
-    assert names(view.jobs) == [11, 22]
-    assert {each.runner_groups for each in view.jobs or ()} == {None}
-    assert [each for each in github.asked if "/repositories" in each] == []

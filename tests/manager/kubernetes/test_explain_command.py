@@ -91,15 +91,6 @@ def test_a_job_is_explained_from_github_and_the_cluster(asked: Programs) -> None
     assert [place[2] for place in places] == [NAMESPACE, SYSTEM, NAMESPACE, SYSTEM]
 
 
-def test_for_an_address_with_an_attempt_the_jobs_of_the_attempt_are_read(asked: Programs) -> None:
-    assert [row["id"] for row in json.loads(call(f"{URL}/attempts/2", "--kubernetes", "--json").output)["jobs"]] == [
-        456
-    ]
-    assert asked.ran[0][-1] == "repos/acme/kernels/actions/runs/123/attempts/2/jobs?per_page=100&page=1"
-    call(f"{URL}/attempts/1/job/456", "--kubernetes")
-    assert "repos/acme/kernels/actions/jobs/456" in [command[-1] for command in asked.ran]
-
-
 ELSEWHERE = "https://github.acme.example:8443/acme/kernels/actions/runs/123/job/456"
 
 
@@ -133,13 +124,6 @@ def test_a_host_of_gh_or_of_the_configuration_gets_the_request(
     assert call(url, "--kubernetes", "--config", str(file)).exit_code == 0
     assert ["gh", "api", "--hostname", host, "repos/acme/kernels/actions/jobs/456"] in asked.ran
     assert any("auth" in command for command in asked.ran) is bool(knows)
-
-
-def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:
-    rows = json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]
-    assert [(row["id"], row["machine"]) for row in rows] == [(456, "l4-a")]
-    asked.job["status"] = "completed"
-    assert call(URL, "--kubernetes").output == "No job of this run waits or runs.\n"
 
 
 def test_the_cluster_is_read_once_for_all_jobs_of_a_matrix(asked: Programs) -> None:
@@ -180,13 +164,6 @@ def test_a_message_of_the_cluster_is_printed_without_control_characters(asked: P
     assert "\x1b" not in found
 
 
-def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
-    asked.job["labels"] = ["v5"]
-    [row] = json.loads(call(f"{URL}/job/456", "--kubernetes", "--json").output)["jobs"]
-    assert (row["reason"], row["nextTry"]) == ("no-pool", None)
-    assert row["nextStep"].startswith("use only the name of a scale set")
-
-
 def test_runs_on_needs_no_gh(asked: Programs) -> None:
     asked.missing = "gh"
     found = call(f"{URL}/job/456", "--kubernetes")
@@ -194,21 +171,6 @@ def test_runs_on_needs_no_gh(asked: Programs) -> None:
     assert "gpu-ci explain: gh is not installed\n  hint: --runs-on NAME needs no `gh`" in found.stderr
     found = call(f"{URL}/job/456", "--kubernetes", "--runs-on", "l4")
     assert found.output == "acme/kernels (job 456): its runner starts in pod l4-a on node gpu-1\n"
-
-
-def test_a_cluster_that_cannot_be_read_is_an_error_of_one_line(asked: Programs) -> None:
-    asked.missing = "kubectl"
-    found = call(f"{URL}/job/456", "--kubernetes")
-    assert (found.exit_code, found.stderr) == (
-        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: select another cluster with --context\n",
-    )  # fmt: skip
-
-
-def test_options_of_kubernetes_need_kubernetes(asked: Programs) -> None:
-    found = call(URL, "--context", "ci")
-    assert found.exit_code == 2
-    assert "--context and --runs-on are for pools on Kubernetes" in found.stderr
-    assert asked.ran == []
 
 
 @pytest.mark.parametrize("kind", ["autoscalingrunnersets", "events"])

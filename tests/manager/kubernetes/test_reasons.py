@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from gpu_manager.kubernetes.model import Cluster, WaitingJob
-from gpu_manager.kubernetes.reasons import explain
+from gpu_manager.kubernetes.reasons import Cluster, WaitingJob, explain
 
 from tests.manager.kubernetes.objects import (
     LISTENER,
@@ -159,7 +158,7 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "a runner failed and stays": (
         cluster(runners=[runner("l4-a", phase="Failed", reason="InvalidPod", message="violates PodSecurity")]),
         "refused",
-        "1 failed runner occupies a place of the scale set: InvalidPod: violates PodSecurity",
+        "failed runners occupy 1 of the scale set's places: InvalidPod: violates PodSecurity",
     ),
     "a runner is ready and gets no job": (
         cluster(runners=[runner("l4-a", ready=True)]),
@@ -195,36 +194,6 @@ def test_a_job_with_a_runner_has_no_reason() -> None:
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
     explained = explain(JOB, cluster(runners=[runner("l4-b", **BUSY), ours]))
     assert (explained.code, explained.machine) == ("", "l4-a")
-
-
-def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
-    """The case of --runs-on, which reads nothing from GitHub."""
-    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
-    explained = explain(replace(JOB, name=""), cluster(runners=[ours]))
-    assert (explained.code, explained.machine) == ("", "l4-a")
-    assert explained.detail == "the runner l4-a has a job of this run; `gh` shows if it is this job"
-
-
-@pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> None:
-    """In the container modes of Kubernetes the job has its own pod, and GitHub shows the job as running."""
-    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
-    job_pod = pod("l4-a-workflow", labels={"runner-pod": "l4-a"})
-    full = event("l4-a-workflow", "NotTriggerScaleUp", "1 max node group size reached")
-    found = cluster(runners=[ours], pods=[listener_pod(), job_pod], events=[full])
-    explained = explain(replace(JOB, status=status, runner_name="l4-a"), found)
-    assert (explained.code, explained.machine) == ("no-capacity", "l4-a")
-    assert explained.detail.endswith(
-        "l4-a, and the job's own pod waits: no node for pod l4-a-workflow, and the autoscaler starts none: 1 max node "
-        "group size reached"
-    )
-
-
-def test_several_failed_runners_are_counted() -> None:
-    failed = [runner(name, phase="Failed", reason="TooManyPodFailures") for name in ("l4-a", "l4-b")]
-    assert explain(JOB, cluster(runners=failed)).detail == (
-        "2 failed runners occupy places of the scale set: TooManyPodFailures"
-    )
 
 
 STARTING: dict[str, tuple[Cluster, str]] = {
@@ -304,11 +273,6 @@ def test_a_set_is_found_by_the_name_that_github_has() -> None:
     found = cluster(scale_sets=sets)
     assert explain(replace(JOB, runs_on=("GPU-L4",)), found).code == "never-picked-up"
     assert explain(JOB, found).detail == "no scale set of the cluster is named l4; it has: gpu-l4, t4"
-
-
-def test_labels_of_a_set_lead_to_it() -> None:
-    found = cluster(scale_sets=[scale_set("big", labels=("gpu", "L4"))], listeners=[listener("big")])
-    assert explain(replace(JOB, runs_on=("gpu", "l4")), found).code == "never-picked-up"
 
 
 def test_the_next_step_names_what_to_delete() -> None:

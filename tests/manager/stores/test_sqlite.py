@@ -9,8 +9,7 @@ from threading import Event
 
 import pytest
 from gpu_manager.memory import Cooldown, Memory
-from gpu_manager.ports import Unavailable
-from gpu_manager.stores import InUse
+from gpu_manager.ports import InUse, Unavailable
 from gpu_manager.stores.sqlite import SqliteStore
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 
 from gpu_manager.loop import Manager
-from gpu_manager.ports import Refused, Unavailable
-from gpu_manager.stores import InUse
-from gpu_manager.stores.bucket import BucketStore
-from gpu_manager.stores.storage_api import GoogleObject
+from gpu_manager.ports import InUse, Refused, Unavailable
+from gpu_manager.stores.bucket import BucketStore, GoogleObject
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

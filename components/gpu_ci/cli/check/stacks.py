@@ -136,13 +136,14 @@ def _manager(value: Any) -> list[str]:
     """Return a line about the runner manager if the file has one."""
     if value is None:
         return []
-    from gpu_ci.gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package, which only some files need
+    from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package, which only some files need
 
-    choices = ManagerChoices(**value)
+    choices = ManagerSettings(**value)
     channels = len(choices.alerts.notification_channels) if choices.alerts else 0
     alerts = f"alerts to {_count(channels, 'channel')}" if channels else "no alerts"
     metrics = "log-based metrics" if choices.metrics else "no log-based metrics"
-    return [f"manager: {_count(choices.instances, 'instance')} in {choices.region}; {alerts}; {metrics}"]
+    others = [f"manager {name}: serves {', '.join(pools)}" for name, pools in choices.others.items()]
+    return [f"manager: {_count(choices.instances, 'instance')} in {choices.region}; {alerts}; {metrics}", *others]
 
 
 def _problem(file: StackFile, problem: Problem) -> dict[str, Any]:

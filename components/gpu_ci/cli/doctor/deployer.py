@@ -154,9 +154,9 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
     if any(args.triggers for args in builds):
         yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):
-        from gpu_ci.gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package
+        from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package
 
-        choices = ManagerChoices(**manager)
+        choices = ManagerSettings(**manager)
         yield MANAGER_SERVICE
         if choices.metrics or choices.alerts:
             yield METRICS

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from gpu_manager.webhook.hints import Hints, Reply
+from gpu_manager.webhook import Hints, Reply
 from pulumi_sandbox.providers.github.actions.deliveries import Deliveries
 
 from tests.sandbox.providers.github.actions.conftest import Hub

@@ -1,18 +1,19 @@
-"""Reads the public keys that machines publish as guest attributes, within Google's limits.
-
-The manager encrypts the registration of a machine's runner for this key (registration.py).
-"""
+"""Reads what machines publish as guest attributes: their end, and the public key for their registration."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_ci.gcp.gate.compute_api import ApiError
 
-from ..model import Machine
+from ..model import End, Machine, printable
 from ..registration import GUEST_ATTRIBUTE, key_of
 
+END = "gpu-agent/end"
+"""The guest attribute with a machine's end, which its agent wrote (agent/gpu_agent/report.py)."""
+_CHARACTERS = 1024
 # Google allows "at most 10 queries a minute" for each VM, including those of the VM's own agent. Above that Google may
 # drop values that the machine writes (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). The manager
 # makes at most 4 in any minute; the agent makes two for each value that it writes. Passes are 10 s apart, so four of
@@ -21,6 +22,25 @@ _A_MINUTE = 4
 _PAUSE_SEC = 10.0
 # The calls are sequential and take about 0.1 s each.
 MOST_AT_ONCE = 20
+
+
+def end_of(text: str) -> End | None:
+    """Return the end, or None if the machine wrote none or something that no agent writes."""
+    try:
+        value = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    reason = value.get("reason")
+    if not isinstance(reason, str) or not reason:
+        return None
+    return End(_line(reason), _line(str(value.get("detail", ""))), value.get("stops_pool") is True)
+
+
+def _line(text: str) -> str:
+    """Return the text as one line without terminal control characters, because a job may have written it."""
+    return printable(text[:_CHARACTERS])
 
 
 @dataclass
