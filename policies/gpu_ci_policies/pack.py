@@ -16,8 +16,6 @@ from pulumi_policy import (
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
-    StackValidationArgs,
-    StackValidationPolicy,
 )
 from pulumi_policy import policy as sdk
 from pulumi_policy.proxy import UnknownValueError
@@ -53,48 +51,25 @@ def policy(rule: Rule) -> Policy:
     schema = PolicyConfigSchema(
         {name: dict(each) for name, each in rule.settings.items()} | {"exempt": exemptions.SCHEMA}
     )
-    common: dict[str, Any] = {
-        "enforcement_level": EnforcementLevel(rule.level),
-        "config_schema": schema,
-        "remediation_steps": rule.fix,
-    }
-    if rule.check_stack:
-        return StackValidationPolicy(rule.name, rule.title, stack_validation(rule), **common)
-    return ResourceValidationPolicy(rule.name, rule.title, resource_validation(rule), **common)
+    return ResourceValidationPolicy(
+        rule.name,
+        rule.title,
+        validation(rule),
+        enforcement_level=EnforcementLevel(rule.level),
+        config_schema=schema,
+        remediation_steps=rule.fix,
+    )
 
 
-def resource_validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
-    assert rule.check is not None  # noqa: S101 - policy() has checked this
-    check = rule.check
-
+def validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        ask_for_catalog(rule, args)
+        if rule.needs_catalog and find_spec("gpu_catalog") is None:
+            args.not_applicable("the package gpu_catalog is not installed in the environment of the pack")
         context = RuleContext(rule.defaults | args.get_config(), date.today())
-        found = resource(args.resource_type, args.name, args.urn, args.props, args.provider)
-        report_violations(rule, check(found, context), found, context, report)
+        found = Resource(args.resource_type, args.name, args.urn, plain_values(args.props))
+        report_violations(rule, rule.check(found, context), found, context, report)
 
     return validate
-
-
-def stack_validation(rule: Rule) -> Callable[[StackValidationArgs, ReportViolation], None]:
-    assert rule.check_stack is not None  # noqa: S101 - policy() has checked this
-    check = rule.check_stack
-
-    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        ask_for_catalog(rule, args)
-        context = RuleContext(rule.defaults | args.get_config(), date.today())
-        found = [
-            resource(each.resource_type, each.name, each.urn, each.props, each.provider) for each in args.resources
-        ]
-        whole = next((each for each in found if each.type == "pulumi:pulumi:Stack"), Resource("", "", "", {}))
-        report_violations(rule, check(found, context), whole, context, report)
-
-    return validate
-
-
-def ask_for_catalog(rule: Rule, args: ResourceValidationArgs | StackValidationArgs) -> None:
-    if rule.needs_catalog and find_spec("gpu_catalog") is None:
-        args.not_applicable("the package gpu_catalog is not installed in the environment of the pack")
 
 
 def report_violations(
@@ -110,10 +85,6 @@ def report_violations(
 def sentence(text: str) -> str:
     """Return the text with a full stop, because some outputs join the lines into one text."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def resource(kind: str, name: str, urn: str, props: Mapping[str, Any], provider: Any) -> Resource:
-    return Resource(kind, name, urn, plain_values(props), plain_values(provider.props) if provider else {})
 
 
 def plain_values(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
@@ -17,8 +17,6 @@ class Resource:
     name: str
     urn: str
     props: Mapping[str, Any]
-    provider: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of the resource's provider."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,11 @@ class RuleContext:
 
 Check = Callable[[Resource, RuleContext], Iterable[str]]
 """A function that returns the violations of a resource, each as one sentence."""
-StackCheck = Callable[[Sequence[Resource], RuleContext], Iterable[str]]
-"""A function that returns the violations of the stack as a whole."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One policy. It has `check` for each resource, or `check_stack` for all resources together."""
+    """One policy."""
 
     name: str
     title: str
@@ -45,8 +41,7 @@ class Rule:
     why: str
     fix: str
     sources: tuple[str, ...]
-    check: Check | None = None
-    check_stack: StackCheck | None = None
+    check: Check
     level: Literal["mandatory", "advisory"] = "mandatory"
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """JSON schemas by name, with `description` and optionally `default`."""

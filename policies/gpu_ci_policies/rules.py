@@ -5,12 +5,9 @@ from __future__ import annotations
 from . import (
     addresses,
     containers,
-    durations,
     encryption,
-    labels,
     metadata_service,
     runners,
-    spend,
     tokens,
     trust,
 )
@@ -24,7 +21,4 @@ RULES: tuple[Rule, ...] = (
     *tokens.RULES,
     *trust.RULES,
     *containers.RULES,
-    *durations.RULES,
-    *labels.RULES,
-    *spend.RULES,
 )

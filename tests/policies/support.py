@@ -21,7 +21,6 @@ TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 def found(rule: str, kind: str, props: dict[str, Any], today: date = TODAY, **settings: Any) -> list[str]:
     """Return the texts of the rule about a resource of this type."""
     each = BY_NAME[rule]
-    assert each.check is not None
     context = RuleContext(each.defaults | settings, today)
     return list(each.check(Resource(kind, "x", f"urn:pulumi:dev::p::{kind}::x", props), context))
 

@@ -19,8 +19,10 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from tests.conftest import ROOT
 
-from .samples import GOOD, IMAGE
-from .support import JOB, LAUNCH_TEMPLATE, TEMPLATE, pod
+from .samples import GOOD
+from .support import JOB, TEMPLATE, pod
+
+BUCKET = "gcp:storage/bucket:Bucket"
 
 # The engine's placeholder for an unknown text (pulumi_policy/proxy.py has the same).
 UNKNOWN_TEXT = pulumi_wire.UNKNOWN_STRING
@@ -84,7 +86,7 @@ def test_the_engine_gets_every_rule_with_its_level_and_its_settings(
     assert {each.enforcementLevel for each in info.policies} == {MANDATORY, ADVISORY}
     schemas = {each.name: set(each.configSchema.properties) for each in info.policies}
     assert schemas["no-public-ip"] == {"exempt"}
-    assert schemas["spend-ceiling"] == {"maxUsdPerHour", "exempt"}
+    assert schemas["imds-hop-limit"] == {"maxHops", "exempt"}
 
 
 def test_a_violation_says_the_rule_what_is_wrong_and_how_to_mend_it(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
@@ -115,7 +117,7 @@ def test_a_secret_is_read_and_never_repeated(pack: analyzer_pb2_grpc.AnalyzerStu
 
 
 def test_a_rule_that_asks_the_catalog_can_be_asked(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
-    props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}, "labels": {"team": "web"}}
+    props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}}
     [(rule, _, message)] = broken(pack, TEMPLATE, props)
     assert rule == "runner-accepted"
     assert "runner.version is 2.300.0, and GitHub registers 2.329.0 or later" in message
@@ -128,11 +130,10 @@ def test_without_the_catalog_the_rules_that_ask_it_are_passed_over_and_no_others
     props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}}
     with served(policy_python, PYTHONPATH=str(tmp_path)) as alone:
         answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**context(TEMPLATE, props)))
-        stack = alone.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest())
     missing = "the package gpu_catalog is not installed in the environment of the pack"
-    assert [each.policyName for each in answer.diagnostics] == ["required-labels"]
-    passed_over = [(each.policy_name, each.reason) for each in [*answer.not_applicable, *stack.not_applicable]]
-    assert passed_over == [(name, missing) for name in ("runner-accepted", "runner-fresh", "spend-ceiling")]
+    assert list(answer.diagnostics) == []
+    passed_over = [(each.policy_name, each.reason) for each in answer.not_applicable]
+    assert passed_over == [(name, missing) for name in ("runner-accepted", "runner-fresh")]
 
 
 def test_every_sample_passes_what_is_mandatory(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
@@ -143,50 +144,26 @@ def test_every_sample_passes_what_is_mandatory(pack: analyzer_pb2_grpc.AnalyzerS
 def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     tomorrow, yesterday = (str(date.today() + timedelta(days)) for days in (1, -1))
     exempt = {"resource": "x", "reason": "agreed with finance", "until": tomorrow}
-    configure(pack, required_labels={"required": ["owner"], "exempt": [exempt]})
-    assert broken(pack, TEMPLATE, {}) == []
-    [(rule, _, message)] = broken(pack, TEMPLATE, {}, name="y")
-    assert (rule, message.splitlines()[1]) == ("required-labels", "labels has no owner.")
+    configure(pack, own_keys={"required": True, "exempt": [exempt]})
+    assert broken(pack, BUCKET, {}) == []
+    [(rule, _, message)] = broken(pack, BUCKET, {}, name="y")
+    assert (rule, message.splitlines()[1]) == ("own-keys", "encryption.defaultKmsKeyName names no key.")
     assert [rule for rule, *_ in broken(pack, JOB, pod({"name": "a", "image": "x"}))] == ["pinned-images"]
 
-    configure(pack, required_labels={"exempt": [exempt | {"until": yesterday}]})
-    [(_, _, message)] = broken(pack, TEMPLATE, {})
+    configure(pack, own_keys={"required": True, "exempt": [exempt | {"until": yesterday}]})
+    [(_, _, message)] = broken(pack, BUCKET, {})
     assert message.splitlines()[1:3] == [
-        "labels has no team.",
+        "encryption.defaultKmsKeyName names no key.",
         f"An exemption expired on {yesterday}: agreed with finance.",
     ]
 
 
-def test_default_labels_of_the_provider_reach_the_rule(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
-    metadata = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
-    request = analyzer_pb2.AnalyzeRequest(**context(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
-    assert [each.policyName for each in pack.Analyze(request).diagnostics] == ["required-labels"]
-    request.provider.type = "pulumi:providers:aws"
-    request.provider.properties.update({"defaultTags": {"tags": {"team": "web"}}})
-    assert list(pack.Analyze(request).diagnostics) == []
-
-
-def test_the_cost_of_the_whole_stack_is_compared_with_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
-    configure(pack, spend_ceiling={"maxUsdPerHour": 1})
-    stack = analyzer_pb2.AnalyzerResource(**context("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
-    job = analyzer_pb2.AnalyzerResource(**context(JOB, pod({"name": "a", "image": IMAGE})))
-    [info] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
-    assert (info.policyName, info.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
-    assert info.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and maxUsdPerHour is 1.00."
-    exempt = {"resource": "p-dev", "reason": "a week of training", "until": str(date.today())}
-    configure(pack, spend_ceiling={"maxUsdPerHour": 1, "exempt": [exempt]})
-    assert list(pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics) == []
-
-
 def test_settings_that_no_rule_reads_are_refused_with_what_may_be_meant(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
-    configure(pack, required_labels={"required": ["owner"]})
+    configure(pack, own_keys={"required": True})
     with pytest.raises(grpc.RpcError) as refused:
-        configure(pack, spend_ceiling={"maxUsd": 2}, spend_cieling={"maxUsdPerHour": 2})
+        configure(pack, imds_hop_limit={"maxHop": 2}, own_key={"required": False})
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     info = refused.value.details().splitlines()
-    assert info[:3] == ["settings of the policies:", "spend-ceiling.maxUsd: no such setting", "  got: maxUsd"]
-    assert info[4] == "  hint: did you mean maxUsdPerHour?"
-    assert info[5:7] == ["spend-cieling: no such rule", "  got: spend-cieling"]
-    assert info[8] == "  hint: did you mean spend-ceiling?"
-    [(_, _, message)] = broken(pack, TEMPLATE, {})
-    assert message.splitlines()[1] == "labels has no owner.", "what is refused leaves the settings as they were"
+    assert info[:3] == ["settings of the policies:", "imds-hop-limit.maxHop: no such setting", "  got: maxHop"]
+    assert info[4:7] == ["  hint: did you mean maxHops?", "own-key: no such rule", "  got: own-key"]
+    assert len(broken(pack, BUCKET, {})) == 1, "what is refused leaves the settings as they were"

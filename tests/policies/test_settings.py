@@ -23,7 +23,7 @@ def test_a_rule_that_is_not_there_is_reported_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("rule", "setting", "problem"),
     [
-        ("spend-ceiling", "maxUsd", "enforcementLevel, exempt, maxUsdPerHour\n  hint: did you mean maxUsdPerHour?"),
+        ("imds-hop-limit", "maxHop", "enforcementLevel, exempt, maxHops\n  hint: did you mean maxHops?"),
         ("no-public-ip", "zzz", "enforcementLevel, exempt"),
         ("all", "exempt", "enforcementLevel"),
     ],
@@ -35,5 +35,5 @@ def test_a_setting_that_the_rule_has_not_is_reported_with_the_nearest(rule: str,
 
 
 def test_every_problem_is_reported_at_once() -> None:
-    found = list(problems({"required-labels": ["requred", "exemt"], "nope": ["x"]}))
-    assert [each.partition(":")[0] for each in found] == ["nope", "required-labels.exemt", "required-labels.requred"]
+    found = list(problems({"own-keys": ["requred", "exemt"], "nope": ["x"]}))
+    assert [each.partition(":")[0] for each in found] == ["nope", "own-keys.exemt", "own-keys.requred"]

@@ -102,34 +102,6 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
             "kubernetes:core/v1:Pod",
         ],
     ),
-    "max-run-duration": (
-        {},
-        {"machineType": "a3-highgpu-1g"},
-        [
-            "gcp:compute/instanceTemplate:InstanceTemplate",
-            "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-        ],
-    ),
-    "required-labels": (
-        {},
-        {},
-        [
-            "aws:ebs/volume:Volume",
-            "aws:ec2/instance:Instance",
-            "aws:ec2/launchTemplate:LaunchTemplate",
-            "aws:ecr/repository:Repository",
-            "aws:eks/cluster:Cluster",
-            "aws:eks/nodeGroup:NodeGroup",
-            "aws:s3/bucket:Bucket",
-            "gcp:artifactregistry/repository:Repository",
-            "gcp:compute/disk:Disk",
-            "gcp:compute/instance:Instance",
-            "gcp:compute/instanceTemplate:InstanceTemplate",
-            "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-            "gcp:container/cluster:Cluster",
-            "gcp:storage/bucket:Bucket",
-        ],
-    ),
 }
 
 
@@ -152,11 +124,3 @@ def test_a_chart_is_looked_into_where_it_is_that_of_a_scale_set(rule: str, kind:
     values = {"template": {"spec": PLAIN}}
     assert found(rule, kind, {"chart": "gha-runner-scale-set", "values": values})
     assert found(rule, kind, {"chart": "another", "values": values, **pod()}) == []
-
-
-@pytest.mark.parametrize("machine", ["a2-ultragpu-1g", "a3-megagpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g",
-                                     "g2-standard-4", "g4-standard-48"])  # fmt: skip
-def test_every_series_with_gpus_of_its_own_has_to_end(machine: str) -> None:
-    kind = "gcp:compute/instanceTemplate:InstanceTemplate"
-    assert found("max-run-duration", kind, {"machineType": machine})
-    assert found("max-run-duration", kind, {"machineType": "n2-standard-4"}) == []
