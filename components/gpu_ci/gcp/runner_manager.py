@@ -28,7 +28,6 @@ _IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_D
 _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
-_PoolNames = Annotated[list[str], Field(min_length=1)]
 
 
 class ManagerChoices(Args):
@@ -86,7 +85,7 @@ class ManagerChoices(Args):
 class ManagerSettings(ManagerChoices):
     """The settings of a runner manager in a stack file."""
 
-    others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], _PoolNames] = Field(
+    others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], list[str]] = Field(
         default={},
         description="further managers with these settings: for each name, the pools that this manager serves; the "
         "first manager serves every other pool",

@@ -74,12 +74,8 @@ def _deploy() -> None:
     pulumi.export("pools", pools.facts(built))
     pulumi.export("smokeTargets", pools.smoke_targets(built))
     pulumi.export("cost", pools.stack_cost(built))
-    if managed := manager.facts(built, stack_settings.site.github, stack_settings.manager):
-        pulumi.export("manager", managed[""])
-        if deployed := manager.build(stack_settings, built, managed):
-            pulumi.export("runnerManager", deployed[""])
-            if others := {name: {"manager": managed[name], **deployed[name]} for name in deployed if name}:
-                pulumi.export("otherManagers", others)
+    for output, value in manager.build(stack_settings, built).items():
+        pulumi.export(output, value)
 
     # Warnings, such as outdated prices and images. They are printed in updates, too, because `pulumi up --skip-preview`
     # has no preview.

@@ -7,7 +7,7 @@ ladder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -24,18 +24,27 @@ if TYPE_CHECKING:
 _KIND = "gce-runners"
 
 
-def build(
-    settings: Settings, built: Sequence[Built], configurations: Mapping[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Create the runner managers on Google Cloud, and return their outputs by name (`facts`)."""
-    owner = settings.site.github
-    if settings.manager is None or owner is None or owner.manager_app is None:
+def build(settings: Settings, built: Sequence[Built]) -> dict[str, Any]:
+    """Create the runner managers on Google Cloud if the stack file has the key gpu-ci:manager.
+
+    Returns:
+        The outputs of the stack: `manager` with the configuration of the first manager, `runnerManager` with the
+        outputs of its component, and `otherManagers` with both of the other managers.
+    """
+    owner, choices = settings.site.github, settings.manager
+    configurations = facts(built, owner, choices)
+    if owner is None or owner.manager_app is None or not configurations:
         return {}
+    if choices is None:
+        return {"manager": configurations[""]}
     app_key = owner.manager_app.private_key
-    return {
-        name: _manager(name, settings, settings.manager, app_key, built, configuration)
+    deployed = {
+        name: _manager(name, settings, choices, app_key, built, configuration)
         for name, configuration in configurations.items()
     }
+    others = {name: {"manager": configurations[name], **deployed[name]} for name in choices.others}
+    first = {"manager": configurations[""], "runnerManager": deployed[""]}
+    return first | ({"otherManagers": others} if others else {})
 
 
 def _manager(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..errors import Problem
+from ..errors import Problem, did_you_mean
 from ..validation_errors import join
 from .hints import shape
 from .images import PipelineSpec
@@ -165,12 +165,17 @@ def _other_managers(manager: Any, machines: Collection[str]) -> list[Problem]:
         for pool in pools if isinstance(pools, list) else ():
             path, expected = f"{MANAGER}.others.{name}", f"one of {', '.join(sorted(machines))}"
             if pool not in machines:
-                problems.append(Problem(path, "is not a pool of machines", str(pool), expected, rule="unknown-pool"))
+                hint = did_you_mean(str(pool), machines) or "name a pool of the kind gce-runners"
+                text = "names a pool that this stack does not have"
+                problems.append(Problem(path, text, str(pool), expected, hint, "unknown-pool"))
             elif pool in manager_of:
                 text = f"names a pool that the manager {manager_of[pool]} serves"
                 hint = "two managers would start machines for the same jobs; name the pool once"
                 problems.append(Problem(path, text, str(pool), hint=hint, rule="pool-of-two-managers"))
             manager_of[str(pool)] = str(name)
+        if pools == []:
+            hint = "name a pool, or remove the manager"
+            problems.append(Problem(f"{MANAGER}.others.{name}", "names no pool", "[]", hint=hint, rule="too-few"))
     if not problems and set(machines) <= manager_of.keys():
         hint = "leave out a pool; the first manager serves every pool that no list names"
         problems.append(Problem(f"{MANAGER}.others", "leaves no pool to the first manager", hint=hint, rule="too-many"))
