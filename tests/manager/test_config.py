@@ -19,7 +19,6 @@ POOL: dict[str, Any] = {
     "labels": ["GPU", "l4"],
     "rungs": [{"zone": "us-central1-a", "machineType": "g2-standard-8", "market": "spot", "gpu": "nvidia-l4"}],
 }
-EAST = "https://www.googleapis.com/compute/v1/projects/example/regions/us-east1/instanceTemplates/l4?uniqueId=1"
 CONFIG: dict[str, Any] = {
     "name": "staging",
     "github": {"owner": "acme", "appId": "37", "installationId": 38},
@@ -80,13 +79,6 @@ def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:
     assert "github.key" in str(found.value)
     assert "github.appId" in str(found.value)
     assert "c2VjcmV0" not in str(found.value)
-
-
-def test_a_rung_has_its_own_template_or_that_of_the_pool(tmp_path: Path) -> None:
-    far = {**POOL["rungs"][0], "zone": "us-east1-b", "template": EAST}
-    ladder = {**CONFIG, "pools": [{**POOL, "rungs": [*POOL["rungs"], far]}]}
-    [pool] = [each.plain() for each in read(written(tmp_path, ladder)).pools]
-    assert [pool.template_of(rung) for rung in pool.rungs] == [POOL["template"], EAST]
 
 
 def test_a_pool_has_standby_machines_only_where_the_manager_registers_runners(tmp_path: Path) -> None:

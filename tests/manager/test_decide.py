@@ -124,7 +124,9 @@ def test_a_job_whose_repository_may_not_use_the_pools_group_gets_no_machine() ->
 def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
     decision = decide([POOL], observe(jobs=(job(status="waiting"),)), Memory())
     assert decision.actions == ()
-    assert decision.reasons[job().key].code == "approval-pending"
+    assert decision.reasons == {
+        job().key: Reason("approval-pending", "a deployment of its environment waits for approval")
+    }
 
 
 def test_a_job_that_is_exactly_a_day_old_gets_a_machine() -> None:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_manager import registration
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
-from gpu_manager.memory import Memory, Registration, from_json, to_json
+from gpu_manager.memory import MachineMemory, Memory, Registration, from_json, to_json
 from gpu_manager.model import Delete, Machine, NewRunner, Pool, Register, RemoveRunner, Runner
 from gpu_manager.ports import GithubView, Metadata, Refused, Unavailable
 
@@ -153,6 +153,14 @@ def test_a_runner_that_stays_is_forgotten_after_a_day() -> None:
     day = decided(jobs=0, runners=(works,), memory=memory, now=NOW + 24 * 3600)
     assert set(day.memory.registrations) == {"l4-a"}
     assert decided(jobs=0, runners=(works,), memory=day.memory, now=NOW + 24 * 3600 + 1).memory.registrations == {}
+
+
+def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
+    runner = Runner(7, "l4-a", online=False, busy=False)
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 100)}, registrations={"l4-a": Registration("42", NOW)})
+    first = decided(jobs=0, runners=(runner,), memory=memory)
+    assert first.actions == ()
+    assert decided(jobs=0, runners=(runner,), memory=first.memory).actions != ()
 
 
 @pytest.mark.parametrize("unknown", ["machines", "runners"])

@@ -62,6 +62,13 @@ def test_two_lost_jobs_of_a_run_with_another_failure_are_run_again_one_after_the
     assert second.actions == (Rerun(RUN, 2, 2),)
 
 
+def test_a_run_whose_state_is_unknown_keeps_no_other_run_from_its_rerun() -> None:
+    other = JobKey("example-org/a", 5, 9, 1)
+    memory = lost_memory()
+    memory.lost[slug(other)] = LostJob(other, "l4", NOW, 1)
+    assert decide([POOL], observe(runs={RUN: failed_run()}), memory).actions == (Rerun(RUN, 1, None),)
+
+
 def test_a_lost_job_is_waited_for_a_day() -> None:
     memory = lost_memory()
     assert list(decide([POOL], observe(now=NOW + 24 * 3600 - 1), memory).memory.lost) == [slug(LOST)]

@@ -97,7 +97,7 @@ def test_a_stop_is_repeated_while_the_machine_runs_and_it_gets_no_runner_meanwhi
 
 def test_a_stopped_machine_is_kept_and_nothing_more_is_made() -> None:
     assert decide([STOCK], observe(machines=(off(),)), stopped()).actions == ()
-    assert decide([STOCK], observe(machines=(off(end=None),)), stopped()).actions == ()
+    assert decide([STOCK], observe(machines=(off(end=None),)), stopped(running_since=NOW - 60)).actions == ()
 
 
 TWO = (off("l4-s1"), off("l4-s2"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,6 @@ from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
 from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_ci.naming import fit
 
-from ..decision.names import pool_of
 from ..model import OFF, End, Insert, InsertError, Machine, OperationState, Pool
 from ..ports import InsertRefused, Metadata, Refused, Unavailable
 from ..registration import METADATA_KEY
@@ -29,6 +29,8 @@ _TIMEOUT_SEC = 20.0
 _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
+# The machine names of decision/names.py.
+_GENERATED = re.compile(r"(.+)-[0-9a-f]{8}")
 _INSERTING = 'operationType="insert" AND status!="DONE"'
 # Errors of an answer that is not Google's: a proxy may answer 200 with its own page, or cut off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
@@ -133,7 +135,8 @@ class ComputeAdapter:
             with _converted_errors(f"inserts in {zone}"):
                 for each in self._google().operations(project, zone, _INSERTING):
                     name = _last(each["targetLink"])
-                    pool = by_name.get(pool_of(name))
+                    generated = _GENERATED.fullmatch(name)
+                    pool = by_name.get(generated[1]) if generated else None
                     if pool and "/instances/" in each["targetLink"]:
                         first = pool.rungs[0]
                         row = Machine(name, pool.name, zone, "PROVISIONING", first.market, first.machine_type, "")

@@ -6,7 +6,6 @@ Each function returns the same text for the same arguments, so a restarted manag
 from __future__ import annotations
 
 import hashlib
-import re
 import uuid
 from collections.abc import Mapping
 
@@ -39,12 +38,6 @@ def standby_name(pool: str, number: int) -> str:
 def runner_name(machine: Machine) -> str:
     """Return the name of the machine's runner, as the agent chooses it. GitHub's limit is 64 characters."""
     return f"{machine.name}-{machine.id}"[:64]
-
-
-def pool_of(machine: str) -> str:
-    """Return the pool of a machine with a generated name, or "" for any other name."""
-    found = re.fullmatch(r"(.+)-[0-9a-f]{8}", machine)
-    return found[1] if found else ""
 
 
 def machine_of(runner: str, machines: Mapping[str, str]) -> str:

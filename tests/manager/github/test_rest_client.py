@@ -151,20 +151,6 @@ def test_the_pause_between_sweeps_follows_the_need_and_the_budget(
     assert manager.interval_sec(active) == interval_sec
 
 
-def test_a_large_sweep_comes_so_seldom_that_a_minute_has_no_more_than_720_requests(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
-    github.runs["kernels"] = [run(number, "queued") for number in range(300)]
-    manager.observe(())
-    manager.observe(())
-    # Groups, runners, repositories, three pages and one list of runs, and the jobs of 300 runs.
-    assert manager.interval_sec(True) == pytest.approx(307 * 60 / 720)
-    github.runs["kernels"] = []
-    manager.observe(())
-    manager.observe(())
-    assert manager.interval_sec(True) == 10
-
-
 def test_one_of_three_managers_has_a_third_of_the_requests_of_a_minute(github: FakeGithub, tmp_path: Path) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(300)]
     manager = adapter(github, tmp_path, managers=3)

@@ -77,13 +77,6 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
         "pool-stopped",
         f"the scale set l4 has no running listener: no node for pod {LISTENER}, and no autoscaler has reacted: full",
     ),
-    "the listener has ended": (
-        cluster(
-            pods=[listener_pod({"phase": "Running", "containerStatuses": [container(terminated={"exitCode": 1})]})]
-        ),
-        "pool-stopped",
-        f"the scale set l4 has no running listener: the listener's pod {LISTENER} is Running",
-    ),
     "all runners have a job": (
         cluster(runners=[runner("l4-a", **BUSY), runner("l4-b", **BUSY)]),
         "at-max",
@@ -135,11 +128,6 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
             event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", namespace=SYSTEM),
             event("l4-a", "FailedScheduling", "0/3 nodes are available"),
         ),
-        "no-capacity",
-        "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes are available",
-    ),
-    "no autoscaler has seen the pod": (
-        waiting(event("l4-a", "FailedScheduling", "0/3 nodes are available")),
         "no-capacity",
         "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes are available",
     ),
