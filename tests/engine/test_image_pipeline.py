@@ -33,11 +33,16 @@ PIPELINE = {
     "schedule": "0 4 * * 1",
 }
 BUILD = """
-import json, os, sys, urllib.request
-url = os.environ["GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"] + sys.argv[1] + ":run"
-request = urllib.request.Request(url, data=json.dumps({"source": {"branchName": "main"}}).encode(),
-    headers={"Authorization": "Bearer " + sys.argv[2], "Content-Type": "application/json"}, method="POST")
-print(json.load(urllib.request.urlopen(request))["metadata"]["build"]["status"])
+import json, os, sys, time, urllib.request
+def call(path, body=None):
+    request = urllib.request.Request(os.environ["GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"] + path, data=body,
+        headers={"Authorization": "Bearer " + sys.argv[2], "Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(request))
+build = call(sys.argv[1] + ":run", json.dumps({"source": {"branchName": "main"}}).encode())["metadata"]["build"]
+while build["status"] in ("QUEUED", "WORKING"):
+    time.sleep(0.2)
+    build = call(build["name"])
+print(build["status"])
 """
 
 
