@@ -72,7 +72,7 @@ def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: Brought
 
 PLUGIN = "example-ci-plugin-nvidia-device-plugin"
 NODES: dict[str, tuple[tuple[str, ...], str]] = {
-    "taint": (("edit", "a10g-nodes-nodes", "taints[0].value=true"), "1 node(s) had untolerated taint(s)"),
+    "taint": (("edit", "a10g-nodes-nodes", 'taints[0].value="true"'), "1 node(s) had untolerated taint(s)"),
     "label": (
         ("edit", "a10g-nodes-nodes", 'labels["nvidia.com/gpu.present"]=yes'),
         "1 node(s) didn't match Pod's node affinity/selector",

@@ -128,15 +128,15 @@ def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
         click.echo(f"warning: {engine.warning}")
 
 
-def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
-    """Run one of these commands. `pulumi` runs a Pulumi command, such as the import of `world adopt --run`."""
+def run(arguments: list[str]) -> int:
+    """Run one of these commands."""
     for argument in arguments:  # An argument can hold any bytes. Only valid text can be stored and printed.
         if (escaped := argument.encode("utf-8", "backslashreplace").decode()) != argument:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
         # In non-standalone mode, click returns the code of an Exit instead of raising it.
-        code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
+        code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False)
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.ClickException as error:

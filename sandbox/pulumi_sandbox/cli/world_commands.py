@@ -1,33 +1,25 @@
 """The command `pulumi-sandbox world`: list, show and change the emulated resources, and plant faults.
 
-The *world* is the emulated cloud state of a sandbox. An *orphan* is a difference between the world and the states of
-the stacks (pulumi_sandbox.world.orphans).
+The *world* is the emulated cloud state of a sandbox.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import shutil
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 import click
 
-from pulumi_sandbox.cli.world_edit import checked_value, owned_objects, parse_change, refuse_part_of_secret, with_value
+from pulumi_sandbox.cli.world_edit import owned_objects, parse_change, refuse_part_of_secret, with_value
 from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.cli.world_views import as_json, find_one, open_world, print_json, print_table
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.secret_digests import MARK, digest, is_digest, redact
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import orphans as orphan_finder
-from pulumi_sandbox.world.file import EDITED
-from pulumi_sandbox.world.orphans import find as orphans
 from pulumi_sandbox.world.store import World, WorldError
-
-__all__ = ["orphans", "world"]
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
 
@@ -44,7 +36,6 @@ def world() -> None:
     pulumi-sandbox world show l4-group                     one resource with all its properties
     pulumi-sandbox world edit l4-account displayName=mine  creates drift, which `pulumi-sandbox refresh` finds
     pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
-    pulumi-sandbox world orphans                           resources that no stack has, and what to do
     """
 
 
@@ -106,13 +97,11 @@ def show(resource: str, wants_json: bool) -> None:
 @world.command()
 @click.argument("resource")
 @click.argument("changes", nargs=-1, required=True, metavar="PATH=VALUE...")
-@click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
-@click.option("--force", is_flag=True, help="Accept properties and values that the resource's type does not allow.")
-def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: bool) -> None:
-    """Change a RESOURCE without the engine.
+def edit(resource: str, changes: tuple[str, ...]) -> None:
+    """Change a RESOURCE without the engine, as another user would.
 
-    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` reverts it.
-    A value is JSON if it parses as JSON, else a text. `null` removes the property.
+    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` reverts it. No schema checks the
+    change. A value is JSON if it parses as JSON, else a text. `null` removes the property.
 
     \b
     pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
@@ -125,85 +114,28 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
             path, value = parse_change(change)
             if is_digest(at(outputs, path)) or is_digest(at(inputs, path)):
                 value = {MARK: digest(value, store.key)}
-            is_input = path[0] in inputs or path[0] not in outputs
             try:
                 for properties in (inputs, outputs):
                     refuse_part_of_secret(properties, path, value)
-                changed = with_value(outputs, path, value)
-                if not force and value is not None and not is_digest(value):
-                    value = checked_value(row, path, inputs, changed, Workspace.find().cache)
-                outputs = with_value(outputs, path, value)
-                if is_input and not outputs_only:
+                if path[0] in inputs or path[0] not in outputs:
                     inputs = with_value(inputs, path, value)
+                outputs = with_value(outputs, path, value)
             except LookupError as problem:
                 raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {problem.args[0]}") from None
-        store.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED, cluster=row.cluster)
+        store.update(row.type, row.id, inputs=inputs, outputs=outputs, note="edited by hand", cluster=row.cluster)
     click.echo(f"changed {row.path}")
 
 
 @world.command()
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
 def remove(resources: tuple[str, ...]) -> None:
-    """Delete a RESOURCE without the engine. A resource that is already gone is not an error."""
+    """Delete a RESOURCE without the engine."""
     with open_world() as store, store.transaction():
-        # The gate may have deleted its check VM since `orphans` listed it.
-        deleted = {event.path for event in store.events() if event.verb == "delete"}
-        existing = {row.path for row in store.find()}
-        already_deleted = [name for name in resources if name in deleted - existing]
-        rows = [find_one(store, name) for name in resources if name not in already_deleted]
+        rows = [find_one(store, name) for name in resources]
         for row in [*rows, *(owned for owner in rows for owned in owned_objects(store, owner))]:
             store.delete(row.type, row.id, "removed by hand", row.cluster)
-    for name in already_deleted:
-        click.echo(f"already deleted: {name}")
     for row in rows:
         click.echo(f"removed {row.path}")
-
-
-@world.command(name="orphans")
-@json_option
-def orphans_command(wants_json: bool) -> None:
-    """List the differences between the emulated cloud and the stacks' states.
-
-    Each line has the command that resolves it.
-
-    The exit code is 1 if there is a difference. With --json it is always 0.
-    """
-    differences = orphans(Workspace.find())
-    if wants_json:
-        print_json([orphan.to_json() for orphan in differences])
-        return
-    for orphan in differences:
-        click.echo(str(orphan))
-    if differences:
-        raise click.exceptions.Exit(1)
-    click.echo("the world and the stacks agree")
-
-
-@world.command()
-@click.argument("resource")
-@click.option("--stack", required=True, help="The stack that imports the resource.")
-@click.option(
-    "--name", default="", help="The logical name in the stack. Default: the name with which the resource was created."
-)
-@click.option("--run", is_flag=True, help="Run the command instead of printing it.")
-def adopt(resource: str, stack: str, name: str, run: bool) -> None:
-    """Import a RESOURCE into a stack.
-
-    Prints the import command, or runs it.
-    """
-    workspace = Workspace.find()
-    with open_world() as store:
-        row = find_one(store, resource)
-    stack_name = stack.rpartition("/")[2]
-    state = next((each for each in orphan_finder.states(workspace.backend) if each.stack == stack_name), None)
-    if state is None:
-        raise click.ClickException(f"world: {stack}: no such stack\n  hint: pulumi-sandbox stack ls shows them")
-    line = orphan_finder.import_command(row, state, name)
-    if not run:
-        click.echo(line)
-        return
-    pulumi: Callable[[list[str]], int] = click.get_current_context().obj
-    raise click.exceptions.Exit(pulumi(shlex.split(line)[1:]))
 
 
 @world.command()

@@ -9,7 +9,7 @@ import click
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.world.faults import KINDS, Fault
 
-DEFAULT_SECONDS = {"slow": 30.0, "rate-limit": 60.0, "secondary-limit": 60.0}
+SLOW_SECONDS = 30.0
 KINDS_HELP = "\n".join(f"    {kind:<17}{meaning}" for kind, meaning in KINDS.items())
 
 
@@ -40,9 +40,7 @@ KINDS_HELP = "\n".join(f"    {kind:<17}{meaning}" for kind, meaning in KINDS.ite
     help="How often it takes effect; 0: until it is removed.",
 )
 @click.option("--zone", default="", help="Only in this zone.")
-@click.option(
-    "--seconds", type=click.FloatRange(0), help="slow: the delay, by default 30; *-limit: the wait, by default 60."
-)
+@click.option("--seconds", type=click.FloatRange(0), help="slow: the delay, by default 30.")
 @click.option(
     "--message", default="", help="refuse, busy, quota, image: the error's text instead of the vendor's usual one."
 )
@@ -53,14 +51,14 @@ def break_command(
     variables = dict(parse_setting(setting) for setting in settings)
     for is_set, option, kinds in (
         (bool(variables), "--set", ("guest",)),
-        (seconds is not None, "--seconds", tuple(DEFAULT_SECONDS)),
+        (seconds is not None, "--seconds", ("slow",)),
         (bool(message), "--message", ("refuse", "busy", "quota", "stockout", "image")),
     ):
         if is_set and kind not in kinds:
             raise click.UsageError(f"{option} applies to {', '.join(kinds)}, not to {kind}")
     if kind == "guest" and not variables:
         raise click.UsageError("guest needs --set KEY=VALUE, such as --set GPU_SMOKE_DEVICE=cuda")
-    delay_seconds = DEFAULT_SECONDS.get(kind, 0.0) if seconds is None else seconds
+    delay_seconds = (SLOW_SECONDS if kind == "slow" else 0.0) if seconds is None else seconds
     fault = Fault(kind, on, times, zone, delay_seconds, message, variables)
     with open_world() as world:
         number = world.add_fault(fault)
