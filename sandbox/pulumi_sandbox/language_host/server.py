@@ -18,7 +18,7 @@ from pulumi.runtime.proto import language_pb2 as lp
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import failure_reason
 from pulumi_sandbox.language_host.host import Context, Host, only_official
-from pulumi_sandbox.language_host.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
+from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime
 from pulumi_sandbox.language_host.messages import (
     dependency,
     exit_message,
@@ -34,8 +34,6 @@ ERROR_IS_SHOWN = 32
 # A plugin may have to clean up before it exits. Example: it deletes a VM that it started.
 PLUGIN_GRACE = 30.0
 
-ABOUT = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0]]))"
-
 
 class LanguageHost(Host):
     """The language host of Python programs and plugins."""
@@ -45,20 +43,6 @@ class LanguageHost(Host):
     GenerateProgram = only_official("Python code (convert, import)")
     GenerateProject = only_official("a Python project (convert)")
     Pack = only_official("a Python package file (package pack-sdk)")
-
-    def About(self, request: lp.AboutRequest, context: Context) -> lp.AboutResponse:
-        runtime = runtime_of(request.info, context)
-        executable, version = run_script(runtime, ABOUT, context)
-        return lp.AboutResponse(executable=executable, version=version, metadata={"toolchain": runtime.toolchain})
-
-    def GetProgramDependencies(
-        self, request: lp.GetProgramDependenciesRequest, context: Context
-    ) -> lp.GetProgramDependenciesResponse:
-        installed = sorted(run_script(runtime_of(request.info, context), DEPENDENCIES, context))
-        returned = [entry for entry in installed if entry[2] or request.transitiveDependencies]
-        return lp.GetProgramDependenciesResponse(
-            dependencies=[lp.DependencyInfo(name=name, version=version) for name, version, _ in returned]
-        )
 
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
@@ -79,11 +63,6 @@ class LanguageHost(Host):
         except OptionError as error:
             return lp.RunResponse(error=str(error))
         environment = runtime.environment(os.environ)
-        if runtime.typechecker:
-            command = [runtime.python, "-m", runtime.typechecker, "."]
-            with self._started(command, str(runtime.program), environment, context) as checker:
-                if checker.wait():
-                    return lp.RunResponse(error=f"{runtime.typechecker} found problems in the program")
         environment["PULUMI_CONFIG"] = json.dumps(dict(request.config))
         environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
         # The program inherits our output, which the engine shows line by line under the stack. -u turns off buffering.
