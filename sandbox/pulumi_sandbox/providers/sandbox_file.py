@@ -17,7 +17,7 @@ ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
 KEYS_BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
-    "github": ("apps", "installations", "owners", "plans", "runnerRelease"),
+    "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
     "restrictions": ("gcp",),
 }

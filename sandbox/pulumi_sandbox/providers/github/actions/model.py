@@ -11,7 +11,7 @@ JOB = "github:rest/job:Job"
 RUNNER = "github:rest/runner:Runner"
 STATUS = "github:rest/commitStatus:CommitStatus"
 
-QUEUED, IN_PROGRESS, COMPLETED, WAITING = "queued", "in_progress", "completed", "waiting"
+QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
 SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")
 DEFAULT_GROUP_ID = 1
 
@@ -31,8 +31,6 @@ class Definition:
     name: str
     labels: tuple[str, ...]
     steps: tuple[Step, ...]
-    waiting: bool = False
-    """True if the job's environment requires an approval."""
 
 
 def run_status(jobs: Sequence[dict[str, Any]]) -> str:
@@ -44,7 +42,7 @@ def run_status(jobs: Sequence[dict[str, Any]]) -> str:
     # one job has started.
     if IN_PROGRESS in statuses or {QUEUED, COMPLETED} <= statuses:
         return IN_PROGRESS
-    return QUEUED if QUEUED in statuses else WAITING
+    return QUEUED
 
 
 def run_conclusion(jobs: Sequence[dict[str, Any]], *, cancelled: bool) -> str:

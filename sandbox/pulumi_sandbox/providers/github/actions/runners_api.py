@@ -46,12 +46,10 @@ class RunnersApi:
             runner_routes += [
                 Route("POST", rf"{runners}/generate-jitconfig", permission, "write", self._jitconfig),
                 Route("GET", runners, permission, "read", self._runners),
-                Route("GET", rf"{runners}/(?P<number>\d+)", permission, "read", self._runner),
                 Route("DELETE", rf"{runners}/(?P<number>\d+)", permission, "write", self._remove),
             ]
         return [
             Route("GET", groups, SELF_HOSTED, "read", self._groups),
-            Route("GET", group, SELF_HOSTED, "read", self._group),
             Route("GET", rf"{group}/repositories", SELF_HOSTED, "read", self._group_repositories),
             Route("GET", rf"{group}/runners", SELF_HOSTED, "read", self._group_runners),
             *runner_routes,
@@ -62,9 +60,6 @@ class RunnersApi:
     def _groups(self, request: Request, owner: str) -> Answer:
         rows = [None, *self.actions.groups(owner)]  # None is the default group, which has no row
         return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
-
-    def _group(self, request: Request, owner: str, group: str) -> Answer:
-        return as_json(200, documents.group(request.base, owner, self._group_or_refuse(owner, group)))
 
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
         self._group_or_refuse(owner, group)
@@ -110,9 +105,6 @@ class RunnersApi:
         runners = [one.outputs for one in self.actions.runners(owner)]
         rows = [one for one in runners if not name or one["name"] == name]
         return paged(request, "runners", rows, documents.runner)
-
-    def _runner(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
-        return as_json(200, documents.runner(self._runner_or_refuse(owner, number)))
 
     def _remove(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
         with self.actions.world.transaction():
