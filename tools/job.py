@@ -78,8 +78,7 @@ def main() -> int:
     if ENDPOINT not in os.environ:
         workspace = Workspace.find()
         if (process := serving_process(workspace)) is not None:
-            labels = labels_of(workspace.root / _FOLDER / _CONFIGURATION, options.pool)
-            print(f"make job: {already_served(process, options.repository, labels)}", file=sys.stderr)
+            print(f"make job: {already_served(process, options.repository)}", file=sys.stderr)
             return 1
         # Run this program again with the servers of the sandbox and their environment.
         command = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
@@ -96,18 +95,9 @@ def main() -> int:
         return 1
 
 
-def labels_of(configuration: Path, pool: str) -> str:
-    """Return the labels of a pool's runners from the configuration of the manager; `A,B` for an unknown pool."""
-    try:
-        pools = json.loads(configuration.read_text())["pools"]
-    except FileNotFoundError:
-        pools = []
-    return next((",".join(each["labels"]) for each in pools if each["name"] == pool), "A,B")
-
-
-def already_served(process: str, repository: str, labels: str) -> str:
+def already_served(process: str, repository: str) -> str:
     """Return the error message of a second `make job`. The manager of the first one takes any job."""
-    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
+    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels A,B --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
         f"  hint: queue another job for the manager of the running `make job`: {command}"

@@ -84,12 +84,6 @@ def queue(repository: str, labels: str, scripts: tuple[str, ...], name: str, wor
                 f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
         run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps)], workflow=workflow)
-        if closed_groups := actions.closed_groups(found):
-            click.echo(
-                f"warning: job {job_entry['id']} may wait forever: no runner group allows its repository\n"
-                f"  got: {found.full_name}\n  expected: one of {'; '.join(closed_groups)}",
-                err=True,
-            )
         if wants_json:
             print_json(as_json(actions, job_entry))
             return

@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from pulumi_sandbox.cli import own_commands, program_name
 from pulumi_sandbox.cli.job_commands import job as command
-from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.actions.state import Actions
-from pulumi_sandbox.providers.github.repositories import Repositories, number
-from pulumi_sandbox.world.store import Record, World
+from pulumi_sandbox.providers.github.repositories import Repositories
+from pulumi_sandbox.world.store import World
 
 QUEUE = ("queue", "--repository", "kernels", "--labels", "self-hosted,gpu, l4", "--run", "nvidia-smi")
 
@@ -130,38 +129,6 @@ def test_a_step_without_a_command_is_refused(project: World, script: str) -> Non
     result = run(*QUEUE[:-1], script, code=1)
     assert result.output == f"Error: job: --run: has no command\n  got: {script!r}\n  expected: such as ls\n"
     assert listed() == []
-
-
-def group(world: World, name: str, *repositories: str) -> None:
-    """A runner group of acme that a stack made for these repositories."""
-    outputs = {
-        "name": name,
-        "visibility": "selected",
-        "selectedRepositoryIds": [number(f"acme/{each}") for each in repositories],
-        "runnersUrl": f"https://api.github.com/orgs/acme/actions/runner-groups/{len(name)}/runners",
-    }
-    world.insert(Record(types.RUNNER_GROUP, str(len(name)), name, "", outputs, outputs, "stack"))
-
-
-def test_a_repository_that_no_runner_group_lets_in_is_warned_of(project: World) -> None:
-    for name in ("kernels", "docs"):
-        run("queue", "--repository", f"acme/{name}", "--labels", "gpu", "--run", "ls")
-    group(project, "gpu", "docs")
-    queue = ("queue", "--repository", "kernels", "--labels", "gpu", "--run", "ls")
-    assert run(*queue).stderr == (
-        "warning: job 50003 may wait forever: no runner group allows its repository\n"
-        "  got: acme/kernels\n"
-        "  expected: one of acme/docs (gpu)\n"
-    )
-    assert json.loads(run(*queue, "--json").stdout)["id"] == 50004
-    group(project, "large", "kernels")
-    assert run(*queue).stderr == ""
-
-
-def test_a_runner_of_another_group_needs_no_warning(project: World) -> None:
-    group(project, "gpu")
-    Actions(project, Repositories(project, ("acme/*",))).register("repos/acme/kernels", "vm", 1, ["gpu"], "_work")
-    assert run("queue", "--repository", "acme/kernels", "--labels", "gpu", "--run", "ls").stderr == ""
 
 
 def test_a_hint_names_the_program_as_it_was_called(

@@ -289,22 +289,6 @@ class Actions:
         public = outputs.get("allowsPublicRepositories") is True
         return [one for one in repositories if one.private or (public and outputs.get("visibility") != "private")]
 
-    def closed_groups(self, repository: Repository) -> list[str]:
-        """Return the runner groups of the owner with their repositories, if this repository is in none of them.
-
-        Return an empty list if another runner may run the repository's jobs.
-        """
-        group_repositories = {
-            text_of(group.outputs, "name"): [
-                one.full_name for one in self.repositories_of_group(repository.owner, int(group.id))
-            ]
-            for group in self.groups(repository.owner)
-        }
-        may_use = any(same_name(name, repository.full_name) for names in group_repositories.values() for name in names)
-        if may_use or any(self._may_use(row.outputs, repository.full_name) for row in self.world.find(RUNNER)):
-            return []
-        return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in group_repositories.items()]
-
     # -- changes caused by time ---------------------------------------------------------------------------------------
 
     def apply_time(self) -> None:
