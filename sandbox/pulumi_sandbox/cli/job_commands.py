@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from pulumi_sandbox.cli.program_name import program
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
@@ -90,7 +89,7 @@ def queue(repository: str, labels: str, scripts: tuple[str, ...], name: str, wor
     click.echo(
         f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, for {', '.join(runs_on)}"
     )
-    click.echo(f"  see it with: {program()} job show {job_entry['id']}")
+    click.echo(f"  see it with: pulumi-sandbox job show {job_entry['id']}")
 
 
 @job.command(name="list")
@@ -107,7 +106,7 @@ def list_command(all_attempts: bool, wants_json: bool) -> None:
             return
         now = actions.now()
     if not rows:
-        click.echo(f"no jobs; queue one with: {program()} job queue --repository NAME --labels A,B --run SCRIPT")
+        click.echo("no jobs; queue one with: pulumi-sandbox job queue --repository NAME --labels A,B --run SCRIPT")
         return
     print_table(
         ["JOB", "RUN", "REPOSITORY", "NAME", "STATUS", "LABELS", "RUNNER", "WAITED", "TOOK"],
@@ -187,7 +186,7 @@ def cancel(number: int) -> None:
 def find_job(actions: Actions, number: int) -> dict[str, Any]:
     entry = actions.job(number)
     if entry is None:
-        raise click.ClickException(f"job: {number}: no such job\n  hint: {program()} job list shows them")
+        raise click.ClickException(f"job: {number}: no such job\n  hint: pulumi-sandbox job list shows them")
     return entry
 
 

@@ -116,7 +116,7 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
         say(f"stack {command.operands[0]} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
     code = passthrough.run(engine.executable, pulumi_arguments, environment)
     if code and stack is not None:
-        stacks.print_likely_cause(workspace, engine, stack, environment, say)
+        stacks.print_likely_cause(workspace, stack, say)
     if code and command.changes_something:
         print_faults(workspace)
     return code

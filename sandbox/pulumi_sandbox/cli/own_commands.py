@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable
 
 import click
 
@@ -49,15 +48,9 @@ def commands() -> None:
 
 
 @commands.command()
-@click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="The shell that reads the lines.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: name to value, or to null for a name to unset.")
-def env(shell: str, as_json: bool) -> None:
-    """Print the environment of the sandbox, so that plain `pulumi` works in it.
-
-    \b
-    sh, bash, zsh:  eval "$(pulumi-sandbox env)"
-    fish:           pulumi-sandbox env --shell fish | source
-    """
+def env(as_json: bool) -> None:
+    """Print the environment of the sandbox, so that plain `pulumi` works in it: eval "$(pulumi-sandbox env)"."""
     workspace = Workspace.find()
     locate.ensure(say)
     plugins.install(workspace)
@@ -65,26 +58,10 @@ def env(shell: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**settings, **dict.fromkeys(unset)}, indent=2))
         return
-    setting, unsetting = SHELL_SYNTAX[shell]
     for name, value in settings.items():
-        click.echo(setting(name, value))
+        click.echo(f"export {name}={shlex.quote(value)}")
     for name in unset:
-        click.echo(unsetting(name))
-
-
-def fish_quote(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def set_in_fish(name: str, value: str) -> str:
-    # fish keeps PATH as a list. It splits a quoted PATH at its colons only with --path.
-    return f"set -gx {'--path ' if name == 'PATH' else ''}{name} {fish_quote(value)};"
-
-
-SHELL_SYNTAX: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
-    "sh": (lambda name, value: f"export {name}={shlex.quote(value)}", lambda name: f"unset {name}"),
-    "fish": (set_in_fish, lambda name: f"set -e {name};"),
-}
+        click.echo(f"unset {name}")
 
 
 @commands.command(name="engine")

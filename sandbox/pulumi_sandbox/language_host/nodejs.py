@@ -21,8 +21,7 @@ from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import plugin_pb2
 
 from pulumi_sandbox.engine.model import failure_reason
-from pulumi_sandbox.language_host.host import Context, Host, only_official
-from pulumi_sandbox.language_host.messages import dependency, exit_message
+from pulumi_sandbox.language_host.host import Context, Host, dependency, exit_message, only_official
 from pulumi_sandbox.plugins import installable
 
 # The exit code of cmd/run after it has shown the error to the user.

@@ -64,7 +64,7 @@ def test_only_commands_on_an_existing_stack_have_it_made(words: str, stack: str 
 
 @pytest.mark.parametrize(
     ("words", "own"),
-    [("env", True), ("env --shell fish", True), ("env ls", False), ("world list", True), ("engine --json", True),
+    [("env", True), ("env --json", True), ("env ls", False), ("world list", True), ("engine --json", True),
      ("up", False), ("--help", False)],
 )  # fmt: skip
 def test_pulumis_own_env_commands_are_passed_on(words: str, own: bool) -> None:

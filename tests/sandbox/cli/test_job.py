@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from pulumi_sandbox.cli import own_commands, program_name
+from pulumi_sandbox.cli import own_commands
 from pulumi_sandbox.cli.job_commands import job as command
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
@@ -129,27 +129,3 @@ def test_a_step_without_a_command_is_refused(project: World, script: str) -> Non
     result = run(*QUEUE[:-1], script, code=1)
     assert result.output == f"Error: job: --run: has no command\n  got: {script!r}\n  expected: such as ls\n"
     assert listed() == []
-
-
-def test_a_hint_names_the_program_as_it_was_called(
-    project: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / ".venv" / "bin" / "pulumi-sandbox"
-    program.parent.mkdir(parents=True)
-    program.touch(0o755)
-    monkeypatch.setenv("PATH", "/usr/bin")
-    shown = []
-    for called in (".venv/bin/pulumi-sandbox", str(program)):
-        monkeypatch.setattr("sys.argv", [called])
-        shown.append(run(*QUEUE).stdout.splitlines()[1])
-    monkeypatch.setenv("PATH", str(program.parent))
-    shown.append(run(*QUEUE).stdout.splitlines()[1])
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setenv("PATH", "/usr/bin")
-    assert shown == [
-        "  see it with: .venv/bin/pulumi-sandbox job show 50001",
-        "  see it with: .venv/bin/pulumi-sandbox job show 50002",
-        "  see it with: pulumi-sandbox job show 50003",
-    ]
-    assert program_name.program() == str(program)

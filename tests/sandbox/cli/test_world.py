@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from pulumi_sandbox.cli.world_commands import with_value
 from pulumi_sandbox.cli.world_commands import world as command
-from pulumi_sandbox.cli.world_edit import with_value
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.faults import KINDS, Fault
 from pulumi_sandbox.world.store import Record, World

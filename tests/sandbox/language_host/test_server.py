@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox.language_host.messages import plugin_arguments, program_arguments
+from pulumi_sandbox.language_host.server import plugin_arguments, program_arguments
 
 from tests.sandbox.language_host.hosts import Stub, environment_with, info
 

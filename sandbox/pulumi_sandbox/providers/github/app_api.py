@@ -13,8 +13,7 @@ from functools import cached_property, partial
 from gpu_catalog import data_files
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.runner_protocol import PREFIX, RunnerProtocol
-from pulumi_sandbox.providers.github.actions.runners_api import RunnersApi
+from pulumi_sandbox.providers.github.actions.runners_api import PREFIX, RunnerProtocol, RunnersApi
 from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.installations import Installations

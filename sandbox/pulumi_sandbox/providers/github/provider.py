@@ -10,8 +10,13 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.github import plans, repositories, types
-from pulumi_sandbox.providers.github.organizations import Organizations
+from pulumi_sandbox.providers.github import repositories, types
+from pulumi_sandbox.providers.github.organizations import (
+    RESTRICTIONS,
+    Organizations,
+    ignored_settings,
+    plan_refusals,
+)
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
 from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import ExistingResources
@@ -103,7 +108,7 @@ class Github(Cloud):
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         # The bridge compares the inputs with the state, which has the values that GitHub set.
-        for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
+        for name in RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
             actual, requested = res.outputs.get(name), res.inputs.get(name)
             if (
                 requested is not UNKNOWN
@@ -115,7 +120,7 @@ class Github(Cloud):
 
     def refusals(self, res: Resource) -> Iterable[str]:
         public = self.existing.is_public(text_of(res.inputs, "repository"))
-        yield from plans.refusals(res.token, res.inputs, self.owner, self.plan, public=public)
+        yield from plan_refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
             yield from self.existing.name_in_use(res.token, res.inputs)
         yield from self.existing.missing_references(res.token, res.inputs, res.old_inputs, res.id)
@@ -166,7 +171,7 @@ class Github(Cloud):
                 }
             case token if token in types.SECRETS:
                 outputs_of_type["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
-        outputs_of_type |= plans.ignored_settings(res.token, res.inputs, self.plan)
+        outputs_of_type |= ignored_settings(res.token, res.inputs, self.plan)
         return {name: value for name, value in outputs_of_type.items() if name in outputs and value is not None}
 
     def emulates(self, token: str) -> bool:
