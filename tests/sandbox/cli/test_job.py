@@ -91,13 +91,6 @@ def test_cancelling_a_queued_job_ends_its_run(project: World) -> None:
     assert "50001: its run 10001 has ended already\n  got: cancelled" in refused
 
 
-def test_cancelling_a_running_job_leaves_the_end_to_its_runner(project: World) -> None:
-    run(*QUEUE)
-    take(project)
-    assert run("cancel", "50001").stdout == "cancelled run 10001; its runner ends the job's steps now\n"
-    assert [one["status"] for one in listed()] == ["in_progress"]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

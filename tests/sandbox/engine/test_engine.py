@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pulumi.automation import PulumiCommand
-from pulumi_sandbox.cli import main
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import download, locate
-from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError, new_enough, parse_version
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError, new_enough
 
 from tests.sandbox.language_host.hosts import script
 
@@ -31,21 +29,6 @@ def closed(reason: str, hint: str = "do this") -> Callable[..., Engine]:
         raise SourceError(reason, hint)
 
     return source
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("v3.259.0\n", (3, 259, 0)),
-        ("3.260.1-alpha.x10+dirty", (3, 260, 1)),
-        ("v3.259", None),
-        ("v3.x.0", None),
-        ("", None),
-        ("command not found", None),
-    ],
-)
-def test_versions_are_read_as_the_cli_prints_them(text: str, version: tuple[int, int, int] | None) -> None:
-    assert parse_version(text) == version
 
 
 @pytest.mark.parametrize(
@@ -109,29 +92,9 @@ def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_re
     assert (old.with_name("asked")).read_text() == "asked\n"
 
 
-@pytest.mark.parametrize(("way", "official"), [("path", True), ("home", True), ("official", True), ("build", False)])
-def test_only_a_cli_that_was_built_here_runs_programs_with_our_language_host(
-    tmp_path: Path, way: str, official: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = Engine(tmp_path, "3.300.0", way)
-    monkeypatch.setattr(locate, "ensure", lambda _: found)
-    assert main.run(["engine"]) == 0
-    printed = capsys.readouterr().out
-    host = f"Pulumi's own, {tmp_path}/{HOST}" if official else f"pulumi_sandbox, {sys.executable}"
-    assert f"\nPython host  {host}\n" in printed
-    assert printed.endswith(f"\nwarning: {found.warning}\n")
-
-
 def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", host=False)
     with pytest.raises(SourceError, match=r"pulumi-language-python is missing from the folder of .*/bin/pulumi"):
-        locate.on_path()
-
-
-def test_a_cli_that_does_not_run_is_not_used(tmp_path: Path) -> None:
-    fake_cli(tmp_path / "bin")
-    script(tmp_path / "bin" / "pulumi", "echo 'wrong machine' >&2; exit 3")
-    with pytest.raises(SourceError, match="does not run: wrong machine"):
         locate.on_path()
 
 
@@ -214,15 +177,6 @@ def test_the_installers_folder_is_searched_where_it_is_not_on_path(
     assert locate.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "home")
     assert locate.installed() == found
-
-
-def test_a_cli_behind_a_link_is_taken_from_where_its_language_host_is(tmp_path: Path) -> None:
-    main = fake_cli(tmp_path / "opt" / "pulumi")
-    for name in ("pulumi", HOST):
-        (tmp_path / "bin" / name).symlink_to(main.with_name(name))
-    found = locate.installed()
-    assert found == Engine(main.parent, VERSION, "path")
-    assert found.files == [main, main.with_name(HOST)]
 
 
 @pytest.mark.parametrize(

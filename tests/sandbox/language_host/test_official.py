@@ -166,29 +166,6 @@ def test_a_lock_that_is_none_and_a_version_that_is_none_install_nothing(tmp_path
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_an_active_environment_without_pip_is_named_by_its_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = with_options(tmp_path / "a project", "{}")
-    python = by_uv_venv(tmp_path / "active") / "bin" / "python"
-    monkeypatch.setenv("PULUMI_PYTHON_CMD", str(python))
-    problem = official_host.prepare(Workspace(project / ".sandbox", project), os.environ)
-    assert problem.startswith(f"Pulumi.yaml: {python}: has no pip\n")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 9999, "name: small\nruntime: nodejs\n",
-     "name: small\nruntime: {name: python, options: {toolchain: 3}}\n", "[", "",
-     "name: small\nruntime: {name: python, options: {virtualenv: missing}}\n"],
-)  # fmt: skip
-def test_what_the_official_host_reports_itself_is_left_to_it(tmp_path: Path, text: str) -> None:
-    project = tmp_path / "a project"
-    project.mkdir()
-    (project / "Pulumi.yaml").write_text(text)
-    assert versions(project) == {}
-
-
 @pytest.mark.engine
 def test_a_policy_pack_without_its_environment_is_reported_at_once(project: Project, installed: Path) -> None:
     """With the official host the engine would wait for ever."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox.language_host.server import plugin_arguments, program_arguments
+from pulumi_sandbox.language_host.server import plugin_arguments
 
 from tests.sandbox.language_host.hosts import Stub, environment_with, info
 
@@ -55,14 +55,6 @@ def test_what_only_the_official_host_can_do_says_so(host: Stub) -> None:
         host.GenerateProgram(lp.GenerateProgramRequest())
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert "expected: the official Pulumi CLI" in caught.value.details()
-
-
-def test_empty_values_are_not_passed_to_the_executor() -> None:
-    request = lp.RunRequest(project="p", stack="s", dryRun=True, monitor_address="m:1", parallel=4, args=["x"])
-    assert program_arguments(request, "e:1") == [
-        "--monitor", "m:1", "--engine", "e:1", "--project", "p", "--stack", "s", "--dry_run", "true", "--parallel", "4",
-        ".", "x",
-    ]  # fmt: skip
 
 
 PLUGIN = """

@@ -35,15 +35,6 @@ def test_a_secret_is_read_back_by_nobody(hub: Hub, tmp_path: Path) -> None:
     assert [file for file in files if file.exists() and HUSH.encode() in file.read_bytes()] == []
 
 
-def test_a_refresh_leaves_the_engine_s_own_word_for_a_secret(hub: Hub) -> None:
-    hub.repository()
-    made = hub.make(types.SECRET, "t", **SECRET)
-    seen = hub.read(made)
-    assert decode(seen.properties).values == made.values
-    assert decode(seen.properties).secrets == frozenset({("value",)})
-    assert decode(seen.inputs).values["value"] == HUSH
-
-
 def test_a_new_value_updates_the_secret_and_its_times(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.repository()
     made = hub.make(types.SECRET, "t", **SECRET)
@@ -53,18 +44,6 @@ def test_a_new_value_updates_the_secret_and_its_times(hub: Hub, monkeypatch: pyt
     assert changed.values["updatedAt"] == changed.values["remoteUpdatedAt"] == "2030-01-02 03:04:05 +0000 UTC"
     assert changed.values["createdAt"] == made.values["createdAt"] != changed.values["updatedAt"]
     assert hub.diff(changed, **{**SECRET, "value": "another-one"}) == {}
-
-
-def test_a_variable_that_somebody_changed_is_seen_and_put_back(hub: Hub) -> None:
-    hub.repository()
-    made = hub.make(types.VARIABLE, "v", **VARIABLE)
-    row = hub.world.get(types.VARIABLE, made.id)
-    assert row
-    hub.world.update(row.type, row.id, inputs={**row.inputs, "value": "eu"}, outputs={**row.outputs, "value": "eu"})
-    seen = hub.read(made)
-    assert decode(seen.properties).values["value"] == "eu"
-    drifted = type(made)(made.token, made.name, made.id, seen.inputs, seen.properties)
-    assert hub.diff(drifted, **VARIABLE) == {"value": "UPDATE"}
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,6 @@ def test_a_queued_job_is_found_through_its_run(hub: Hub) -> None:
     assert hub.job(job) == found
 
 
-def test_runs_are_listed_newest_first_and_page_by_page(hub: Hub) -> None:
-    made = [hub.queue()[0] for _ in range(3)]
-    assert [one["id"] for one in hub.get(RUNS)["workflow_runs"]] == made[::-1]
-    reply = hub.ask("GET", f"{RUNS}?status=queued&per_page=1&page=2")
-    assert (reply.body["total_count"], [one["id"] for one in reply.body["workflow_runs"]]) == (3, [made[1]])
-    base = f"<https://api.github.com{RUNS}?status=queued&per_page=1&page="
-    assert (
-        reply.headers["Link"]
-        == f'{base}1>; rel="prev", {base}3>; rel="next", {base}3>; rel="last", {base}1>; rel="first"'
-    )
-    assert "Link" not in hub.ask("GET", f"{RUNS}?status=queued").headers
-
-
 def test_a_run_is_in_progress_from_its_first_job_to_its_last(hub: Hub) -> None:
     run, (first, second) = hub.queue("build", "test")
     machine = hub.runner().connect()
@@ -49,22 +36,6 @@ def test_a_run_is_in_progress_from_its_first_job_to_its_last(hub: Hub) -> None:
     other.end(other.take(), "failure")
     assert (hub.run(run)["status"], hub.run(run)["conclusion"]) == ("completed", "failure")
     assert statuses(hub, "completed") == statuses(hub, "failure") == [run]
-
-
-def test_a_job_that_is_cancelled_before_it_started_has_no_steps_and_no_runner(hub: Hub) -> None:
-    run, (job,) = hub.queue()
-    assert hub.ask("POST", f"{RUNS}/{run}/cancel")[:2] == (202, {})
-    found = hub.job(job)
-    assert (found["status"], found["conclusion"], found["steps"]) == ("completed", "cancelled", [])
-    assert (found["runner_id"], found["runner_name"]) == (None, None)
-    assert hub.run(run)["conclusion"] == "cancelled"
-
-
-def test_a_completed_run_cannot_be_cancelled(hub: Hub) -> None:
-    run, _ = hub.queue()
-    hub.ask("POST", f"{RUNS}/{run}/cancel")
-    reply = hub.ask("POST", f"{RUNS}/{run}/cancel")
-    assert (reply.status, reply.message) == (409, "Cannot cancel a workflow run that is completed.")
 
 
 def test_a_running_job_is_cancelled_by_its_runner(hub: Hub) -> None:
@@ -154,12 +125,6 @@ def test_a_token_lists_its_repositories(hub: Hub) -> None:
     found = hub.get("/installation/repositories", token=hub.new_token(repositories=["kernels"]))
     assert [one["full_name"] for one in found["repositories"]] == ["acme/kernels"]
     assert found["repository_selection"] == "selected"
-
-
-def test_a_run_is_not_found_through_another_repository(hub: Hub) -> None:
-    run, _ = hub.queue()
-    for path in (f"runs/{run}", f"runs/{run}/jobs", "runs/99"):
-        assert hub.ask("GET", f"/repos/acme/website/actions/{path}").status == 404
 
 
 NEEDED = [
