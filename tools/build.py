@@ -125,38 +125,28 @@ def main() -> int:
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --; default: the example's")
     options = parser.parse_args()
     if ENDPOINT not in os.environ or "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT" not in os.environ:
-        again = [
-            str(BIN / "pulumi-sandbox"),
-            "serve",
-            "--exec",
-            "--",
-            sys.executable,
-            "-m",
-            "tools.build",
-            *sys.argv[1:],
-        ]
+        serve = [str(BIN / "pulumi-sandbox"), "serve", "--exec", "--"]
+        again = [*serve, sys.executable, "-m", "tools.build", *sys.argv[1:]]
         return subprocess.run(again, check=False).returncode
     pools = {name: each for name, each in _pools(options.stack).items() if each.get("kind") == KIND}
     name = options.pool or next(iter(pools), "")
     if name not in pools:
-        got = ", ".join(pools) or "none"
-        problem = f"build: no such pool of kind {KIND}: {name or 'any'}\n  got: {got}"
-        expected = f"the name of a deployed pool of kind {KIND}"
-        hint = "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)"
-        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
-        return 2
-    if not Path(options.folder).is_dir():
-        expected, hint = "a folder with the sources of the build", "correct --folder"
-        problem = f"build: --folder is not a folder\n  got: {options.folder}\n  expected: {expected}"
-        sys.stderr.write(f"{problem}\n  hint: {hint}\n")
-        return 2
+        return _refused(
+            f"no such pool of kind {KIND}: {name or 'any'}",
+            ", ".join(pools) or "none",
+            f"the name of a deployed pool of kind {KIND}",
+            "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)",
+        )
+    folder = options.folder
+    if not Path(folder).is_dir():
+        return _refused(
+            "--folder is not a folder", folder, "a folder with the sources of the build", "correct --folder"
+        )
     try:
-        source = _packed(Path(options.folder))
+        source = _packed(Path(folder))
     except BridgeError as error:
-        problem = f"build: the sources cannot be packed: {error.detail}\n  got: {options.folder}"
         expected, hint = f"a folder with files, at most {_SOURCE_MIB} MiB", error.hint or BY_NAME[error.name].hint
-        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
-        return 2
+        return _refused(f"the sources cannot be packed: {error.detail}", folder, expected, hint)
     build = yaml.safe_load(pools[name]["cloudbuild"])
     example = EXAMPLES[options.example]
     if options.command:
@@ -167,6 +157,11 @@ def main() -> int:
     end = step["args"].index("--")
     step["args"] = [*step["args"][:end], *_OPTIONS, *options.option, "--", *example.command]
     return _run(pools[name], build, source, example)
+
+
+def _refused(problem: str, got: str, expected: str, hint: str) -> int:
+    sys.stderr.write(f"build: {problem}\n  got: {got}\n  expected: {expected}\n  hint: {hint}\n")
+    return 2
 
 
 def _pools(stack: str) -> dict[str, dict[str, Any]]:

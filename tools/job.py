@@ -23,8 +23,7 @@ from typing import IO, Any
 
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
-from pulumi_sandbox.providers.github.actions.model import COMPLETED, JOB
-from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.serve_lock import serving_process

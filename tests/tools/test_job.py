@@ -10,7 +10,7 @@ import pytest
 from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.model import JOB
+from pulumi_sandbox.providers.github.actions.state import JOB
 from pulumi_sandbox.providers.github.repositories import number
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import Record, World

@@ -12,8 +12,15 @@ import click
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.model import COMPLETED, JOB, STATUS, Definition, Step
-from pulumi_sandbox.providers.github.actions.state import Actions, RunCompleted
+from pulumi_sandbox.providers.github.actions.state import (
+    COMPLETED,
+    JOB,
+    STATUS,
+    Actions,
+    Definition,
+    RunCompleted,
+    Step,
+)
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.workspace import Workspace

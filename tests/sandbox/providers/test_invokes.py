@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pulumi_sandbox.providers.invokes import Lookups
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError, Lookups
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 

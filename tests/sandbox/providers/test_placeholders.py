@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.aws import types as aws_types
 from pulumi_sandbox.providers.github.types import EMULATED
 from pulumi_sandbox.providers.placeholders import MARK, Placeholders
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.sdk.outputs import OutputReader
+from pulumi_sandbox.providers.sdk.reader import OutputReader
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import UNKNOWN

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.invokes import Lookups
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError, Lookups
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.server import cloud_of
 

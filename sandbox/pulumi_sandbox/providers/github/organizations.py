@@ -16,8 +16,8 @@ from typing import Any
 
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.types import text_of
 from pulumi_sandbox.providers.github.world import refusal_text
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 
 FREE, TEAM, ENTERPRISE = PLANS = ("free", "team", "enterprise")

@@ -18,8 +18,9 @@ from pulumi_sandbox.providers.github.organizations import (
     plan_refusals,
 )
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
-from pulumi_sandbox.providers.github.types import same_name, text_of
+from pulumi_sandbox.providers.github.types import same_name
 from pulumi_sandbox.providers.github.world import ExistingResources
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.values import UNKNOWN

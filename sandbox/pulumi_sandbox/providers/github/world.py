@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.providers.github.types import numbers, same_name
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
 
 API = "https://api.github.com"

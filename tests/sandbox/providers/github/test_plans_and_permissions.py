@@ -14,7 +14,7 @@ from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.lookup_template import fill
+from pulumi_sandbox.providers.invokes import fill
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_sandbox.providers.github.actions.model import COMPLETED, DEFAULT_GROUP_ID
+from pulumi_sandbox.providers.github.actions.state import COMPLETED, DEFAULT_GROUP_ID
 from pulumi_sandbox.providers.github.repositories import Repository, number
-from pulumi_sandbox.providers.github.types import text_of
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record
 
 Json = dict[str, Any]

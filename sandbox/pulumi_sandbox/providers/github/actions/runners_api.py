@@ -10,8 +10,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.documents import WEB
-from pulumi_sandbox.providers.github.actions.model import CONCLUSIONS, DEFAULT_GROUP_ID, IN_PROGRESS
-from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.actions.state import CONCLUSIONS, DEFAULT_GROUP_ID, IN_PROGRESS, Actions
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.github.types import same_name

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.model import RUN, STATUS
 from pulumi_sandbox.providers.github.actions.state import (
+    RUN,
+    STATUS,
     Actions,
     NothingToRerun,
     RunActive,

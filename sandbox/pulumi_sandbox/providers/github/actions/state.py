@@ -10,24 +10,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.model import (
-    CANCELLED,
-    COMPLETED,
-    DEFAULT_GROUP_ID,
-    FAILURE,
-    IN_PROGRESS,
-    JOB,
-    QUEUED,
-    RUN,
-    RUNNER,
-    SUCCESS,
-    Definition,
-    run_conclusion,
-    run_status,
-)
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
-from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.providers.github.types import numbers, same_name
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
+
+RUN = "github:rest/workflowRun:WorkflowRun"
+JOB = "github:rest/job:Job"
+RUNNER = "github:rest/runner:Runner"
+STATUS = "github:rest/commitStatus:CommitStatus"
+
+QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
+SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")
+DEFAULT_GROUP_ID = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One `run` step of a job."""
+
+    name: str
+    run: str
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The definition of a job in a workflow file."""
+
+    name: str
+    labels: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def run_status(jobs: Sequence[dict[str, Any]]) -> str:
+    """Return the status of a run with these latest jobs."""
+    statuses = {job["status"] for job in jobs}
+    if statuses == {COMPLETED}:
+        return COMPLETED
+    # GitHub does not document the status of a run whose jobs have different statuses. Here it is in progress as soon as
+    # one job has started.
+    if IN_PROGRESS in statuses or {QUEUED, COMPLETED} <= statuses:
+        return IN_PROGRESS
+    return QUEUED
+
+
+def run_conclusion(jobs: Sequence[dict[str, Any]], *, cancelled: bool) -> str:
+    """Return the conclusion of a completed run. GitHub does not document how the conclusions of jobs are combined."""
+    conclusions = {job["conclusion"] for job in jobs}
+    if cancelled and conclusions != {SUCCESS}:
+        return CANCELLED
+    return next((one for one in (FAILURE, CANCELLED) if one in conclusions), SUCCESS)
+
 
 Outputs = dict[str, Any]
 

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.model import Definition, Step
+from pulumi_sandbox.providers.github.actions.state import Definition, Step
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_services import Call
