@@ -87,7 +87,7 @@ class Pool:
         repository = actions.repositories.get("acme/kernels")
         assert repository
         steps = tuple(Step(f"step {number}", script) for number, script in enumerate(scripts, 1))
-        _, [job] = actions.queue(repository, [Definition("train", ("gpu",), steps, False)])
+        _, [job] = actions.queue(repository, [Definition("train", ("gpu",), steps)])
         return int(job["id"])
 
     def job(self, number: int) -> dict[str, Any]:
