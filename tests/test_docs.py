@@ -43,7 +43,9 @@ def name(page: Path) -> str:
 
 @cache
 def text_of(file: Path) -> str:
-    return file.read_text()
+    """The text of a page. Of the changelog, only what is true of this revision: no release, and nothing removed."""
+    unreleased = re.split(r"^## \[\d", file.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
+    return re.sub(r"^### Removed\n.*?(?=^### |\Z)", "", unreleased, flags=re.MULTILINE | re.DOTALL)
 
 
 @cache

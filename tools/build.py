@@ -70,16 +70,6 @@ EXAMPLES = {
 }
 
 
-@dataclass
-class WrongFile(Exception):  # noqa: N818 - one mistake of --config
-    """A build file that is not submitted."""
-
-    problem: str
-    got: str
-    expected: str
-    hint: str
-
-
 class Project:
     """The APIs of the sandbox for one project and region, as the sandbox's user."""
 
@@ -132,86 +122,46 @@ def main() -> int:
     )
     parser.add_argument("--example", choices=EXAMPLES, default="passing", metavar="NAME",
                         help=f"the build to run: {', '.join(EXAMPLES)} (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--config", metavar="FILE", help="run the steps of this cloudbuild.yaml instead of an example")
-    parser.add_argument("--cancel-at", metavar="TEXT", help="cancel the build when its log contains this text")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --; default: the example's")
     options = parser.parse_args()
     if ENDPOINT not in os.environ or "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT" not in os.environ:
-        again = [
-            str(BIN / "pulumi-sandbox"),
-            "serve",
-            "--exec",
-            "--",
-            sys.executable,
-            "-m",
-            "tools.build",
-            *sys.argv[1:],
-        ]
+        serve = [str(BIN / "pulumi-sandbox"), "serve", "--exec", "--"]
+        again = [*serve, sys.executable, "-m", "tools.build", *sys.argv[1:]]
         return subprocess.run(again, check=False).returncode
     pools = {name: each for name, each in _pools(options.stack).items() if each.get("kind") == KIND}
     name = options.pool or next(iter(pools), "")
     if name not in pools:
-        got = ", ".join(pools) or "none"
-        problem = f"build: no such pool of kind {KIND}: {name or 'any'}\n  got: {got}"
-        expected = f"the name of a deployed pool of kind {KIND}"
-        hint = "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)"
-        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
-        return 2
-    if not Path(options.folder).is_dir():
-        expected, hint = "a folder with the sources of the build", "correct --folder"
-        problem = f"build: --folder is not a folder\n  got: {options.folder}\n  expected: {expected}"
-        sys.stderr.write(f"{problem}\n  hint: {hint}\n")
-        return 2
+        return _refused(
+            f"no such pool of kind {KIND}: {name or 'any'}",
+            ", ".join(pools) or "none",
+            f"the name of a deployed pool of kind {KIND}",
+            "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)",
+        )
+    folder = options.folder
+    if not Path(folder).is_dir():
+        return _refused(
+            "--folder is not a folder", folder, "a folder with the sources of the build", "correct --folder"
+        )
     try:
-        source = _packed(Path(options.folder))
+        source = _packed(Path(folder))
     except BridgeError as error:
-        problem = f"build: the sources cannot be packed: {error.detail}\n  got: {options.folder}"
         expected, hint = f"a folder with files, at most {_SOURCE_MIB} MiB", error.hint or BY_NAME[error.name].hint
-        sys.stderr.write(f"{problem}\n  expected: {expected}\n  hint: {hint}\n")
-        return 2
+        return _refused(f"the sources cannot be packed: {error.detail}", folder, expected, hint)
     build = yaml.safe_load(pools[name]["cloudbuild"])
     example = EXAMPLES[options.example]
-    if options.config:
-        try:
-            build = _own_build(Path(options.config), build["serviceAccount"])
-            if options.command or options.option:
-                expected, hint = "only --config", "write the command and the options into the file"
-                raise WrongFile("--config excludes COMMAND and --option", "both", expected, hint)
-        except WrongFile as error:
-            sys.stderr.write(f"build: {error.problem}\n  got: {error.got}\n  expected: {error.expected}\n")
-            sys.stderr.write(f"  hint: {error.hint}\n")
-            return 2
-        example = Example((), f"the build is that of {options.config}", options.cancel_at or "")
-    elif options.command or options.cancel_at:
-        text = f"the command is {shlex.join(options.command or example.command)}"
-        example = Example(tuple(options.command) or example.command, text, options.cancel_at or "")
+    if options.command:
+        example = Example(tuple(options.command), f"the command is {shlex.join(options.command)}")
     _say(f"Running a build in the sandbox's Cloud Build, with the pool {name}.")
     _say(f"Here {example.text}.\n")
-    if not options.config:
-        step = build["steps"][-1]
-        end = step["args"].index("--")
-        step["args"] = [*step["args"][:end], *_OPTIONS, *options.option, "--", *example.command]
+    step = build["steps"][-1]
+    end = step["args"].index("--")
+    step["args"] = [*step["args"][:end], *_OPTIONS, *options.option, "--", *example.command]
     return _run(pools[name], build, source, example)
 
 
-def _own_build(file: Path, account: str) -> dict[str, Any]:
-    """Return the build of a file. Raise WrongFile if it is no build of the account."""
-    guide = "docs/guides/cloud-build-gpu.md shows the steps"
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WrongFile(
-            "--config cannot be read", f"{error.strerror}: {file}", "a cloudbuild.yaml", "correct --config"
-        ) from None
-    except (yaml.YAMLError, UnicodeError) as error:
-        text = " ".join(str(error).split())
-        raise WrongFile(f"{file} is not YAML", text, "a cloudbuild.yaml", "correct the line") from None
-    if not isinstance(found, dict):
-        raise WrongFile(f"{file} has no fields", type(found).__name__, "a map with the field steps", guide)
-    if found.get("serviceAccount") != account:
-        got, hint = found.get("serviceAccount") or "nothing", "write the pool's output serviceAccountEmail in this form"
-        raise WrongFile(f"serviceAccount of {file} is not the account of the pool's builds", got, account, hint)
-    return found
+def _refused(problem: str, got: str, expected: str, hint: str) -> int:
+    sys.stderr.write(f"build: {problem}\n  got: {got}\n  expected: {expected}\n  hint: {hint}\n")
+    return 2
 
 
 def _pools(stack: str) -> dict[str, dict[str, Any]]:
@@ -232,14 +182,7 @@ def _run(pool: dict[str, Any], build: dict[str, Any], content: bytes, example: E
         "logsBucket": f"gs://{bucket}/logs",
         "options": {**(build.get("options") or {}), "logging": "GCS_ONLY"},
     }
-    try:
-        number = project.submit(build)
-    except urllib.error.HTTPError as error:
-        problem = json.loads(error.read())["error"]["message"]
-        sys.stderr.write(
-            f"build: Cloud Build refuses the build: {problem}\n  hint: correct the field in the file of --config\n"
-        )
-        return 2
+    number = project.submit(build)
 
     def cancel(_: int, __: FrameType | None) -> None:
         project.cancel(number)

@@ -86,27 +86,13 @@ def started(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
 
 
 def sync(python: Path, lock: Path) -> None:
-    """Install exactly the packages of the lock into an environment. uv's list of all packages is not printed.
-
-    On a terminal, one line shows what uv does now. The earlier lines are printed only if uv fails.
-    """
+    """Install exactly the packages of the lock into an environment. uv's list of all packages is not printed."""
     command = [str(UV), "pip", "sync", "--require-hashes", "--python", str(python), str(lock)]
-    on_terminal = sys.stdout.isatty()
-    lines = []
     with started(command, stderr=subprocess.PIPE) as process:
         for line in process.stderr or ():
             if not line.startswith((" + ", " - ", "Using Python")):
-                lines.append(f"  {line.rstrip()}")
-                print(
-                    f"\r\033[K{lines[-1][:79]}" if on_terminal else lines[-1],
-                    end="" if on_terminal else "\n",
-                    flush=True,
-                )
-    if on_terminal:
-        print("\r\033[K", end="", flush=True)
+                print(f"  {line.rstrip()}", flush=True)
     if process.returncode:
-        if on_terminal:
-            print("\n".join(lines), flush=True)
         raise subprocess.CalledProcessError(process.returncode, command)
 
 

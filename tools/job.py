@@ -23,8 +23,7 @@ from typing import IO, Any
 
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
-from pulumi_sandbox.providers.github.actions.model import COMPLETED, JOB
-from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.serve_lock import serving_process
@@ -78,8 +77,7 @@ def main() -> int:
     if ENDPOINT not in os.environ:
         workspace = Workspace.find()
         if (process := serving_process(workspace)) is not None:
-            labels = labels_of(workspace.root / _FOLDER / _CONFIGURATION, options.pool)
-            print(f"make job: {already_served(process, options.repository, labels)}", file=sys.stderr)
+            print(f"make job: {already_served(process, options.repository)}", file=sys.stderr)
             return 1
         # Run this program again with the servers of the sandbox and their environment.
         command = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
@@ -96,18 +94,9 @@ def main() -> int:
         return 1
 
 
-def labels_of(configuration: Path, pool: str) -> str:
-    """Return the labels of a pool's runners from the configuration of the manager; `A,B` for an unknown pool."""
-    try:
-        pools = json.loads(configuration.read_text())["pools"]
-    except FileNotFoundError:
-        pools = []
-    return next((",".join(each["labels"]) for each in pools if each["name"] == pool), "A,B")
-
-
-def already_served(process: str, repository: str, labels: str) -> str:
+def already_served(process: str, repository: str) -> str:
     """Return the error message of a second `make job`. The manager of the first one takes any job."""
-    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
+    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels A,B --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
         f"  hint: queue another job for the manager of the running `make job`: {command}"

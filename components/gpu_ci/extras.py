@@ -15,7 +15,6 @@ EXTRA_OF = {
     "httpx2": "manager",
     "jinja2": "cli",
     "jwt": "manager",
-    "packaging": "preview",
     "prometheus_client": "manager",
     "psutil": "preview",
     "pulumi_aws": "aws",

@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 from gpu_common.suggest import closest
 
-from pulumi_sandbox import yaml_file
 from pulumi_sandbox.engine.model import Engine
-from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, YamlFileError
+from pulumi_sandbox.workspace import PROJECT_FILES, Workspace
 
 PASSPHRASE_VARIABLES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
 OWN_STACK_KEY_NOTE = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
@@ -80,21 +79,13 @@ def create_if_missing(
         message = result.stderr.strip()
         if "passphrase" in message and PASSPHRASE_VARIABLES & os.environ.keys():
             message += f"\n  hint: {OWN_STACK_KEY_NOTE}"
-        problem = yaml_problem(file) if "YAML" in message else ""
-        say(f"the stack {stack} cannot be created from {file.name}:\n{problem or message}")
+        say(f"the stack {stack} cannot be created from {file.name}:\n{message}")
 
 
-def print_likely_cause(
-    workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
-) -> None:
+def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], None]) -> None:
     """Print the likely cause of a failed command, for errors that the engine reports without details."""
     file = stack_file(workspace, stack)
     if in_state(workspace, stack):
-        # The engine accepts more than our parser. If the engine accepts the file, it is valid.
-        if file.is_file() and (problem := yaml_problem(file)):
-            result = run_engine(workspace, engine, environment, "config", "--json", "--stack", stack)
-            if "YAML" in result.stderr:
-                say(problem)
         if PASSPHRASE_VARIABLES & os.environ.keys():
             say(OWN_STACK_KEY_NOTE)
         if locks(workspace, stack):
@@ -124,12 +115,3 @@ def run_engine(
         [engine.executable, *arguments],
         cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-
-
-def yaml_problem(file: Path) -> str:
-    """Return the problem that our parser finds in a file, or an empty text."""
-    try:
-        yaml_file.check(file)
-    except YamlFileError as error:
-        return str(error)
-    return ""

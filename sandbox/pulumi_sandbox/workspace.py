@@ -40,10 +40,6 @@ class NoProjectError(Exception):
     """No Pulumi project was found, so the sandbox has no folder."""
 
 
-class YamlFileError(Exception):
-    """A file of the project cannot be read. The text is the whole message."""
-
-
 def find_project(start: Path) -> Path | None:
     """Return the nearest folder with a Pulumi project file, from `start` upwards."""
     for folder in (start, *start.parents):

@@ -54,15 +54,3 @@ def project(shared: Path) -> Path:
 def two_clouds(shared: Path) -> Path:
     """Return this project with a pool on GKE and one on EKS."""
     return project_of(shared, "gke and eks", config(with_eks=True), settings())
-
-
-def without_libraries(shared: Path) -> Path:
-    """Return the project with a pool on GKE, whose program does not name the folder of the driver's libraries."""
-    found = project_of(shared, "gke without libraries", config(with_eks=False), settings())
-    (found / "infra" / "__main__.py").write_text(
-        "from gpu_ci.gcp import gke_runner_pool\n"
-        "from gpu_ci.program.deploy import deploy\n\n"
-        "gke_runner_pool._ENVIRONMENT.clear()\n"
-        "deploy()\n"
-    )
-    return found

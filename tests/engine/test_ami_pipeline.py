@@ -110,18 +110,3 @@ def test_an_image_is_built_promoted_checked_and_rolled_back(
     later = [build(deployed, monkeypatch) for _ in range(2)]
     amis = [row["id"] for row in deployed.world() if row["type"] == types.AMI]
     assert amis == [first, *later]
-
-
-def test_other_container_images_make_a_new_recipe_and_keep_the_pipeline(deployed: SandboxRunner) -> None:
-    done = up(deployed, images=[*IMAGES, f"ghcr.io/example-org/smoke@sha256:{'1' * 64}"])
-    assert ("create-replacement", "nodes-recipe") in done
-    assert ("update", "nodes-pipeline") in done
-    assert done.index(("update", "nodes-pipeline")) < done.index(("delete-replaced", "nodes-recipe"))
-
-
-def test_an_image_that_does_not_exist_fails_before_the_nodes_change(deployed: SandboxRunner) -> None:
-    paths = {("gpu-ci:pools", "a10g", "amiId"): "ami-0123456789abcdef0"}
-    file = deployed.stack_file("Pulumi.staging.yaml", paths)
-    failed = deployed.run(*eks.UP, "--config-file", str(file), ok=False)
-    assert "InvalidAMIID.NotFound: The image id '[ami-0123456789abcdef0]' does not exist" in failed.output
-    assert node_group(deployed)["amiType"] == "AL2023_x86_64_NVIDIA"

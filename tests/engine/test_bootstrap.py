@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from gpu_common import aws_permissions, google_permissions
-from pulumi_sandbox.providers.aws.provider import Aws
-from pulumi_sandbox.providers.cloud import Cloud
-from pulumi_sandbox.providers.gcp.provider import Gcp
-from pulumi_sandbox.providers.lifecycle import Lifecycle
-from pulumi_sandbox.providers.resource import Context, Refused, Resource
-from pulumi_sandbox.providers.sdk.shapes import Shapes
-from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world.store import Record, World
+from pulumi_sandbox.world.store import World
 
 from tests.bootstrap.stacks import staging_with
 from tests.conftest import ROOT, lay_out
@@ -136,41 +127,6 @@ def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootst
         runner.close()
 
 
-def test_bootstrap_is_deployed_again_after_its_key_is_imported(bootstrapped: Path, tmp_path: Path) -> None:
-    """As docs/start/bootstrap.md says."""
-    project = tmp_path / "project"
-    shutil.copytree(bootstrapped / "project", project, symlinks=True)
-    shutil.copytree(bootstrapped / "sandbox", tmp_path / "sandbox", symlinks=True)
-    runner = SandboxRunner(project=project / "bootstrap", folder=tmp_path / "sandbox")
-    try:
-        before = {(row["type"], row["name"]) for row in runner.world()}
-        runner.run("destroy", "--stack", "staging", "--yes")
-        file = project / "bootstrap" / "Pulumi.staging.yaml"
-        stack = yaml.safe_load(file.read_text())
-        github = stack["config"]["gpu-ci-bootstrap:settings"]["github"]
-        for purpose in ("deploy", "preview"):
-            github[purpose]["poolId"] = f"gh-{purpose}-2"
-        file.write_text(yaml.safe_dump(stack))
-        ring = "projects/example-ci-staging/locations/us-central1/keyRings/pulumi"
-        for kind, name, identity in (
-            ("gcp:kms/keyRing:KeyRing", "keys", ring),
-            ("gcp:kms/cryptoKey:CryptoKey", "secrets", f"{ring}/cryptoKeys/pulumi-secrets"),
-        ):
-            imported = ("import", "--stack", "staging", "--yes", "--protect=false", "--generate-code=false")
-            runner.run(*imported, kind, name, identity)
-        runner.run(*UP)
-        runner.run(*UP, "--expect-no-changes")
-        world = runner.world()
-        assert {(row["type"], row["name"]) for row in world} == before
-        pools = [row["id"] for row in world if row["type"] == "gcp:iam/workloadIdentityPool:WorkloadIdentityPool"]
-        place = "projects/example-ci-staging/locations/global/workloadIdentityPools"
-        assert {f"{place}/gh-deploy-2", f"{place}/gh-preview-2"} <= set(pools)
-        [key] = [row for row in world if row["type"] == "gcp:kms/cryptoKey:CryptoKey" and ring in row["id"]]
-        assert [each["state"] for each in key["outputs"]["primaries"]] == ["ENABLED"]
-    finally:
-        runner.close()
-
-
 def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_alone(
     deployed: Path, bootstrapped: Path, tmp_path: Path
 ) -> None:
@@ -197,96 +153,12 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
         runner.close()
 
 
-def test_prod_is_previewed_deployed_and_destroyed_with_its_deployers_identity_alone(staging: SandboxRunner) -> None:
-    before = {row["id"] for row in staging.world()}
-    identity = {"PULUMI_SANDBOX_GOOGLE_ACCOUNT": DEPLOYER.replace("staging", "prod")}
-    assert staging.run("preview", "--stack", "prod", **identity).has("to create")
-    staging.run(*up("prod"), **identity)
-    pools = staging.json("stack", "output", "--stack", "prod", "--json")["pools"]
-    assert {name: pool["verdict"] for name, pool in pools.items()} == dict.fromkeys(
-        ("l4", "t4", "a100", "h100"), "pass"
-    )
-    staging.run("destroy", "--stack", "prod", "--yes", **identity)
-    assert {row["id"] for row in staging.world()} == before
-
-
 def test_the_previews_identity_creates_nothing(staging: SandboxRunner) -> None:
     before = {row["id"] for row in staging.world()}
     preview = DEPLOYER.replace("deploy", "preview", 1)
     failed = staging.run(*UP, ok=False, PULUMI_SANDBOX_GOOGLE_ACCOUNT=preview)
     assert "secretmanager.versions.access" in failed.output
     assert {row["id"] for row in staging.world()} == before
-
-
-# Removed permission -> operation, and the resource of staging whose operation needs it.
-REMOVED = {
-    "artifactregistry.repositories.create": ("create", "builds-registry"),
-    "artifactregistry.repositories.downloadArtifacts": ("create", "manager-workers"),
-    "artifactregistry.repositories.setIamPolicy": ("create", "builds-account-registry-writer"),
-    "cloudbuild.builds.create": ("create", "builds-trigger-main"),
-    "cloudbuild.operations.get": ("create", "builds-workers"),
-    "cloudbuild.workerpools.update": ("update", "builds-workers"),
-    "compute.firewalls.delete": ("delete", "runners-us-central1-deny"),
-    "compute.globalOperations.get": ("create", "runners-us-central1-network"),
-    "compute.images.useReadOnly": ("create", "t4-group"),
-    "compute.instanceGroupManagers.create": ("create", "l4-group"),
-    "compute.instanceTemplates.get": ("read", "l4-template"),
-    "compute.networks.update": ("update", "runners-us-central1-network"),
-    "compute.networks.updatePolicy": ("create", "runners-us-central1-deny"),
-    "compute.routers.update": ("update", "runners-us-central1-nat"),
-    "compute.subnetworks.expandIpCidrRange": ("update", "runners-us-central1-subnetwork"),
-    "compute.subnetworks.setPrivateIpGoogleAccess": ("update", "runners-us-central1-subnetwork"),
-    "iam.roles.undelete": ("create", "manager-machines-role"),
-    "iam.serviceAccounts.actAs": ("create", "l4-template"),
-    "iam.serviceAccounts.setIamPolicy": ("delete", "manager-l4-user"),
-    "logging.logMetrics.update": ("update", "manager-jobs-late"),
-    "monitoring.alertPolicies.create": ("create", "manager-stalled"),
-    "resourcemanager.projects.setIamPolicy": ("create", "builds-account-log-writer"),
-    "run.workerpools.update": ("update", "manager-workers"),
-    "secretmanager.secrets.setIamPolicy": ("create", "manager-app-key-reader"),
-    "storage.buckets.getIamPolicy": ("read", "manager-state-writer"),
-    "storage.objects.list": ("delete", "manager-state"),
-}
-
-
-def test_more_than_twenty_permissions_are_removed() -> None:
-    assert len(REMOVED) == 26
-    # Nothing changes a network in place, so the role never has this permission.
-    assert REMOVED.keys() - set(google_permissions.deployer()) == {"compute.networks.update"}
-
-
-@dataclass
-class Provider:
-    """A provider of the sandbox over a copy of the emulated cloud state, run as the deployer."""
-
-    world: World
-    lifecycle: Lifecycle
-
-    def repeat(self, operation: str, row: Record) -> None:
-        """Repeat an operation on a resource of staging."""
-        values = {"id": row.id, "outputs": row.outputs}
-        match operation:
-            case "create":
-                self.world.delete(row.type, row.id)
-                self.lifecycle.create(self._resource(row, seed=b"seed"))
-            case "read":
-                self.lifecycle.read(row.type, row.id, (Decoded(row.outputs), Decoded(row.inputs)))
-            case "update":
-                self.lifecycle.update(self._resource(row, old_inputs=row.inputs, **values), Decoded(row.outputs))
-            case "delete":
-                self.lifecycle.delete(self._resource(row, **values))
-
-    def _resource(self, row: Record, **more: Any) -> Resource:
-        return self.lifecycle.resource(row.urn, Decoded(dict(row.inputs)), **more)
-
-    def of_staging(self, name: str) -> Record:
-        [row] = [row for row in self.world.find() if row.name == name and "::gpu-ci::" in row.urn]
-        return row
-
-    def set_permissions(self, permissions: list[str]) -> None:
-        role = self.world.get(CUSTOM_ROLE, ROLE)
-        assert role is not None
-        self.world.update(CUSTOM_ROLE, ROLE, inputs={**role.inputs, "permissions": permissions}, outputs=role.outputs)
 
 
 def set_actions(world: World, actions: list[str]) -> str:
@@ -297,95 +169,6 @@ def set_actions(world: World, actions: list[str]) -> str:
     inputs = {**policy.inputs, "policy": json.dumps(document)}
     world.update(policy.type, policy.id, inputs=inputs, outputs=policy.outputs)
     return str(policy.inputs["role"])
-
-
-@pytest.fixture
-def start(
-    deployed: Path, bootstrapped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Provider]]:
-    """Start the provider of a cloud over a copy of the emulated cloud state, run as the deployer."""
-    for file in deployed.glob("world.db*"):
-        shutil.copy(file, tmp_path)
-    workspace = Workspace(tmp_path, bootstrapped / "project")
-    world = World(workspace.world)
-    [role] = [row.id for row in world.find("aws:iam/role:Role") if row.name == "aws-deploy-role"]
-    monkeypatch.setenv("PULUMI_SANDBOX_GOOGLE_ACCOUNT", DEPLOYER)
-    monkeypatch.setenv("PULUMI_SANDBOX_AWS_ROLE", role)
-
-    def started(cloud: Cloud, **config: str) -> Provider:
-        cloud.__dict__["shapes"] = shapes(cloud.package)
-        cloud.start(Context(workspace, world, config))
-        return Provider(world, Lifecycle(cloud, cloud.context))
-
-    yield started
-    world.close()
-
-
-@cache
-def shapes(package: str) -> Shapes:
-    return Shapes.for_package(package)
-
-
-@pytest.mark.parametrize(("permission", "operation", "name"), [(one, *each) for one, each in REMOVED.items()])
-def test_a_permission_that_the_role_lacks_is_named_with_the_role_and_the_command(
-    start: Callable[..., Provider], permission: str, operation: str, name: str
-) -> None:
-    provider = start(Gcp(), project="example-ci-staging", region="us-central1")
-    row = provider.of_staging(name)
-    full = google_permissions.deployer()
-    provider.set_permissions([one for one in full if one != permission])
-    with pytest.raises(Refused) as refused:
-        provider.repeat(operation, row)
-    error, _, hint = str(refused.value).partition("\n")
-    assert f"'{permission}'" in error
-    assert hint == (
-        f"  hint: {ROLE}, the role of {DEPLOYER}, lacks the permission; to add it: gcloud iam roles update "
-        f"gpu_ci_deploy --project example-ci-staging --add-permissions {permission}"
-    )
-    provider.set_permissions([*full, permission])
-    if operation == "create":
-        provider.world.insert(row)
-    provider.repeat(operation, row)
-
-
-# Removed action -> operation, and the resource of staging whose operation needs it.
-REMOVED_ON_AWS = {
-    "autoscaling:CreateOrUpdateTags": ("create", "a10g-nodes-asg-owned"),
-    "autoscaling:DeleteTags": ("delete", "a10g-nodes-asg-taint"),
-    "ec2:CreateTags": ("create", "a10g-nodes-template"),
-    "ec2:DescribeLaunchTemplateVersions": ("read", "a10g-nodes-template"),
-    "ec2:DescribeSubnets": ("create", "a10g-nodes-nodes"),
-    "ec2:ModifyLaunchTemplate": ("update", "a10g-nodes-template"),
-    "ec2:RunInstances": ("create", "a10g-nodes-nodes"),
-    "eks:DeleteNodegroup": ("delete", "a10g-nodes-nodes"),
-    "eks:UpdateNodegroupConfig": ("update", "a10g-nodes-nodes"),
-    "iam:CreateRole": ("create", "a10g-nodes-role"),
-    "iam:DetachRolePolicy": ("delete", "a10g-nodes-may-pull"),
-    "iam:PassRole": ("create", "a10g-nodes-nodes"),
-}
-
-
-@pytest.mark.parametrize(("action", "operation", "name"), [(one, *each) for one, each in REMOVED_ON_AWS.items()])
-def test_an_action_that_the_role_on_aws_lacks_is_named_with_the_role_and_the_command(
-    start: Callable[..., Provider], action: str, operation: str, name: str
-) -> None:
-    provider = start(Aws(), region="us-east-1")
-    # The stack refers to a cluster that it has looked up.
-    provider.lifecycle.cloud.invoke("aws:eks/getCluster:getCluster", {"name": "example-ci"})
-    row = provider.of_staging(name)
-    full = aws_permissions.deployer()
-    role = set_actions(provider.world, [one for one in full if one != action])
-    with pytest.raises(Refused) as refused:
-        provider.repeat(operation, row)
-    error, _, hint = str(refused.value).partition("\n")
-    assert f"assumed-role/{role}/sandbox is not authorized to perform: {action} because" in error
-    assert hint == (
-        f"  hint: the role {role} lacks the action; to add it: {aws_permissions.add_to_role(role, [action])}"
-    )
-    set_actions(provider.world, full)
-    if operation == "create":
-        provider.world.insert(row)
-    provider.repeat(operation, row)
 
 
 def test_the_cli_names_permission_resource_role_and_command(staging: SandboxRunner) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,22 +92,3 @@ def test_a_mistake_is_reported_the_same_way_on_both_ways_in(tmp_path: Path) -> N
         assert ("Traceback" in failed.output) is (kind == "remote")
         assert not any("Template" in row["type"] for row in runner.world())
         runner.close()
-
-
-def test_the_schema_describes_every_component_field_and_output(sandbox: SandboxRunner) -> None:
-    schema: dict[str, Any] = sandbox.json("package", "get-schema", "./components")
-    pool = schema["resources"]["gpu-ci:gcp:RunnerPool"]
-    assert pool["isComponent"] is True
-    assert sorted(pool["requiredInputs"]) == ["machineType", "max", "project", "subnetwork", "zones"]
-    described = [*schema["resources"].values(), *schema["types"].values()]
-    undescribed = [
-        (owner.get("description", "")[:40], name)
-        for owner in described
-        for group in ("inputProperties", "properties")
-        for name, field in owner.get(group, {}).items()
-        if not field.get("description")
-    ]
-    assert undescribed == []
-    enums = [kind for kind in schema["types"].values() if "enum" in kind]
-    markets = ["spot", "standard", "flex-start", "reservation"]
-    assert markets in [[value["value"] for value in kind["enum"]] for kind in enums]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from gpu_ci.cli.doctor import deployer
 from gpu_ci.cli.stack_files import read
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
@@ -78,24 +77,3 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
     assert passed(doctor(staging, *STACK))["google/leftovers"] == "no VM of a smoke check exists"
     assert [row["id"] for row in staging.world() if row["type"].startswith("gcp:compute/")] == []
-
-
-def test_a_forbidden_request_to_google_fails_its_step(staging: SandboxRunner) -> None:
-    file = staging.project / "sandbox.yaml"
-    text = file.read_text()
-    restrictions = {
-        "disabledServices": ["secretmanager.googleapis.com"],
-        "organizationPolicies": {
-            "compute.disableGuestAttributesAccess": True,
-            "gcp.resourceLocations": ["in:europe-locations"],
-        },
-    }
-    file.write_text(text + yaml.safe_dump({"restrictions": {"gcp": restrictions}}))
-    try:
-        answers = doctor(staging, *STACK)
-    finally:
-        file.write_text(text)
-    failed = {name: got for name, (status, got) in answers.items() if status == "fail"}
-    assert failed.keys() == {"google/apis", "google/policies"}
-    assert failed["google/apis"] == "not enabled: secretmanager.googleapis.com"
-    assert "gcp.resourceLocations refuses us-central1-a" in failed["google/policies"]

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.engine
 
 JOB, RELEASE = "a10g-smoke-job", "a10g-runners-release"
 NODES, TEMPLATE, LIMITS = "a10g-nodes-nodes", "a10g-nodes-template", "a10g-nodes-limits"
-PRE_PULL = "a10g-pre-pull"
 RUNNER, POD = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner", "kubernetes:core/v1:Pod"
 EPHEMERAL = "a10g-nodes-asg-resources-ephemeral-storage"
 NEW_CHECK = [("create-replacement", JOB), ("replace", JOB)]
@@ -136,13 +135,6 @@ def test_busy_nodes_stay_for_another_runner_and_end_for_another_image_of_theirs(
 
 
 @pytest.mark.slow
-def test_another_image_of_the_nodes_is_proven_before_the_scale_set_changes(pool: SandboxRunner) -> None:
-    _, done = pool.steps(*changed(pool, releaseVersion="1.34.3-20260801", minIdle=1))
-    assert done == [("update", NODES), ("update", LIMITS), *NEW_CHECK, GROWS, OLD_CHECK]
-    assert idle(pool) == 1
-
-
-@pytest.mark.slow
 def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_check_leaves_as_it_is(
     pool: SandboxRunner,
 ) -> None:
@@ -159,69 +151,6 @@ def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_
     _, done = pool.steps(*larger)
     assert done == [*NEW_CHECK, GROWS, OLD_CHECK, OLD_CHECK]
     assert idle(pool) == 1
-
-
-@pytest.mark.slow
-def test_images_are_pulled_on_the_pools_nodes_without_another_check(busy: SandboxRunner) -> None:
-    """Only a new DaemonSet: the runners, their nodes and the check stay. Its second image changes it in place."""
-    another = f"ghcr.io/acme/job@sha256:{'b2' * 32}"
-    up, done = busy.steps(*changed(busy, minIdle=2, prePull={}))
-    assert sorted(done) == [("create", PRE_PULL), ("create", f"{PRE_PULL}-daemonset")]
-    assert "a10g-pre-pull-daemonset runs on 2 of 2 nodes" in up.output
-    _, done = busy.steps(*changed(busy, minIdle=2, prePull={"images": [another]}))
-    assert done == [("update", f"{PRE_PULL}-daemonset")]
-    [row] = [row for row in busy.world() if row["name"] == f"{PRE_PULL}-daemonset"]
-    pod = row["inputs"]["spec"]["template"]["spec"]
-    assert [each["image"] for each in pod["initContainers"]] == [
-        stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"]["image"],
-        another,
-    ]
-    assert jobs(busy) == {"0": "0", "1": "1"}
-
-
-@pytest.mark.slow
-def test_parallel_pulls_change_the_template_and_are_proven_before_the_scale_set_changes(pool: SandboxRunner) -> None:
-    fields = {"parallelImagePull": True, "diskThroughputMib": 600, "minIdle": 1}
-    _, done = pool.steps(*changed(pool, **fields))
-    assert [each for each in done if each[1] == TEMPLATE] == [("update", TEMPLATE)]
-    names = [each for each in done if each in (*NEW_CHECK, GROWS)]
-    assert names == [*NEW_CHECK, GROWS]
-
-
-@pytest.mark.slow
-def test_runners_share_a_cache_and_have_scratch_space_on_the_instance_store(pool: SandboxRunner) -> None:
-    """The scratch space fits only on the local disks: the EBS volume of the nodes has 100 GiB."""
-    shared = {"kind": "shared", "claim": "models"}
-
-    def fields(cache: dict[str, Any]) -> dict[str, Any]:
-        runner = {**stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"], "cache": cache, "scratch": {"sizeGib": 300}}
-        return {"instanceStore": True, "minIdle": 2, "runner": runner}
-
-    up, done = pool.steps(*changed(pool, **fields(shared)))
-    assert done[:2] == [("update", TEMPLATE), ("update", NODES)]
-    assert sorted(done[2:4]) == sorted([("update", EPHEMERAL), ("update", LIMITS)])
-    assert done[4:] == [*NEW_CHECK, GROWS, OLD_CHECK]
-    assert caches(pool) == ["models"] * 2
-    assert not up.has("Pending")
-
-    up, done = pool.steps(*changed(pool, **fields({**shared, "claim": "absent"})))
-    assert done == [GROWS]
-    assert up.has(' stays Pending: 0/1 nodes are available: persistentvolumeclaim "absent" not found. not found')
-
-    up, done = pool.steps(*changed(pool, **fields({"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100})))
-    assert done == [GROWS]
-    assert caches(pool) == ["gp3"] * 2
-    assert not up.has("Pending")
-
-
-def caches(pool: SandboxRunner) -> list[str]:
-    """Return the claim or the class of the cache of each runner that has a node."""
-    rows = {(row["type"], row["id"]): row for row in pool.world()}
-    specs = [rows[POD, identity]["inputs"]["spec"] for kind, identity in rows if kind == RUNNER]
-    volumes = [volume for spec in specs if spec.get("nodeName") for volume in spec["volumes"]]
-    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
-    templates = [volume["ephemeral"]["volumeClaimTemplate"]["spec"] for volume in volumes if "ephemeral" in volume]
-    return [*claims, *(each["storageClassName"] for each in templates)]
 
 
 @pytest.mark.slow

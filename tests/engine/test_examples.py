@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_ci.schema import schema
 
 from tests.conftest import ROOT
 from tests.sandbox_runner import SandboxRunner
@@ -105,69 +103,3 @@ def test_package_add_writes_what_the_example_has(name: str, tmp_path: Path) -> N
     for file in WRITTEN_BY_PACKAGE_ADD[name]:
         expected = (EXAMPLES / name / file).read_text().replace("../../", f"{ROOT}/")
         assert (runner.project / file).read_text().rstrip() == expected.rstrip()
-
-
-@pytest.mark.parametrize(
-    ("language", "file", "declaration"),
-    [
-        ("python", "pulumi_gpu_ci/gcp/runner_pool.py", "class RunnerPool(pulumi.ComponentResource):"),
-        ("nodejs", "gcp/runnerPool.ts", "export class RunnerPool extends pulumi.ComponentResource {"),
-    ],
-)
-def test_gen_sdk_writes_a_class_for_every_resource(
-    tmp_path: Path, sandbox: SandboxRunner, language: str, file: str, declaration: str
-) -> None:
-    sandbox.run("package", "gen-sdk", "./components", "--language", language, "--out", str(tmp_path))
-    assert declaration in (tmp_path / language / file).read_text()
-    written = "".join(each.read_text() for each in (tmp_path / language).rglob(f"*{Path(file).suffix}"))
-    assert [name for name in map(class_name, schema()["resources"]) if f"class {name}" not in written] == []
-
-
-def class_name(token: str) -> str:
-    return token.rpartition(":")[2]
-
-
-@pytest.fixture(scope="module")
-def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The TypeScript example with its SDK and packages installed."""
-    runner = copy_of("typescript", tmp_path_factory.mktemp("typescript"))
-    runner.run("install", PATH=path())
-    runner.close()
-    return runner.project
-
-
-def compiled(project: Path) -> str:
-    """What the TypeScript compiler reports about a project."""
-    command = [str(SCRIPTS / "npx"), "--no-install", "tsc", "--project", "."]
-    return subprocess.run(command, cwd=project, env={"PATH": path()}, capture_output=True, text=True).stdout
-
-
-def with_files(project: Path, files: list[str]) -> None:
-    """Make the compiler read these files with the settings of the example."""
-    settings = json.loads((EXAMPLES / "typescript" / "tsconfig.json").read_text())
-    (project / "tsconfig.json").write_text(json.dumps({**settings, "files": files}))
-
-
-def test_the_generated_typescript_compiles_under_strict_and_a_mistake_does_not(typescript: Path) -> None:
-    # tsconfig.json is strict, and checks the declarations of the SDK too (no skipLibCheck).
-    options = json.loads((typescript / "tsconfig.json").read_text())["compilerOptions"]
-    assert options["strict"] is True
-    assert "skipLibCheck" not in options
-    program = typescript / "index.ts"
-    right = program.read_text()
-    with_files(typescript, ["index.ts"])
-    assert compiled(typescript) == ""
-    changes = {
-        "max: 2": ('max: "2"', "Type 'string' is not assignable to type 'number'"),
-        'market: "spot"': ('market: "spt"', "Type '\"spt\"' is not assignable to type"),
-        "zones:": ("zone:", "'zone' does not exist in type 'RunnerPoolArgs'"),
-        "pool.verdict": ("pool.verdikt", "Property 'verdikt' does not exist on type 'RunnerPool'"),
-    }
-    # One file for each mistake, so that one run of the compiler reports them all.
-    for number, (old, (new, _)) in enumerate(changes.items()):
-        assert old in right
-        (typescript / f"wrong{number}.ts").write_text(right.replace(old, new))
-    with_files(typescript, [f"wrong{number}.ts" for number in range(len(changes))])
-    reported = compiled(typescript)
-    for number, (_, problem) in enumerate(changes.values()):
-        assert any(line.startswith(f"wrong{number}.ts") and problem in line for line in reported.splitlines()), reported

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import BroughtUp, bring_up, copied
 from tests.engine import eks, gke
-from tests.engine.test_eks_gates import FAILED, LATE, behind, exit_codes, shut
+from tests.engine.test_eks_gates import LATE, behind, shut
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
@@ -136,70 +136,6 @@ def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: Brought
     names = [name for _, name in unproven.done]
     assert gke.NODES in names
     assert [name for name in names if name.startswith("l4-runners")] == []
-
-
-# A change of the nodes in the world, and the reason for which the scheduler refuses them.
-NODES: dict[str, tuple[tuple[str, ...], str]] = {
-    "taint": (
-        # GKE adds the toleration of the GPU taint to pods with GPUs, also if the taint has another value.
-        ("edit", gke.NODES, "nodeConfig.effectiveTaints[0].key=team"),
-        "2 node(s) had untolerated taint(s)",
-    ),
-    "label": (
-        ("edit", gke.NODES, 'nodeConfig.labels["nvidia.com/gpu.present"]=yes'),
-        "2 node(s) didn't match Pod's node affinity/selector",
-    ),
-    "no driver": (
-        (
-            "edit",
-            gke.NODES,
-            "nodeConfig.guestAccelerators[0].gpuDriverInstallationConfig.gpuDriverVersion=INSTALLATION_DISABLED",
-        ),
-        "2 Insufficient nvidia.com/gpu",
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", NODES)
-def test_a_pool_whose_check_does_not_fit_its_nodes_gets_no_scale_set(unchecked: SandboxRunner, fault: str) -> None:
-    change, reason = NODES[fault]
-    # One runs in each of the two zones, so that the autoscaler starts none in vain.
-    unchecked.run("world", "edit", gke.NODES, "nodeCount=1")
-    unchecked.run("world", *change)
-    text = said_while_shut(unchecked)
-    assert re.search(rf"FailedScheduling: 0/2 nodes are available: {re.escape(reason)}\. [^*]*\*[^*]*\* {LATE}", text)
-
-
-@pytest.mark.slow
-def test_without_the_folder_of_the_driver_the_check_finds_no_gpu(shared: Path, tmp_path: Path) -> None:
-    with closing(SandboxRunner(project=gke.without_libraries(shared), folder=tmp_path / "a sandbox")) as runner:
-        failed = runner.run(*gke.UP, ok=False)
-        assert failed.has(
-            "finds no libcuda.so.1: GKE mounts the driver at /usr/local/nvidia/lib64, which is not in LD_LIBRARY_PATH"
-        )
-        assert behind(runner, "-runners-release") == []
-
-
-# A planted fault of the check's container: its settings, the exit code, and the words of the check.
-GUEST: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "failed": (
-        (f"FAKE_TORCH={gke.torch(faults=[{'kind': 'raise', 'text': 'CUDA error: uncorrectable ECC error'}])}",),
-        1,
-        r"\[Error\] l4: GPU 0: multiplying float32 matrices failed: CUDA error: uncorrectable ECC error",
-    ),
-    "no GPU": (("PYTHONPATH=", "GPU_SMOKE_ROOT=/nowhere"), 2, r"\[Error\] l4: no CUDA device"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", GUEST)
-def test_a_check_that_fails_ends_with_its_exit_code_and_its_words(unchecked: SandboxRunner, fault: str) -> None:
-    values, code, words = GUEST[fault]
-    unchecked.run("world", "break", "guest", *(part for value in values for part in ("--set", value)))
-    text = said_while_shut(unchecked)
-    assert re.search(rf"{words}[^*]*\* {FAILED}", text)
-    assert exit_codes(unchecked) == {"l4-smoke": code}
 
 
 @pytest.mark.slow

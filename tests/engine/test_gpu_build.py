@@ -76,14 +76,6 @@ def test_a_build_runs_the_smoke_check_on_a_machine_and_prints_its_output(runner:
     assert machines(runner) == []
 
 
-def test_the_exit_code_of_the_command_is_that_of_the_step(runner: SandboxRunner) -> None:
-    output, _ = (process := start(runner, "--", "sh", "-c", "echo out; exit 7")).communicate(timeout=240)
-    assert process.returncode == 1, output
-    assert "\nout\n" in output
-    assert "\nFAILURE: step gpu-test failed with code 7\n" in output
-    assert machines(runner) == []
-
-
 def test_a_cancelled_build_deletes_its_machine(runner: SandboxRunner) -> None:
     output, _ = (process := start(runner, "--example", "cancelled")).communicate(timeout=240)
     assert process.returncode == 130, output

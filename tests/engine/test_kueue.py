@@ -71,22 +71,6 @@ def test_a_changed_quota_is_an_update_of_its_queue_alone(pool: SandboxRunner) ->
 
 
 @pytest.mark.slow
-def test_a_pool_gets_a_queue_without_another_check_or_scale_set(shared: Path, tmp_path: Path) -> None:
-    without = eks.project(shared)
-    changes: dict[tuple[str, ...], Any] = {(*CLUSTER, "kueue"): {"queues": QUEUES}, (*POOL, "queue"): "vision"}
-    with closing(copied(without, bring_up(without), tmp_path / "a sandbox")) as pool:
-        file = pool.stack_file("Pulumi.staging.yaml", changes)
-        _, previewed = pool.steps("preview", "--stack", "staging", "--config-file", str(file))
-        done = changed(pool, changes)
-    # A preview has the outputs of a component as a second step.
-    assert set(previewed) == set(done)
-    created = {name for operation, name in done if operation == "create"}
-    assert created == {"example-ci-kueue", NAMESPACE, KUEUE, FLAVOR, VISION, SPEECH, LOCAL}
-    others = [each for each in done if each[0] != "create"]
-    assert others == [("update", "example-ci-runners-namespace"), ("update", RELEASE)]
-
-
-@pytest.mark.slow
 def test_runners_are_deleted_before_their_queues_and_the_queues_before_kueue(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     deleted = [name for operation, name in done if operation == "delete"]

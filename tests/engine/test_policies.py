@@ -28,25 +28,6 @@ WITHOUT_KEY = Violation(
     urn=BUCKET,
 )
 
-STRANGER = """
-from pulumi_policy import EnforcementLevel, PolicyConfigSchema, PolicyPack, ResourceValidationPolicy
-
-def named(args, report):
-    if args.resource_type == "gcp:storage/bucket:Bucket" and len(args.name) > args.get_config()["longest"]:
-        report("it is longer than " + str(int(args.get_config()["longest"])))
-
-schema = {"longest": {"type": "integer", "default": 3}}
-PolicyPack(
-    "short-names",
-    [
-        ResourceValidationPolicy(
-            "short", "Names are short.", named, EnforcementLevel.ADVISORY,
-            PolicyConfigSchema(schema),
-        )
-    ],
-)
-"""
-
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview", "--policy-pack", PACK)
 
 
@@ -55,19 +36,6 @@ def unrelated(tmp_path: Path) -> Iterator[SandboxRunner]:
     runner = SandboxRunner(project=ROOT / "tests" / "programs" / "unrelated", folder=tmp_path / "a sandbox")
     yield runner
     runner.close()
-
-
-@pytest.fixture
-def stranger(tmp_path: Path, policy_python: Path) -> Path:
-    """Return a pack outside of the repository, in a folder with a space, with an environment of its own."""
-    folder = tmp_path / "a pack"
-    folder.mkdir()
-    (folder / "PulumiPolicy.yaml").write_text(
-        "version: 2.1.0\nruntime: {name: python, options: {virtualenv: its own}}\n"
-    )
-    (folder / "__main__.py").write_text(STRANGER)
-    (folder / "its own").symlink_to(policy_python.parent.parent)
-    return folder
 
 
 def config(folder: Path, **rules: Any) -> str:
@@ -111,40 +79,6 @@ def test_a_violation_stops_the_up_before_the_resource_is_created(
     stopped, found, _ = logged(unrelated, *UP, "--policy-pack-config", chosen, ok=False)
     assert (stopped.code, found) == (1, [WITHOUT_KEY])
     assert "assets" not in {row["name"] for row in unrelated.world()}
-
-
-@pytest.mark.slow
-def test_a_mistake_in_the_settings_of_the_rules_is_named(
-    unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
-) -> None:
-    preview = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack-config")
-    chosen = config(tmp_path, own_keys={"exempt": [{"resource": "assets", "until": "9999-12-31"}]})
-    refused, _, _ = logged(unrelated, *preview, chosen, ok=False)
-    assert "own-keys: exempt.0: reason is required" in refused.output
-
-    chosen = config(tmp_path, imds_hop_limit={"maxHop": 2}, nope="mandatory")
-    refused, _, _ = logged(unrelated, *preview, chosen, ok=False)
-    assert refused.has("nope: no such rule", "imds-hop-limit.maxHop: no such setting", "hint: did you mean maxHops?")
-
-
-@pytest.mark.slow
-def test_another_pack_runs_in_its_own_environment_next_to_this_projects_pack(
-    unrelated: SandboxRunner, stranger: Path
-) -> None:
-    both = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack", str(stranger))
-    _, found, asked = logged(unrelated, *both)
-    short = Violation(
-        policy="short",
-        pack="short-names",
-        level="advisory",
-        text="Names are short.\nit is longer than 3",
-        urn=BUCKET,
-    )
-    assert found == [short]
-    assert asked == "ran gpu-ci 0.1.0 (13 rules), short-names 2.1.0 (1 rule)"
-
-    passed, found, _ = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", str(stranger))
-    assert (passed.code, found) == (0, [short]), "advice fails nothing"
 
 
 @pytest.mark.slow

@@ -5,23 +5,18 @@ from __future__ import annotations
 import re
 import zlib
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.world.store import Record, World
 
-from tests.conftest import ROOT, BroughtUp, copied, project_of
 from tests.engine.test_staging import TEMPLATE, UP
-from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
 
 PROJECT = "example-ci-staging"
-GATE_URN = "urn:pulumi:staging::gpu-ci::gpu-ci:gcp:RunnerPool$gpu-ci:gcp:SmokeGate::l4-gate"
 # What the engine does to a template and its gate before the group moves, and after it.
 NEW_TEMPLATE = [("create-replacement", "l4-template"), ("replace", "l4-template")]
 NEW_GATE = [("create-replacement", "l4-gate"), ("replace", "l4-gate")]
@@ -83,28 +78,6 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
 
 
 @pytest.mark.slow
-def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attributes(
-    shared: Path, proven_once: BroughtUp, tmp_path: Path
-) -> None:
-    policies = {"compute.disableGuestAttributesAccess": True}
-    settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
-    settings["restrictions"] = {"gcp": {"organizationPolicies": policies}}
-    restricted = copied(
-        project_of(shared, "no guest attributes", stack.one_pool(), settings), proven_once, tmp_path / "a"
-    )
-    try:
-        passed, done = restricted.steps(*changed(restricted, diskGib=120))
-    finally:
-        restricted.close()
-    assert passed.has(
-        "Google rejects guest attributes of the check machine (organization policy "
-        "compute.disableGuestAttributesAccess); the gate reads the verdict from the serial port",
-        "pass: l4:",
-    )
-    assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
-
-
-@pytest.mark.slow
 def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(proven: SandboxRunner) -> None:
     """Google reports a template as in use while its group still has machines of it (hashicorp/terraform#21865)."""
     [old] = templates(proven)
@@ -157,31 +130,6 @@ def test_a_quota_is_reported_apart_from_a_stockout_and_both_from_success(proven:
     )
     assert done == [*NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
     assert outputs(proven)["verdict"] == "pass"
-
-
-@pytest.mark.slow
-def test_an_unproven_template_is_warned_of_until_an_up_asks_again(proven: SandboxRunner) -> None:
-    smoke = {"deadlineSec": 1200, "onNoCapacity": "unproven"}
-    unproven = changed(proven, diskGib=120, smoke=smoke)
-    none = "no zone had capacity for the check machine: us-central1-a, us-central1-b, us-central1-c"
-    warning = (
-        f"warning: the pool uses a template that is unproven: {none}",
-        f"hint: run pulumi up --replace '{GATE_URN}' to check again, or set smoke.onNoCapacity: fail",
-    )
-    proven.run("world", "break", "stockout", "--times", "3")
-    taken, done = proven.steps(*unproven)
-    assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
-    assert taken.has(*warning)
-    assert (outputs(proven)["verdict"], outputs(proven)["smokeSummary"]) == ("unproven", none)
-
-    preview = proven.run("preview", "--stack", "staging", *unproven[-2:])
-    assert preview.has(*warning)
-
-    [template] = templates(proven)
-    _, done = proven.steps(*unproven, "--replace", GATE_URN)
-    assert done == [*NEW_GATE, OLD_GATE]
-    assert outputs(proven)["verdict"] == "pass"
-    assert templates(proven) == [template]
 
 
 @pytest.mark.slow

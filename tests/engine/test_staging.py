@@ -66,18 +66,3 @@ def test_another_machine_type_replaces_the_template_and_updates_the_group(proven
         "gpu-ci:gcp:SmokeGate::l4-gate": "replace",
         f"{GROUP}::l4-group": "update",
     }
-
-
-@pytest.mark.slow
-def test_another_max_replaces_nothing(proven: SandboxRunner) -> None:
-    changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "max"): 9})
-    up = proven.run(*UP, "--config-file", str(changed))
-    assert "7 unchanged" in up.output
-    assert proven.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["max"] == 9
-
-
-@pytest.mark.slow
-def test_destroy_leaves_an_empty_world(proven: SandboxRunner) -> None:
-    proven.run("destroy", "--stack", "staging", "--yes")
-    assert proven.world() == []
-    assert proven.gone() == {}

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world.orphans import find
 from pulumi_sandbox.world.store import World
 
 from tests.engine.compute_pool import UP, environment, manager_files, run_manager, served, staging_with_l4
@@ -78,7 +77,5 @@ def test_a_job_starts_the_standby_machine_another_replaces_it_and_destroy_delete
     finally:
         server.terminate()
         server.wait(timeout=60)
-    # Nothing serves any more, and the machine that is left waits for the next manager.
-    assert [orphan.name for orphan in find(Workspace(staging.folder))] == []
     staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
     assert machines(staging) == []

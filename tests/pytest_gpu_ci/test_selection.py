@@ -72,16 +72,6 @@ def test_a_gpu_that_is_required_and_not_there_fails_every_gpu_test(suite: Suite,
     assert result.stdout.str().count("hint: ") == 1
 
 
-def test_a_gpu_runs_all_examples(suite: Suite) -> None:
-    result = suite(THREE, "--gpu=require", gpus=[L4])
-    result.assert_outcomes(passed=3)
-    assert result.ret == 0
-    assert lines_of(result) == [
-        "2 GPU tests ran on NVIDIA L4",
-        "2 GPU tests passed without GPU memory of torch: test_it.py::test_marked, test_it.py::test_by_fixture",
-    ]
-
-
 def test_off_skips_them_where_a_gpu_is(suite: Suite) -> None:
     result = suite(THREE, "--gpu=off", gpus=[L4])
     result.assert_outcomes(passed=1, skipped=2)

@@ -51,14 +51,6 @@ def test_more_workers_than_gpus_are_an_error_with_a_hint(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_workers_that_share_gpus_are_named_in_the_header(suite: Suite) -> None:
-    result = suite(SEEN, "--gpu=require", "-n2", "--gpu-share", gpus=[L4], process=True, visible="0")
-    result.assert_outcomes(failed=4)
-    assert "gpu: require, 2 workers share 1 GPU" in result.outlines
-    assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['NVIDIA L4']"}
-
-
-@pytest.mark.slow
 def test_workers_without_any_gpu_skip_and_the_controller_knows(suite: Suite) -> None:
     result = suite(SEEN, "-n2", process=True)
     result.assert_outcomes(skipped=4)

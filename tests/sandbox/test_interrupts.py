@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -83,55 +80,6 @@ def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_t
     assert len(locks(runner)) == 1
     assert "pulumi cancel" in runner.run(*UP, ok=False).output
     runner.run("cancel", "--stack", "dev", "--yes")
-    assert locks(runner) == []
-
-
-@pytest.mark.slow
-def test_a_program_that_ignores_being_asked_is_ended_all_the_same(project: Project) -> None:
-    runner = project("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
-                     "time.sleep(600)\n")  # fmt: skip
-    process = runner.start(*UP)
-    assert process.stdout is not None
-    while "deaf" not in process.stdout.readline():
-        assert process.poll() is None
-    began = time.monotonic()
-    process.terminate()
-    process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert runner.gone() == {}
-    assert time.monotonic() - began < 60
-
-
-@pytest.mark.slow
-def test_control_c_on_a_terminal_reaches_pulumi_once(project: Project) -> None:
-    runner = project(NAP)
-    runner.folder.mkdir()
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(runner.project)
-        os.environ["PULUMI_SANDBOX_DIR"] = str(runner.folder)
-        os.execv(COMMAND, [COMMAND, *UP])  # noqa: S606
-    seen = ""
-    pressed = False
-    ends = time.monotonic() + 120
-    while time.monotonic() < ends:
-        ready, _, _ = select.select([terminal], [], [], 1)
-        try:
-            data = os.read(terminal, 65536).decode(errors="replace") if ready else "-"
-        except OSError:  # Linux reports the closed terminal this way
-            break
-        if not data:
-            break
-        seen += data if ready else ""
-        if "asleep" in seen and not pressed:
-            os.write(terminal, b"\x03")
-            pressed = True
-    _, status = os.waitpid(child, 0)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) not in (0, -signal.SIGINT), seen
-    assert "^C received; cancelling" in seen
-    assert "received; terminating" not in seen
-    assert runner.gone() == {}
     assert locks(runner) == []
 
 

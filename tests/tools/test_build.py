@@ -7,7 +7,6 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tools import build
 
@@ -43,18 +42,6 @@ def test_a_wrong_option_submits_no_build(
     assert [line.partition(": ")[0] for line in printed.splitlines()[1:]] == ["  got", "  expected", "  hint"]
 
 
-def test_an_unknown_example_is_an_error_with_the_known_ones(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["build", "--example", "broken"])
-    with pytest.raises(SystemExit) as ended:
-        build.main()
-    assert ended.value.code == 2
-    last_line = capsys.readouterr().err.splitlines()[-1]
-    assert "'broken'" in last_line
-    assert [name for name in build.EXAMPLES if f"'{name}'" not in last_line] == []
-
-
 def test_the_sources_are_those_that_gcloud_submits(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     for name, text in ((".gitignore", ".venv/\n"), (".git/HEAD", "ref"), (".venv/torch", "large"), ("kept.py", "")):
@@ -65,39 +52,3 @@ def test_the_sources_are_those_that_gcloud_submits(tmp_path: Path) -> None:
     (tmp_path / ".gcloudignore").write_text("kept.py\n.git/\n.gitignore\n.gcloudignore\n")
     with tarfile.open(fileobj=io.BytesIO(build._packed(tmp_path))) as archive:
         assert archive.getnames() == [".venv", ".venv/torch"]
-
-
-ACCOUNT = "projects/acme-ci/serviceAccounts/b@acme-ci.iam.gserviceaccount.com"
-
-
-@pytest.mark.parametrize(
-    ("text", "problem", "got"),
-    [
-        ("steps: [", "is not YAML", "while parsing"),
-        ("- a", "has no fields", "list"),
-        ("steps: []", "is not the account of the pool's builds", "nothing"),
-        (
-            "serviceAccount: b@acme-ci.iam.gserviceaccount.com",
-            "is not the account of the pool's builds",
-            "b@acme-ci.iam.",
-        ),
-    ],
-)
-def test_a_wrong_build_file_names_what_is_wrong(text: str, problem: str, got: str, tmp_path: Path) -> None:
-    (file := tmp_path / "cloudbuild.yaml").write_text(text)
-    with pytest.raises(build.WrongFile) as caught:
-        build._own_build(file, ACCOUNT)
-    assert caught.value.problem.endswith(problem)
-    assert caught.value.got.startswith(got)
-
-
-def test_a_build_file_with_the_account_of_the_pool_is_taken_as_it_is(tmp_path: Path) -> None:
-    given = {"steps": [{"script": "true"}], "serviceAccount": ACCOUNT}
-    (file := tmp_path / "cloudbuild.yaml").write_text(yaml.safe_dump(given))
-    assert build._own_build(file, ACCOUNT) == given
-
-
-def test_a_missing_build_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(build.WrongFile) as caught:
-        build._own_build(tmp_path / "cloudbuild.yaml", ACCOUNT)
-    assert caught.value.got.endswith("cloudbuild.yaml")

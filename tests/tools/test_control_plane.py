@@ -57,17 +57,6 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_without_go_it_fails_and_says_what_to_install(checkout: Checkout) -> None:
-    answer = checkout.build(path="")
-    assert answer.returncode == 1
-    assert answer.stderr.splitlines() == [
-        "control plane: no `go` on PATH",
-        "  expected: the version in the `go` line of tools/kubernetes/go.mod, or a newer one",
-        "  hint: https://go.dev/doc/install",
-    ]
-    assert not checkout.home.exists()
-
-
 def test_it_builds_four_programs_once_for_what_go_mod_says(checkout: Checkout) -> None:
     assert [checkout.build().returncode for _ in range(2)] == [0, 0]
     assert sorted(path.name for path in checkout.home.iterdir()) == [".installed", *PROGRAMS]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
-import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -14,10 +11,9 @@ import pytest
 from gpu_ci import versions
 
 from tests.conftest import ROOT
-from tools.images import build, check, layers, pairs
+from tools.images import check, layers, pairs
 
 IMAGES = ("dev", "runner", "runtime")
-TEXTS = {name: (ROOT / f"images/{name}/Dockerfile").read_text() for name in IMAGES}
 PAIRS = {(pair.platform, pair.torch, pair.cuda): pair for pair in pairs.pairs()}
 
 
@@ -40,28 +36,7 @@ def test_a_pair_works_for_the_gpus_that_its_wheel_has_kernels_for() -> None:
     assert volta == {"cu118", "cu121", "cu124", "cu126", "cu128", "cu129"}
 
 
-def test_the_guide_lists_the_pairs_that_work() -> None:
-    page = (ROOT / "docs/guides/container-images.md").read_text()
-    found = {
-        (platform, torch, cuda)
-        for torch, amd64, arm64 in re.findall(r"^\| (\d+\.\d+\.\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
-        for platform, cell in (("linux/amd64", amd64), ("linux/arm64", arm64))
-        for cuda in re.findall(r"`(cu\d+)`", cell)
-    }
-    assert found == set(PAIRS)
-
-
 # --- the files ---
-
-
-def test_the_bases_have_the_pythons_of_the_pairs_and_the_runner_of_the_pools() -> None:
-    bases = {name: re.findall(r"^ARG BASE=(.*)$", text, re.MULTILINE) for name, text in TEXTS.items()}
-    assert bases == {
-        "dev": ["python:3.13-slim-trixie"],
-        "runtime": ["python:3.13-slim-trixie"],
-        "runner": [f"ghcr.io/actions/actions-runner:{versions.RUNNER}"],
-    }
-    assert pairs.PYTHONS == ((3, 12), (3, 13)), "3.12 is that of Ubuntu 24.04, the base of the runner"
 
 
 def test_without_a_pair_torch_is_the_default_of_the_pools() -> None:
@@ -75,24 +50,6 @@ def test_a_build_gets_the_same_four_paths_in_all_images_and_nothing_else() -> No
     shown = ["images/install-torch.sh", "locks/torch.lock", "locks/uv.lock", "smoke/gpu_smoke"]
     assert lines == ["*", *(f"!{path}" for path in shown), "**/__pycache__"]
     assert all((ROOT / path).exists() for path in shown)
-
-
-@pytest.mark.parametrize(("torch", "cuda"), [("2.14.1", ""), ("", "cu130")])
-def test_half_a_pair_fails_before_anything_is_installed(torch: str, cuda: str) -> None:
-    done = subprocess.run(
-        ["/bin/sh", str(ROOT / "images/install-torch.sh")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "", "TORCH": torch, "CUDA": cuda},
-    )
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "install-torch: one build argument is missing",
-        f"  got: TORCH={torch} CUDA={cuda}",
-        "  expected: both, or none",
-        "  hint: docs/guides/container-images.md lists the pairs that work",
-    ]
 
 
 # --- the check of Dockerfiles ---
@@ -162,20 +119,6 @@ def test_the_check_finds_a_mistake_in_each_bad_dockerfile(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_the_dockerfiles_of_the_checkout_have_no_findings() -> None:
     assert check.findings(check.dockerfiles()) == []
-
-
-def test_without_go_the_check_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    file = tmp_path / "Dockerfile"
-    file.write_text(GOOD)
-    assert check.main([str(file)]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "dockerfiles: no `go` on PATH",
-        "  expected: the version in the `go` line of tools/dockerfile/go.mod, or a newer one",
-        "  hint: https://go.dev/doc/install",
-    ]
 
 
 # --- the layers ---
@@ -279,43 +222,3 @@ def test_an_oci_layout_is_read_in_the_order_of_its_layers(tmp_path: Path) -> Non
 
 
 # --- make test-images ---
-
-
-def test_test_images_refuses_what_it_cannot_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def error(*arguments: str) -> list[str]:
-        assert build.main(list(arguments)) == 1
-        return capsys.readouterr().err.splitlines()
-
-    assert error("gpu") == ["images: unknown image", "  got: gpu", "  expected: dev, runtime, runner"]
-    assert error("runner", "--runner", str(tmp_path)) == [
-        "images: --runner is not GitHub's runner",
-        f"  got: {tmp_path}, without a file run.sh",
-        "  expected: the folder into which actions-runner-linux-<arch>-<version>.tar.gz was unpacked",
-    ]
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert error() == [
-        "images: buildah and mmdebstrap cannot be found on PATH",
-        "  hint: on Debian and Ubuntu, apt-get install --no-install-recommends buildah mmdebstrap",
-    ]
-    for tool in (*build.TOOLS, "arch-test"):
-        (tmp_path / tool).write_text("#!/bin/sh\n")
-        (tmp_path / tool).chmod(0o755)
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert error() == [
-        "images: the build needs root, for chroot and overlay mounts",
-        "  hint: sudo make test-images",
-    ]
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, 2 << 30))
-    assert error()[1:3] == ["  got: 2 GiB free", f"  expected: {build.NEEDED_GIB} GiB"]
-    monkeypatch.setattr(build, "EMULATORS", tmp_path)
-    other = "linux/arm64" if build.NATIVE == "linux/amd64" else "linux/amd64"
-    assert error("dev", "--platform", other) == [
-        f"images: this machine cannot run programs of {other}",
-        f"  got: no emulator in {tmp_path}",
-        "  hint: on Debian and Ubuntu, apt-get install qemu-user-static; or build on such a machine",
-    ]
-    (tmp_path / f"qemu-{build.MACHINES[other]}").write_text("")
-    assert error("dev", "--platform", other)[0].startswith("images: too little disk")

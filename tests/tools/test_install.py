@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -94,24 +93,6 @@ def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
     assert not (checkout.root / ".venv" / "leftover").exists()
 
 
-def test_an_environment_that_is_to_find_other_folders_is_made_anew(checkout: Checkout) -> None:
-    script = checkout.root / "tools" / "install.py"
-    assert script.read_text().count('"policy": ["catalog", "common", "smoke"]') == 1
-    script.write_text(script.read_text().replace('"policy": ["catalog", "common"', '"policy": ["catalog"'))
-    packages = checkout.root / ".venv-policy" / "lib" / "python3.11" / "site-packages"
-    uv = (checkout.tools / "uv").read_text()
-    (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
-    checkout.install("policy")
-    script.write_text(script.read_text().replace('"policy": ["catalog"', '"policy": ["catalog", "common"'))
-    assert (
-        ".venv-policy was created from another lock, folder or Python; creating it again"
-        in checkout.install("policy").stdout
-    )
-    assert (packages / "gpu_ci.pth").read_text() == "".join(
-        f"{checkout.root}/{each}\n" for each in ("catalog", "common", "smoke")
-    )
-
-
 def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
     checkout.fail_on("pip sync")
     failed = checkout.install("runtime")
@@ -149,12 +130,6 @@ def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
     assert checkout.calls() == before
 
 
-def test_a_runtime_environment_without_test_tools_is_reported_as_such(checkout: Checkout) -> None:
-    checkout.install("runtime")
-    first, *_ = checkout.install("dev").stdout.splitlines()
-    assert first == "install: .venv has no test tools; creating it again"
-
-
 def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
     checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,38 +156,6 @@ def test_torch_is_the_cpu_build_where_its_index_answers(checkout: Checkout) -> N
     [install] = [call for call in checkout.calls() if "torch-backend" in call]
     assert "--torch-backend cpu --constraints" in install
     assert not any("pip sync" in call for call in checkout.calls())
-
-
-def test_the_environment_with_torch_has_the_command_gpu_smoke_also_where_it_was_installed_before(
-    checkout: Checkout,
-) -> None:
-    command = checkout.root / ".venv-torch" / "bin" / "gpu-smoke"
-    for _ in range(2):
-        assert checkout.install("torch").returncode == 0
-        (command.parent / "python").unlink()
-        (command.parent / "python").write_text('#!/bin/sh\necho "$@"\n')
-        (command.parent / "python").chmod(0o755)
-        ran = subprocess.run([command, "--device", "cpu"], capture_output=True, text=True, check=True)
-        assert ran.stdout == "-m gpu_smoke --device cpu\n"
-        command.unlink()
-
-
-def test_on_a_terminal_the_packages_are_one_live_line_and_all_lines_of_a_failure_are_shown(checkout: Checkout) -> None:
-    uv = checkout.tools / "uv"
-    said = "case $* in *sync*) echo 'Resolved 2 packages' >&2; echo ' + a==1' >&2;; esac"
-    uv.write_text(uv.read_text().replace("if [ -f", f"{said}\nif [ -f", 1))
-    script = f"{shlex.quote(sys.executable)} {shlex.quote(str(checkout.root / 'tools/install.py'))} dev"
-
-    def shown() -> str:
-        ran = subprocess.run(["script", "-qec", script, "/dev/null"], capture_output=True, check=False)
-        return ran.stdout.decode().replace("\r\n", "\n")
-
-    checkout.fail_on("pip sync")
-    assert "  Resolved 2 packages\n  error: no route to the index\n" in shown()
-    (checkout.tools / "fail").unlink()
-    good = shown()
-    assert "\r\033[K  Resolved 2 packages\r\033[K" in good
-    assert "a==1" not in good
 
 
 def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Checkout) -> None:
@@ -244,12 +187,6 @@ def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folde
     assert (packages / "gpu_ci.pth").read_text() == "".join(f"{checkout.root}/{each}\n" for each in folders)
 
 
-def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Checkout) -> None:
-    failed = checkout.install("tests")
-    assert failed.returncode == 1
-    assert failed.stderr == "install: usage: install.py uv|runtime|dev|comment|torch|policy\n  got: tests\n"
-
-
 def test_two_installations_at_once_wait_for_each_other(checkout: Checkout) -> None:
     with (checkout.root / ".install.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -261,14 +198,6 @@ def test_two_installations_at_once_wait_for_each_other(checkout: Checkout) -> No
             fcntl.flock(lock, fcntl.LOCK_UN)
             assert "is ready" in waiting.stdout.read()
     assert len(checkout.calls()) == 3
-
-
-def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(checkout: Checkout) -> None:
-    (checkout.root / ".venv").write_text("a file where the environment should be")
-    failed = checkout.install("runtime")
-    assert failed.returncode == 1
-    assert ".venv" in failed.stderr
-    assert "Traceback" not in failed.stderr
 
 
 def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None:
@@ -288,23 +217,3 @@ def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None
     assert errors == "install: runtime: stopped; call make again to continue\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((checkout.root / "pid").read_text()), 0)
-
-
-def test_ctrl_c_before_the_installer_knows_its_process_ends_that_process_too(checkout: Checkout) -> None:
-    began = []
-
-    class Pressed(subprocess.Popen[str]):
-        """A process whose parent gets Ctrl-C after the fork, before Popen returns."""
-
-        def __init__(self, *command: Any, **options: Any) -> None:
-            super().__init__(*command, **options)
-            began.append(self)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    module = checkout.module()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module.subprocess, "Popen", Pressed)
-        with pytest.raises(KeyboardInterrupt):
-            module.run("/bin/sleep", "60")
-    assert [process.returncode for process in began] == [-signal.SIGTERM]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.model import JOB
+from pulumi_sandbox.providers.github.actions.state import JOB
 from pulumi_sandbox.providers.github.repositories import number
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import Record, World
@@ -48,10 +47,7 @@ def world(workspace: Workspace) -> Iterator[World]:
 def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (workspace.root / "manager").mkdir(parents=True)
-    pools = [{"name": "l4", "labels": ["gpu"]}, {"name": "t4", "labels": ["self-hosted", "turing"]}]
-    (workspace.root / "manager" / "manager.json").write_text(json.dumps({"pools": pools}))
-    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels", "--pool", "t4"])
+    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels"])
     with serve_lock_held(workspace):
         assert job.main() == 1
     assert capsys.readouterr().err == (
@@ -59,41 +55,8 @@ def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
         f"  got: process {os.getpid()}\n"
         "  expected: one `make job` at a time\n"
         "  hint: queue another job for the manager of the running `make job`: .venv/bin/pulumi-sandbox job queue "
-        "--repository kernels --labels self-hosted,turing --run ls\n"
+        "--repository kernels --labels A,B --run ls\n"
     )
-
-
-def test_the_labels_of_an_unknown_pool_are_not_guessed(tmp_path: Path) -> None:
-    assert job.labels_of(tmp_path / "manager.json", "t4") == "A,B"
-    (tmp_path / "manager.json").write_text('{"pools": [{"name": "l4", "labels": ["gpu"]}]}')
-    assert job.labels_of(tmp_path / "manager.json", "t4") == "A,B"
-
-
-@pytest.mark.parametrize(("conclusion", "told"), [("failure", "failure"), (None, "no longer queued or running")])
-def test_the_line_on_another_job_says_how_it_ended(
-    world: World, capsys: pytest.CaptureFixture[str], conclusion: str | None, told: str
-) -> None:
-    world.insert(Record(JOB, "50002", "test", "", {}, {"id": 50002, "conclusion": conclusion}, "api"))
-    machines = job.Machines(world, job.Terminal(), [])
-    event = {"event": "job-ended", "subject": "acme/kernels#50002", "detail": "no longer queued or running"}
-    machines.handle(event)
-    assert capsys.readouterr().out.endswith(f" s  ended      acme/kernels#50002: {told}\n")
-    machines.handle({**event, "subject": "acme/kernels#50003"})
-    assert capsys.readouterr().out.endswith("acme/kernels#50003: no longer queued or running\n")
-
-
-def test_the_command_that_explains_a_wait_is_printed_once_and_only_if_the_job_waits(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machines = job.Machines(world, job.Terminal(), [], 50002, "gpu-ci explain URL")
-    for kind, job_id in (("job-covered", 50002), ("job-waits", 50003), ("job-runs", 50002), ("job-ended", 50002)):
-        machines.handle({"event": kind, "subject": f"acme/kernels#{job_id} a # b", "detail": "at-max: x"})
-    assert "gpu-ci explain" not in capsys.readouterr().out
-    for _ in range(2):
-        machines.handle({"event": "job-waits", "subject": "acme/kernels#50002 test", "detail": "at-max: x"})
-    assert [line.strip() for line in capsys.readouterr().out.splitlines() if "gpu-ci explain" in line] == [
-        "more: gpu-ci explain URL"
-    ]
 
 
 @pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
@@ -104,22 +67,6 @@ def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world
         "  expected: one of kernels\n"
         "  hint: gpu-ci:github.runnerGroup.repositories names them"
     )
-
-
-@pytest.mark.parametrize(("name", "group"), [("kernels", "gpu"), ("acme/kernels", "gpu"), ("nosuch", "Default")])
-def test_a_repository_that_a_group_serves_is_queued(world: World, name: str, group: str) -> None:
-    assert job.why_not_allowed(world, "acme", name, group) == ""
-
-
-def test_each_option_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["job", "--help"])
-    with pytest.raises(SystemExit):
-        job.main()
-    lines = capsys.readouterr().out.splitlines()
-    options = [line for line in lines if line.startswith("  -")]
-    follow = {line: lines[lines.index(line) + 1] for line in options}
-    assert len(options) == 5
-    assert all(len(line.split()) > 3 or follow[line].startswith("     ") for line in options)
 
 
 def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
@@ -207,21 +154,3 @@ def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
     monkeypatch.setattr(job, "BIN", tmp_path)
     with pytest.raises(job.Problem, match="hint: make up STACK=prod"):
         job.configuration("prod")
-
-
-def test_a_job_that_the_sandbox_refuses_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'Error: job: --run: has no command' >&2\nexit 1\n")
-    (tmp_path / "pulumi-sandbox").chmod(0o755)
-    monkeypatch.setattr(job, "BIN", tmp_path)
-    with pytest.raises(job.Problem, match=r"^job: --run: has no command$"):
-        job.sandbox("job", "queue", "--run", "")
-
-
-def test_the_command_that_explains_a_job_can_be_copied(tmp_path: Path) -> None:
-    assert job.explain_command(
-        "https://github.com/acme/kernels/actions/runs/1/job/2", job.ROOT / ".sandbox/manager"
-    ) == (
-        ".venv/bin/gpu-ci explain https://github.com/acme/kernels/actions/runs/1/job/2 "
-        "--config .sandbox/manager/manager.json --state .sandbox/manager/state.sqlite"
-    )
-    assert f"--config {tmp_path}/manager.json" in job.explain_command("URL", tmp_path)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpu_catalog import machines
 from gpu_catalog.models import Architecture
 from gpu_smoke.compat import data, rules
-from gpu_smoke.compat.wheels import parse_wheel
+from gpu_smoke.compat.rules import parse_wheel
 from gpu_smoke.data.gpus import GPUS
 
 PYTHONS = ((3, 12), (3, 13))

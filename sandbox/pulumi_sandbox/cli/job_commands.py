@@ -9,12 +9,18 @@ from typing import Any
 
 import click
 
-from pulumi_sandbox.cli.program_name import program
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.model import COMPLETED, JOB, STATUS, Definition, Step
-from pulumi_sandbox.providers.github.actions.state import Actions, RunCompleted
+from pulumi_sandbox.providers.github.actions.state import (
+    COMPLETED,
+    JOB,
+    STATUS,
+    Actions,
+    Definition,
+    RunCompleted,
+    Step,
+)
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.workspace import Workspace
@@ -25,7 +31,7 @@ EXAMPLE = "example-org/*"
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def job() -> None:
-    """Queue, list, show, approve and cancel jobs of GitHub Actions in the sandbox.
+    """Queue, list, show and cancel jobs of GitHub Actions in the sandbox.
 
     \b
     pulumi-sandbox job queue --repository kernels --labels self-hosted,gpu,l4 --run ls
@@ -64,11 +70,8 @@ def open_actions() -> Iterator[Actions]:
 )
 @click.option("--name", default="test", show_default=True, help="The job's name.")
 @click.option("--workflow", default="CI", show_default=True, help="The workflow's name.")
-@click.option("--waiting", is_flag=True, help="The job waits for an approval of its environment first.")
 @json_option
-def queue(
-    repository: str, labels: str, scripts: tuple[str, ...], name: str, workflow: str, waiting: bool, wants_json: bool
-) -> None:
+def queue(repository: str, labels: str, scripts: tuple[str, ...], name: str, workflow: str, wants_json: bool) -> None:
     """Start a workflow run with one job."""
     runs_on = tuple(one.strip() for one in labels.split(",") if one.strip())
     if not runs_on:
@@ -86,20 +89,14 @@ def queue(
                 f"job: {repository}: no such repository\n  got: {', '.join(names) or repository}\n"
                 f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
-        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps, waiting)], workflow=workflow)
-        if closed_groups := actions.closed_groups(found):
-            click.echo(
-                f"warning: job {job_entry['id']} may wait forever: no runner group allows its repository\n"
-                f"  got: {found.full_name}\n  expected: one of {'; '.join(closed_groups)}",
-                err=True,
-            )
+        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps)], workflow=workflow)
         if wants_json:
             print_json(as_json(actions, job_entry))
             return
     click.echo(
         f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, for {', '.join(runs_on)}"
     )
-    click.echo(f"  see it with: {program()} job show {job_entry['id']}")
+    click.echo(f"  see it with: pulumi-sandbox job show {job_entry['id']}")
 
 
 @job.command(name="list")
@@ -116,7 +113,7 @@ def list_command(all_attempts: bool, wants_json: bool) -> None:
             return
         now = actions.now()
     if not rows:
-        click.echo(f"no jobs; queue one with: {program()} job queue --repository NAME --labels A,B --run SCRIPT")
+        click.echo("no jobs; queue one with: pulumi-sandbox job queue --repository NAME --labels A,B --run SCRIPT")
         return
     print_table(
         ["JOB", "RUN", "REPOSITORY", "NAME", "STATUS", "LABELS", "RUNNER", "WAITED", "TOOK"],
@@ -175,20 +172,6 @@ def clock(unix: float) -> str:
 
 @job.command()
 @click.argument("number", type=int, metavar="JOB")
-def approve(number: int) -> None:
-    """Approve the environment of a waiting JOB. This queues the job."""
-    with open_actions() as actions:
-        entry = find_job(actions, number)
-        if not actions.approve(number):
-            raise click.ClickException(
-                f"job: {number}: the job does not wait for an approval\n"
-                f"  got: {entry['conclusion'] or entry['status']}\n  expected: waiting"
-            )
-    click.echo(f"approved job {number}; it is queued")
-
-
-@job.command()
-@click.argument("number", type=int, metavar="JOB")
 def cancel(number: int) -> None:
     """Cancel the workflow run of a JOB. GitHub cancels whole runs only.
 
@@ -201,7 +184,7 @@ def cancel(number: int) -> None:
         except RunCompleted:
             raise click.ClickException(
                 f"job: {number}: its run {entry['runId']} has ended already\n  got: {entry['conclusion']}\n"
-                "  expected: a job that is queued, waiting or in progress"
+                "  expected: a job that is queued or in progress"
             ) from None
         ended = find_job(actions, number)["status"] == COMPLETED
     click.echo(f"cancelled run {entry['runId']}" + ("" if ended else "; its runner ends the job's steps now"))
@@ -210,7 +193,7 @@ def cancel(number: int) -> None:
 def find_job(actions: Actions, number: int) -> dict[str, Any]:
     entry = actions.job(number)
     if entry is None:
-        raise click.ClickException(f"job: {number}: no such job\n  hint: {program()} job list shows them")
+        raise click.ClickException(f"job: {number}: no such job\n  hint: pulumi-sandbox job list shows them")
     return entry
 
 

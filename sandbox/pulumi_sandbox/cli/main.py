@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
         if is_sandbox_command(argv, command):
             from pulumi_sandbox.cli import own_commands
 
-            return own_commands.run(argv, run)
+            return own_commands.run(argv)
         if not command.name and (not argv or command.wants_help):
             sys.stdout.write(HELP)
             return 0
@@ -116,11 +116,9 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
         say(f"stack {command.operands[0]} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
     code = passthrough.run(engine.executable, pulumi_arguments, environment)
     if code and stack is not None:
-        stacks.print_likely_cause(workspace, engine, stack, environment, say)
-    if command.changes_something:
-        print_orphans(workspace)
-        if code:
-            print_faults(workspace)
+        stacks.print_likely_cause(workspace, stack, say)
+    if code and command.changes_something:
+        print_faults(workspace)
     return code
 
 
@@ -171,19 +169,6 @@ def workspace_of(command: arguments.CommandLine) -> Workspace:
     except NoProjectError:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return Workspace(caches / "pulumi-sandbox" / "no-project", Path(command.cwd or ".").absolute())
-
-
-def print_orphans(workspace: Workspace) -> None:
-    """Print each difference between the emulated cloud state and the stacks, with the command that resolves it."""
-    if not workspace.world.is_file():
-        return
-    from pulumi_sandbox.world import orphans
-
-    differences = orphans.find(workspace)
-    if differences:
-        say("the world (emulated cloud state) and the stacks differ; each line has the command that resolves it")
-        for orphan in differences:
-            sys.stderr.write("".join(f"  {line}\n" for line in str(orphan).splitlines()))
 
 
 def print_faults(workspace: Workspace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable
 
 import click
 
@@ -49,15 +48,9 @@ def commands() -> None:
 
 
 @commands.command()
-@click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="The shell that reads the lines.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: name to value, or to null for a name to unset.")
-def env(shell: str, as_json: bool) -> None:
-    """Print the environment of the sandbox, so that plain `pulumi` works in it.
-
-    \b
-    sh, bash, zsh:  eval "$(pulumi-sandbox env)"
-    fish:           pulumi-sandbox env --shell fish | source
-    """
+def env(as_json: bool) -> None:
+    """Print the environment of the sandbox, so that plain `pulumi` works in it: eval "$(pulumi-sandbox env)"."""
     workspace = Workspace.find()
     locate.ensure(say)
     plugins.install(workspace)
@@ -65,26 +58,10 @@ def env(shell: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**settings, **dict.fromkeys(unset)}, indent=2))
         return
-    setting, unsetting = SHELL_SYNTAX[shell]
     for name, value in settings.items():
-        click.echo(setting(name, value))
+        click.echo(f"export {name}={shlex.quote(value)}")
     for name in unset:
-        click.echo(unsetting(name))
-
-
-def fish_quote(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def set_in_fish(name: str, value: str) -> str:
-    # fish keeps PATH as a list. It splits a quoted PATH at its colons only with --path.
-    return f"set -gx {'--path ' if name == 'PATH' else ''}{name} {fish_quote(value)};"
-
-
-SHELL_SYNTAX: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
-    "sh": (lambda name, value: f"export {name}={shlex.quote(value)}", lambda name: f"unset {name}"),
-    "fish": (set_in_fish, lambda name: f"set -e {name};"),
-}
+        click.echo(f"unset {name}")
 
 
 @commands.command(name="engine")
@@ -128,15 +105,15 @@ def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
         click.echo(f"warning: {engine.warning}")
 
 
-def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
-    """Run one of these commands. `pulumi` runs a Pulumi command, such as the import of `world adopt --run`."""
+def run(arguments: list[str]) -> int:
+    """Run one of these commands."""
     for argument in arguments:  # An argument can hold any bytes. Only valid text can be stored and printed.
         if (escaped := argument.encode("utf-8", "backslashreplace").decode()) != argument:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
         # In non-standalone mode, click returns the code of an Exit instead of raising it.
-        code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
+        code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False)
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.ClickException as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import shlex
 import signal
 import threading
@@ -22,7 +21,6 @@ from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
-from pulumi_sandbox.providers.github.actions.deliveries import Deliveries
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Context, Refused
 from pulumi_sandbox.serve_lock import LOCK
@@ -42,8 +40,6 @@ CLIENT_VARIABLES = (
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_EC2_METADATA_DISABLED",
 )
-_LOCAL_ADDRESS = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
-_DELIVERY_INTERVAL_SEC = 0.5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -52,15 +48,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     "--port", type=click.IntRange(1024, 65535), help="The port of the Compute Engine API; default: any free port."
 )
 @click.option("--exec", "executes", is_flag=True, help="Run COMMAND with that environment, and stop when it ends.")
-@click.option(
-    "--webhook", metavar="URL", help="Send a webhook event of GitHub to this address for each change of a job."
-)
-@click.option("--webhook-secret", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="The webhook's secret.")  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def serve(
-    port: int | None, executes: bool, webhook: str | None, webhook_secret: Path | None, command: tuple[str, ...]
-) -> int:
+def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
     """Serve the APIs of Google Cloud, AWS and GitHub of this project's sandbox.
 
     A VM that a client inserts runs as a process of this command, and ends with it. The command prints the environment
@@ -72,16 +61,8 @@ def serve(
     """
     if executes is not bool(command):
         raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
-    if (webhook is None) is not (webhook_secret is None):
-        raise click.UsageError("--webhook and --webhook-secret need each other")
-    if webhook is not None and not _LOCAL_ADDRESS.match(webhook):
-        raise click.UsageError("--webhook: expected an address of this computer, such as http://127.0.0.1:8080/webhook")
     workspace = Workspace.find()
-    with (
-        serve_lock_held(workspace),
-        serving(workspace, port) as client_environment,
-        delivering(workspace, webhook, webhook_secret),
-    ):
+    with serve_lock_held(workspace), serving(workspace, port) as client_environment:
         lines = [f"export {name}={shlex.quote(value)}" for name, value in client_environment.items()]
         with stop_event() as stop, environment_file(workspace.root / ENVIRONMENT_FILE, lines):
             if command:
@@ -166,30 +147,6 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
         "GOOGLE_STORAGE_CUSTOM_ENDPOINT": f"{services.url('storage')}/storage/v1/",
         "GITHUB_API_URL": services.url("github"),
     }
-
-
-@contextlib.contextmanager
-def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> Iterator[None]:
-    """Deliver GitHub's webhook events while the block runs, if there is an address."""
-    if url is None or secret is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def deliver() -> None:
-        world = World(workspace.world)
-        deliveries = Deliveries(world, url, secret.read_bytes().strip(), lambda line: click.echo(line, err=True))
-        while not ended.wait(_DELIVERY_INTERVAL_SEC):
-            deliveries.send()
-        world.close()
-
-    thread = threading.Thread(target=deliver, name="webhook", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @contextlib.contextmanager

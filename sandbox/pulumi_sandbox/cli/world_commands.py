@@ -1,34 +1,29 @@
 """The command `pulumi-sandbox world`: list, show and change the emulated resources, and plant faults.
 
-The *world* is the emulated cloud state of a sandbox. An *orphan* is a difference between the world and the states of
-the stacks (pulumi_sandbox.world.orphans).
+The *world* is the emulated cloud state of a sandbox.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import shutil
-from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import Any
 
 import click
 
-from pulumi_sandbox.cli.world_edit import checked_value, owned_objects, parse_change, refuse_part_of_secret, with_value
-from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.cli.world_views import as_json, find_one, open_world, print_json, print_table
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.secret_digests import MARK, digest, is_digest, redact
+from pulumi_sandbox.providers.secret_digests import MARK, digest, digest_paths, is_digest, redact
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import orphans as orphan_finder
-from pulumi_sandbox.world.file import EDITED
-from pulumi_sandbox.world.orphans import find as orphans
-from pulumi_sandbox.world.store import World, WorldError
+from pulumi_sandbox.world.faults import KINDS, Fault
+from pulumi_sandbox.world.store import Record, World, WorldError
 
-__all__ = ["orphans", "world"]
-
+Path = tuple[str | int, ...]
+SLOW_SECONDS = 30.0
+KINDS_HELP = "\n".join(f"    {kind:<17}{meaning}" for kind, meaning in KINDS.items())
 json_option = click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
 
 
@@ -44,7 +39,6 @@ def world() -> None:
     pulumi-sandbox world show l4-group                     one resource with all its properties
     pulumi-sandbox world edit l4-account displayName=mine  creates drift, which `pulumi-sandbox refresh` finds
     pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
-    pulumi-sandbox world orphans                           resources that no stack has, and what to do
     """
 
 
@@ -106,13 +100,11 @@ def show(resource: str, wants_json: bool) -> None:
 @world.command()
 @click.argument("resource")
 @click.argument("changes", nargs=-1, required=True, metavar="PATH=VALUE...")
-@click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
-@click.option("--force", is_flag=True, help="Accept properties and values that the resource's type does not allow.")
-def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: bool) -> None:
-    """Change a RESOURCE without the engine.
+def edit(resource: str, changes: tuple[str, ...]) -> None:
+    """Change a RESOURCE without the engine, as another user would.
 
-    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` reverts it.
-    A value is JSON if it parses as JSON, else a text. `null` removes the property.
+    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` reverts it. No schema checks the
+    change. A value is JSON if it parses as JSON, else a text. `null` removes the property.
 
     \b
     pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
@@ -125,85 +117,28 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
             path, value = parse_change(change)
             if is_digest(at(outputs, path)) or is_digest(at(inputs, path)):
                 value = {MARK: digest(value, store.key)}
-            is_input = path[0] in inputs or path[0] not in outputs
             try:
                 for properties in (inputs, outputs):
                     refuse_part_of_secret(properties, path, value)
-                changed = with_value(outputs, path, value)
-                if not force and value is not None and not is_digest(value):
-                    value = checked_value(row, path, inputs, changed, Workspace.find().cache)
-                outputs = with_value(outputs, path, value)
-                if is_input and not outputs_only:
+                if path[0] in inputs or path[0] not in outputs:
                     inputs = with_value(inputs, path, value)
+                outputs = with_value(outputs, path, value)
             except LookupError as problem:
                 raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {problem.args[0]}") from None
-        store.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED, cluster=row.cluster)
+        store.update(row.type, row.id, inputs=inputs, outputs=outputs, note="edited by hand", cluster=row.cluster)
     click.echo(f"changed {row.path}")
 
 
 @world.command()
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
 def remove(resources: tuple[str, ...]) -> None:
-    """Delete a RESOURCE without the engine. A resource that is already gone is not an error."""
+    """Delete a RESOURCE without the engine."""
     with open_world() as store, store.transaction():
-        # The gate may have deleted its check VM since `orphans` listed it.
-        deleted = {event.path for event in store.events() if event.verb == "delete"}
-        existing = {row.path for row in store.find()}
-        already_deleted = [name for name in resources if name in deleted - existing]
-        rows = [find_one(store, name) for name in resources if name not in already_deleted]
+        rows = [find_one(store, name) for name in resources]
         for row in [*rows, *(owned for owner in rows for owned in owned_objects(store, owner))]:
             store.delete(row.type, row.id, "removed by hand", row.cluster)
-    for name in already_deleted:
-        click.echo(f"already deleted: {name}")
     for row in rows:
         click.echo(f"removed {row.path}")
-
-
-@world.command(name="orphans")
-@json_option
-def orphans_command(wants_json: bool) -> None:
-    """List the differences between the emulated cloud and the stacks' states.
-
-    Each line has the command that resolves it.
-
-    The exit code is 1 if there is a difference. With --json it is always 0.
-    """
-    differences = orphans(Workspace.find())
-    if wants_json:
-        print_json([orphan.to_json() for orphan in differences])
-        return
-    for orphan in differences:
-        click.echo(str(orphan))
-    if differences:
-        raise click.exceptions.Exit(1)
-    click.echo("the world and the stacks agree")
-
-
-@world.command()
-@click.argument("resource")
-@click.option("--stack", required=True, help="The stack that imports the resource.")
-@click.option(
-    "--name", default="", help="The logical name in the stack. Default: the name with which the resource was created."
-)
-@click.option("--run", is_flag=True, help="Run the command instead of printing it.")
-def adopt(resource: str, stack: str, name: str, run: bool) -> None:
-    """Import a RESOURCE into a stack.
-
-    Prints the import command, or runs it.
-    """
-    workspace = Workspace.find()
-    with open_world() as store:
-        row = find_one(store, resource)
-    stack_name = stack.rpartition("/")[2]
-    state = next((each for each in orphan_finder.states(workspace.backend) if each.stack == stack_name), None)
-    if state is None:
-        raise click.ClickException(f"world: {stack}: no such stack\n  hint: pulumi-sandbox stack ls shows them")
-    line = orphan_finder.import_command(row, state, name)
-    if not run:
-        click.echo(line)
-        return
-    pulumi: Callable[[list[str]], int] = click.get_current_context().obj
-    raise click.exceptions.Exit(pulumi(shlex.split(line)[1:]))
 
 
 @world.command()
@@ -253,5 +188,180 @@ def reset(yes: bool) -> None:
     click.echo(f"the world is empty; {len(deleted)} resources deleted")
 
 
-for command in (break_command, faults_command, mend_command):
-    world.add_command(command)
+def parse_change(change: str) -> tuple[Path, Any]:
+    """Return the path and the value of one PATH=VALUE. A value that is not JSON is a text."""
+    path_text, separator, value = change.partition("=")
+    try:
+        if not separator:
+            raise ValueError("no value")
+        path = paths.parse(path_text)
+    except ValueError as error:
+        raise click.BadParameter(f"{change}: {error}\n  expected: PATH=VALUE, such as targetSize=3") from None
+    try:
+        return path, json.loads(value)
+    except ValueError:
+        return path, value
+
+
+def with_value(tree: Any, path: Path, value: Any) -> Any:
+    """Return a copy of a tree with another value at a path. The value None removes the property.
+
+    Raises:
+        LookupError: The tree has no such path. The text is the problem.
+    """
+    if not path:
+        return value
+    step, *rest = path
+    if isinstance(step, int):
+        items = [] if tree is None else tree
+        if not isinstance(items, list):
+            raise LookupError("the value is not a list")
+        if step > len(items) or (step == len(items) and value is None):
+            raise LookupError(f"the list has {len(items)} items")
+        new_value = with_value(items[step] if step < len(items) else None, tuple(rest), value)
+        following = items[step + 1 :]
+        return [*items[:step], *([] if new_value is None else [new_value]), *following]
+    properties = {} if tree is None else tree
+    if not isinstance(properties, dict):
+        raise LookupError("the value is not an object")
+    new_value = with_value(properties.get(step), tuple(rest), value)
+    changed = {**properties, step: new_value}
+    if new_value is None:
+        del changed[step]
+    return changed
+
+
+def refuse_part_of_secret(tree: Any, path: Path, value: Any) -> None:
+    """Raise LookupError if a change is inside a hashed secret, or replaces an object that contains one.
+
+    The world has only the digest of a secret, so nothing inside it can change. A new object would store its secret in
+    plain text. A property with a secret may be removed as a whole.
+    """
+    for length in range(1, len(path)):
+        if is_digest(at(tree, path[:length])):
+            secret_path = paths.text(path[:length])
+            raise LookupError(
+                f"{secret_path} is a secret; the world stores only its digest\n"
+                f"  hint: replace the whole secret: {secret_path}=VALUE"
+            )
+    current = at(tree, path)
+    secrets_below = [paths.text((*path, *below)) for below in digest_paths(current)]
+    if secrets_below and not is_digest(current) and value is not None:
+        raise LookupError(
+            f"the value contains secrets, of which the world stores only digests: {', '.join(secrets_below)}\n"
+            f"  hint: change each property by its own path, such as {secrets_below[0]}=VALUE"
+        )
+
+
+def owned_objects(world: World, row: Record) -> list[Record]:
+    """Return the objects that Kubernetes' garbage collection would remove too, such as the pods of a Job."""
+
+    def is_owned(candidate: Record) -> bool:
+        metadata, owner_metadata = candidate.inputs.get("metadata") or {}, row.inputs.get("metadata") or {}
+        owners = [owner.get("name") for owner in metadata.get("ownerReferences") or ()]
+        return owner_metadata.get("name") in owners and metadata.get("namespace") == owner_metadata.get("namespace")
+
+    return [
+        candidate
+        for candidate in world.find("kubernetes:*")
+        if candidate.cluster == row.cluster and is_owned(candidate)
+    ]
+
+
+@world.command(
+    name="break",
+    help=f"""Plant a fault of a KIND. It takes effect --times times.
+
+    \b
+{KINDS_HELP}
+
+    \b
+    pulumi-sandbox world break stockout --zone us-central1-a --times 2
+    pulumi-sandbox world break slow --seconds 60 --on '*InstanceTemplate'
+    pulumi-sandbox world break crash --on l4-template
+    pulumi-sandbox world break refuse --on 'aws:*' --message 'AccessDenied: no'
+    pulumi-sandbox world break guest --set GPU_SMOKE_DEVICE=cuda
+    """,
+)
+@click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
+@click.option(
+    "--on", default="*", metavar="GLOB", help="The resources it affects: a glob over type, logical name or id."
+)
+@click.option(
+    "--times",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="How often it takes effect; 0: until it is removed.",
+)
+@click.option("--zone", default="", help="Only in this zone.")
+@click.option("--seconds", type=click.FloatRange(0), help="slow: the delay, by default 30.")
+@click.option(
+    "--message", default="", help="refuse, busy, quota, image: the error's text instead of the vendor's usual one."
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="guest: a variable of the VM or the pod.")
+def break_command(
+    kind: str, on: str, times: int, zone: str, seconds: float | None, message: str, settings: tuple[str, ...]
+) -> None:
+    variables = dict(parse_setting(setting) for setting in settings)
+    for is_set, option, kinds in (
+        (bool(variables), "--set", ("guest",)),
+        (seconds is not None, "--seconds", ("slow",)),
+        (bool(message), "--message", ("refuse", "busy", "quota", "stockout", "image")),
+    ):
+        if is_set and kind not in kinds:
+            raise click.UsageError(f"{option} applies to {', '.join(kinds)}, not to {kind}")
+    if kind == "guest" and not variables:
+        raise click.UsageError("guest needs --set KEY=VALUE, such as --set GPU_SMOKE_DEVICE=cuda")
+    delay_seconds = (SLOW_SECONDS if kind == "slow" else 0.0) if seconds is None else seconds
+    fault = Fault(kind, on, times, zone, delay_seconds, message, variables)
+    with open_world() as world:
+        number = world.add_fault(fault)
+    click.echo(f"planted fault {number}: {describe(fault)}\n  remove it with: pulumi-sandbox world mend {number}")
+
+
+def parse_setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise click.BadParameter(f"{text}\n  expected: KEY=VALUE", param_hint="--set")
+    return key, value
+
+
+def describe(fault: Fault) -> str:
+    meaning = KINDS[fault.kind].replace("--seconds", f"{fault.seconds:g} s").replace(", with --message", "")
+    target = "" if fault.on == "*" else f", on {fault.on}"
+    in_zone = f", in {fault.zone}" if fault.zone else ""
+    how_often = {0: "always", 1: "once"}.get(fault.times, f"{fault.times} times")
+    variables = "".join(f", {key}={value}" for key, value in fault.settings.items())
+    message = f", {json.dumps(fault.message)}" if fault.message else ""
+    return f"{fault.kind} ({meaning}){target}{in_zone}{variables}{message}, {how_often}"
+
+
+@world.command(name="faults")
+@click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
+def faults_command(wants_json: bool) -> None:
+    """List the planted faults."""
+    with open_world() as world:
+        found = world.faults()
+    if wants_json:
+        print_json([vars(fault) for fault in found])
+    elif found:
+        print_table(["FAULT", "WHAT"], ([str(fault.id), describe(fault)] for fault in found))
+    else:
+        click.echo("no faults are planted")
+
+
+@world.command(name="mend")
+@click.argument("fault", type=int, required=False)
+@click.option("--all", "remove_all", is_flag=True, help="Remove all faults.")
+def mend_command(fault: int | None, remove_all: bool) -> None:
+    """Remove a FAULT, or --all."""
+    if (fault is None) != remove_all:
+        raise click.UsageError("expected the number of a fault, or --all")
+    with open_world() as world:
+        removed = world.clear_faults(fault)
+        planted = [str(each.id) for each in world.faults()]
+    if fault is not None and not removed:
+        hint = f"planted faults: {', '.join(planted)}" if planted else "no faults are planted"
+        raise click.ClickException(f"world: fault {fault}: no such fault\n  hint: {hint}")
+    click.echo(f"mended {removed} fault{'' if removed == 1 else 's'}" if removed else "no faults were planted")

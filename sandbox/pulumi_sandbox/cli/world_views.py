@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.secret_digests import redact
 from pulumi_sandbox.workspace import Workspace
@@ -18,7 +18,6 @@ from pulumi_sandbox.world.store import Record, World, WorldError
 if TYPE_CHECKING:
     from rich.console import Console
 
-MAX_SUGGESTIONS = 5
 # Without a terminal, no cell is shortened to fit a width.
 WIDTH_WITHOUT_TERMINAL = 400
 
@@ -60,14 +59,10 @@ def find_one(world: World, name: str) -> Record:
 
 
 def suggestion(name: str, rows: Sequence[Record]) -> str:
-    row_of = {text: row for row in rows for text in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
-    similar = [form for form in row_of if name in form] or difflib.get_close_matches(name, row_of, MAX_SUGGESTIONS, 0.6)
-    paths = list(dict.fromkeys(row_of[form].path for form in similar if form))[:MAX_SUGGESTIONS]
-    if len(paths) == 1:
-        return f"\n  hint: did you mean {paths[0]}?"
-    if paths:
-        return "\n  hint: did you mean one of these?" + "".join(f"\n    {form}" for form in paths)
-    return "\n  hint: pulumi-sandbox world list shows all resources" if rows else "\n  hint: the world is empty"
+    similar = closest(name, [form for row in rows for form in (row.id, row.name, row.id.rpartition("/")[2])])
+    return (
+        f"\n  hint: did you mean {similar}?" if similar else "\n  hint: pulumi-sandbox world list shows all resources"
+    )
 
 
 def as_json(row: Record) -> dict[str, Any]:

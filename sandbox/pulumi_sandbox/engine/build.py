@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -120,16 +121,16 @@ def compile_package(go: str, modules: Path, package: str, draft: Path, progress:
 def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> str:
     """Run the go tool and return its standard output. Report the modules and packages it names as progress."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
-    with subprocess.Popen(
-        [go, *arguments], cwd=modules, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None  # noqa: S101
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        subprocess.Popen(
+            [go, *arguments], cwd=modules, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.PIPE,
+        ) as process,
+    ):  # fmt: skip
         assert process.stderr is not None  # noqa: S101
-        stderr_lines: list[str] = []
         try:
-            with Drain(process.stdout) as output:
-                stderr_lines += [line.strip() for line in process.stderr if not report_progress(line.strip(), progress)]
+            stderr_lines = [line.strip() for line in process.stderr if not report_progress(line.strip(), progress)]
         except BaseException:
             process.terminate()  # the Go cache keeps the packages compiled so far
             raise
@@ -138,28 +139,8 @@ def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> 
                 f"`go {arguments[0]}` failed: {error_lines(stderr_lines) or f'exit code {process.returncode}'}",
                 "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
             )
-        return output.text
-
-
-class Drain:
-    """Reads one stream to its end on a thread, so that two pipes cannot block each other."""
-
-    def __init__(self, stream: object) -> None:
-        import threading
-
-        self.text = ""
-        self._stream = stream
-        self._thread = threading.Thread(target=self._read, daemon=True)
-
-    def _read(self) -> None:
-        self.text = self._stream.read()  # type: ignore[attr-defined]
-
-    def __enter__(self) -> Drain:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.join()
+        output.seek(0)
+        return output.read()
 
 
 def report_progress(line: str, progress: Progress) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import subprocess
 import sys
@@ -129,3 +130,32 @@ def serve(host: Host) -> tuple[grpc.Server, int]:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, port
+
+
+def dependency(described: object) -> plugin_pb2.PackageDependency | None:
+    """Convert a pulumi-plugin.json to the engine's message. Return None if it does not describe a resource plugin."""
+    if not isinstance(described, dict) or not described.get("resource") or not described.get("name"):
+        return None
+    package = plugin_pb2.PackageDependency(
+        kind="resource",
+        name=described["name"],
+        version=described.get("version", ""),
+        server=described.get("server", ""),
+    )
+    parameters = described.get("parameterization")
+    if parameters:
+        package.parameterization.name = parameters["name"]
+        package.parameterization.version = parameters["version"]
+        package.parameterization.value = base64.b64decode(parameters["value"])
+    return package
+
+
+def exit_message(subject: str, code: int) -> str:
+    """Return the official host's text for an exit code, or an empty string for exit code 0.
+
+    The official host reports -1 for a signal. This text adds the number of the signal.
+    """
+    if code == 0:
+        return ""
+    by_signal = f" (signal {-code})" if code < 0 else ""
+    return f"{subject} exited with non-zero exit code: {max(code, -1)}{by_signal}"

@@ -8,14 +8,12 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.ambient_python import ambient_python
 
 TOOLCHAINS = ("pip", "poetry", "uv")
-TYPECHECKERS = ("mypy", "pyright")
 
 
 class OptionError(Exception):
@@ -49,12 +47,11 @@ class Runtime:
     environment_folder: Path | None  # None: no virtual environment is configured
     option: str
     toolchain: str
-    typechecker: str
 
     @classmethod
     def of(cls, root: str, program: str, options: Mapping[str, Any]) -> Runtime:
         """Read the options as the official host reads them: `virtualenv` is relative to the folder of Pulumi.yaml."""
-        known = {"virtualenv", "toolchain", "typechecker"}
+        known = {"virtualenv", "toolchain"}
         root_folder = Path(root or program)
         for name, value in options.items():
             if name in known and not isinstance(value, str):
@@ -63,14 +60,8 @@ class Runtime:
         toolchain = options.get("toolchain", "") or detected_toolchain(program_folder)
         if toolchain not in TOOLCHAINS:
             raise option_error(root_folder, "toolchain", "unknown toolchain", toolchain, ", ".join(TOOLCHAINS))
-        typechecker = options.get("typechecker", "")
-        if typechecker and typechecker not in TYPECHECKERS:
-            text = "unknown type checker"
-            raise option_error(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
         option = options.get("virtualenv", "")
         folder = root_folder / option if option else None
-        if toolchain == "poetry":  # poetry ignores `virtualenv`
-            folder = poetry_environment(root_folder, program_folder)
         if folder is None and toolchain == "uv":
             home = (
                 nearest_folder_with(program_folder, "uv.lock")
@@ -78,7 +69,7 @@ class Runtime:
                 or program_folder
             )
             folder = home / os.environ.get("UV_PROJECT_ENVIRONMENT", ".venv")
-        return cls(root_folder, program_folder, folder, option, toolchain, typechecker)
+        return cls(root_folder, program_folder, folder, option, toolchain)
 
     @property
     def python(self) -> str:
@@ -87,7 +78,10 @@ class Runtime:
         return str(self.environment_folder / "bin" / "python")
 
     def check(self) -> None:
-        """Raise OptionError if the virtual environment is missing."""
+        """Raise OptionError if the virtual environment is missing, or if only the official host can run the program."""
+        if self.toolchain == "poetry":
+            text, expected = "needs the official Pulumi CLI", "pip or uv, or an official Pulumi CLI on PATH"
+            raise option_error(self.root, "toolchain", text, "poetry", expected)
         if self.environment_folder is not None and not Path(self.python).is_file():
             state = "is not a virtual environment" if self.environment_folder.exists() else "does not exist"
             raise option_error(
@@ -128,9 +122,6 @@ class Runtime:
     def installation(self) -> Iterator[Step]:
         """Yield the commands that install the program's dependencies. Each command may be repeated."""
         uv = shutil.which("uv")
-        if self.toolchain == "poetry":
-            yield Step("Installing dependencies with poetry", [poetry(self.root), "install", "--no-ansi"])
-            return
         if self.toolchain == "uv":
             if uv is None:
                 raise option_error(
@@ -161,52 +152,10 @@ def detected_toolchain(program: Path) -> str:
     return next((tool for tool in ("uv", "poetry") if nearest_folder_with(program, f"{tool}.lock")), "pip")
 
 
-def poetry(root: Path) -> str:
-    found = shutil.which("poetry")
-    if found is None:
-        hint = "install poetry, or install the packages into a virtual environment and set `virtualenv` to its folder"
-        text = "there is no `poetry` on PATH"
-        raise option_error(root, "toolchain", text, "poetry", "`poetry`, or `toolchain: pip`", hint)
-    return found
-
-
-@cache
-def poetry_environment(root: Path, program: Path) -> Path:
-    """Return the folder of the program's environment, which only poetry knows."""
-    process = subprocess.run(
-        [poetry(root), "env", "info", "--path", "--no-ansi"], cwd=program, capture_output=True, text=True, check=False
-    )
-    if process.returncode or not process.stdout.strip():
-        text = "poetry has no environment for this project"
-        expected = "an environment with the program's dependencies"
-        raise option_error(root, "toolchain", text, "poetry", expected, "poetry install")
-    return Path(process.stdout.strip())
-
-
 def nearest_folder_with(start: Path, name: str) -> Path | None:
     """Return the nearest folder that holds the file: `start` or one of its parents."""
     return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
 
-
-# Run in the program's interpreter. Prints every installed distribution, and marks those that no other one requires.
-DEPENDENCIES = """
-import json, re
-from importlib import metadata
-
-def norm(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-found, wanted = {}, set()
-for dist in metadata.distributions():
-    name = dist.metadata["Name"]
-    if not name:
-        continue
-    found.setdefault(norm(name), dist.version)
-    for line in dist.requires or ():
-        if "extra ==" not in line:
-            wanted.add(norm(re.match(r"[A-Za-z0-9._-]+", line)[0]))
-print(json.dumps([[name, version, name not in wanted] for name, version in found.items()]))
-"""
 
 # Run in the program's interpreter. Prints the pulumi-plugin.json of each installed Pulumi SDK.
 PACKAGES = """

@@ -1,6 +1,7 @@
 """The Node.js language host. It runs TypeScript and JavaScript programs with the npm package `@pulumi/pulumi`.
 
-Pulumi's own host also serves a folder for invokes that block the program (`--sync`). This host does not.
+It has what the TypeScript examples need: `up`, `preview`, `install` with npm, and SDKs of components. Pulumi's own host
+also has other package managers, `about`, plugins and policy packs.
 """
 
 from __future__ import annotations
@@ -20,14 +21,11 @@ from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import plugin_pb2
 
 from pulumi_sandbox.engine.model import failure_reason
-from pulumi_sandbox.language_host.host import Context, Host, only_official
-from pulumi_sandbox.language_host.messages import dependency, exit_message
+from pulumi_sandbox.language_host.host import Context, Host, dependency, exit_message, only_official
 from pulumi_sandbox.plugins import installable
 
 # The exit code of cmd/run after it has shown the error to the user.
 SHOWN = 32
-
-PACKAGE_MANAGERS = ("auto", "npm", "pnpm", "yarn", "bun")
 
 
 class ProgramError(Exception):
@@ -35,38 +33,13 @@ class ProgramError(Exception):
 
 
 class NodejsHost(Host):
-    """The language host of Node.js programs. It runs no plugins and no policy packs."""
+    """The language host of Node.js programs."""
 
     LANGUAGE = "nodejs"
 
     GenerateProgram = only_official("TypeScript code (convert, import)")
     GenerateProject = only_official("a TypeScript project (convert)")
     Pack = only_official("a TypeScript package file (package pack-sdk)")
-
-    def About(self, request: lp.AboutRequest, context: Context) -> lp.AboutResponse:
-        try:
-            executable = program_of("node")
-            answer = subprocess.run([executable, "--version"], capture_output=True, text=True, check=True)
-        except (ProgramError, OSError, subprocess.SubprocessError) as error:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, failure_reason(error))
-        manager = options_of(request.info).get("packagemanager", "npm")
-        return lp.AboutResponse(
-            executable=executable, version=answer.stdout.strip(), metadata={"packagemanager": manager}
-        )
-
-    def GetProgramDependencies(
-        self, request: lp.GetProgramDependenciesRequest, context: Context
-    ) -> lp.GetProgramDependenciesResponse:
-        folder = Path(request.info.program_directory)
-        named = {**read(folder / "package.json").get("dependencies", {})}
-        installed = {found["name"]: found for found in installed_packages(folder)}
-        chosen = installed if request.transitiveDependencies else {name: installed.get(name, {}) for name in named}
-        return lp.GetProgramDependenciesResponse(
-            dependencies=[
-                lp.DependencyInfo(name=name, version=str(found.get("version") or named.get(name, "")))
-                for name, found in sorted(chosen.items())
-            ]
-        )
 
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
@@ -116,7 +89,7 @@ class NodejsHost(Host):
     ) -> Iterator[lp.InstallDependenciesResponse]:
         folder = request.info.program_directory or request.directory
         try:
-            command = [program_of(manager_of(Path(folder), options_of(request.info))), "install"]
+            command = [program_of("npm"), "install"]
         except ProgramError as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         yield lp.InstallDependenciesResponse(stdout=b"Installing dependencies...\n")
@@ -142,20 +115,6 @@ def program_of(name: str) -> str:
             "  hint: install Node.js (https://nodejs.org)"
         )
     return found
-
-
-def manager_of(folder: Path, options: dict[str, Any]) -> str:
-    """Return the package manager: the one that Pulumi.yaml names, else the one whose lock file exists, else npm."""
-    named = str(options.get("packagemanager", "auto"))
-    if named not in PACKAGE_MANAGERS:
-        raise ProgramError(
-            f"Pulumi.yaml: runtime.options.packagemanager: unknown package manager\n  got: {named!r}\n"
-            f"  expected: one of {', '.join(PACKAGE_MANAGERS)}"
-        )
-    if named != "auto":
-        return named
-    locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun"}
-    return next((manager for lock, manager in locks.items() if (folder / lock).is_file()), "npm")
 
 
 def installed_packages(folder: Path) -> list[dict[str, Any]]:

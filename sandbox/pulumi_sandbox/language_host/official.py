@@ -60,7 +60,7 @@ def missing_environment_message(pack: Path) -> str:
         return ""  # the engine itself reports a broken file
     try:
         runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
-        if runtime:
+        if runtime and runtime.toolchain != "poetry":
             runtime.check()
     except OptionError as error:
         return str(error)

@@ -13,19 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+from google.protobuf import json_format
 from pulumi.runtime.proto import language_pb2 as lp
 
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import failure_reason
-from pulumi_sandbox.language_host.host import Context, Host, only_official
-from pulumi_sandbox.language_host.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
-from pulumi_sandbox.language_host.messages import (
-    dependency,
-    exit_message,
-    plugin_arguments,
-    program_arguments,
-    read_options,
-)
+from pulumi_sandbox.language_host.host import Context, Host, dependency, exit_message, only_official
+from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime
 from pulumi_sandbox.plugins import installable
 
 # The exit code of pulumi-language-python-exec after it has shown the error to the user.
@@ -33,8 +27,6 @@ ERROR_IS_SHOWN = 32
 
 # A plugin may have to clean up before it exits. Example: it deletes a VM that it started.
 PLUGIN_GRACE = 30.0
-
-ABOUT = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0]]))"
 
 
 class LanguageHost(Host):
@@ -45,20 +37,6 @@ class LanguageHost(Host):
     GenerateProgram = only_official("Python code (convert, import)")
     GenerateProject = only_official("a Python project (convert)")
     Pack = only_official("a Python package file (package pack-sdk)")
-
-    def About(self, request: lp.AboutRequest, context: Context) -> lp.AboutResponse:
-        runtime = runtime_of(request.info, context)
-        executable, version = run_script(runtime, ABOUT, context)
-        return lp.AboutResponse(executable=executable, version=version, metadata={"toolchain": runtime.toolchain})
-
-    def GetProgramDependencies(
-        self, request: lp.GetProgramDependenciesRequest, context: Context
-    ) -> lp.GetProgramDependenciesResponse:
-        installed = sorted(run_script(runtime_of(request.info, context), DEPENDENCIES, context))
-        returned = [entry for entry in installed if entry[2] or request.transitiveDependencies]
-        return lp.GetProgramDependenciesResponse(
-            dependencies=[lp.DependencyInfo(name=name, version=version) for name, version, _ in returned]
-        )
 
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
@@ -79,11 +57,6 @@ class LanguageHost(Host):
         except OptionError as error:
             return lp.RunResponse(error=str(error))
         environment = runtime.environment(os.environ)
-        if runtime.typechecker:
-            command = [runtime.python, "-m", runtime.typechecker, "."]
-            with self._started(command, str(runtime.program), environment, context) as checker:
-                if checker.wait():
-                    return lp.RunResponse(error=f"{runtime.typechecker} found problems in the program")
         environment["PULUMI_CONFIG"] = json.dumps(dict(request.config))
         environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
         # The program inherits our output, which the engine shows line by line under the stack. -u turns off buffering.
@@ -158,3 +131,37 @@ def run_script(runtime: Runtime, script: str, context: Context) -> Any:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         text = f"{runtime.python} failed to describe the program's environment: {failure_reason(error)}"
         context.abort(grpc.StatusCode.INTERNAL, text)
+
+
+def read_options(info: lp.ProgramInfo) -> Runtime:
+    return Runtime.of(info.root_directory, info.program_directory, json_format.MessageToDict(info.options))
+
+
+def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
+    """Return the arguments of pulumi-language-python-exec, without empty ones: the program would use them as values."""
+    values = {
+        "monitor": request.monitor_address,
+        "engine": engine_address,
+        "project": request.project,
+        "root_directory": request.info.root_directory,
+        "stack": request.stack,
+        "pwd": request.info.program_directory or request.pwd,
+        "dry_run": "true" if request.dryRun else "false",
+        "parallel": str(request.parallel),
+        "organization": request.organization,
+    }
+    options = [word for name, value in values.items() if value for word in (f"--{name}", value)]
+    return [*options, request.info.entry_point or ".", *request.args]
+
+
+def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
+    """Return the arguments of Python that run a plugin.
+
+    A policy pack runs in the SDK module `pulumi.policy`, as with the official host. The module takes the engine's
+    address and then the folder of the pack, and passes the settings of the stack to the pack.
+    """
+    folder = request.info.program_directory
+    if request.kind == "analyzer":
+        engine_address, *pack_arguments = request.args
+        return ["-m", "pulumi.policy", engine_address, folder, *pack_arguments]
+    return [folder, *request.args]

@@ -222,7 +222,7 @@ class Cloud:
     @cached_property
     def placeholders(self) -> Placeholders:
         from pulumi_sandbox.providers.placeholders import Placeholders
-        from pulumi_sandbox.providers.sdk.outputs import OutputReader
+        from pulumi_sandbox.providers.sdk.reader import OutputReader
 
         return Placeholders(self.shapes, OutputReader(self.package))
 
@@ -244,7 +244,7 @@ class Cloud:
         """Return the result of a function and its secret keys. Raise `Refused` without an answer."""
         if token in self.invokes:
             return self.invokes[token](arguments, self.context), ()
-        from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+        from pulumi_sandbox.providers.invokes import LookupRefusedError
 
         try:
             return self.lookups.answer(token, arguments, self.context.config)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.sdk.outputs import OutputReader
+from pulumi_sandbox.providers.sdk.reader import OutputReader
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import UNKNOWN

@@ -229,18 +229,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return answer
 
     @with_grpc_errors
-    def Call(self, request: pb.CallRequest, context: grpc.ServicerContext) -> pb.CallResponse:
-        raise Refused(f"{request.tok}: the sandbox's {self.cloud.package} provider does not support methods")
-
-    @with_grpc_errors
-    def Construct(self, request: pb.ConstructRequest, context: grpc.ServicerContext) -> pb.ConstructResponse:
-        raise Refused(f"{request.type}: the sandbox's {self.cloud.package} provider does not support components")
-
-    @with_grpc_errors
-    def Parameterize(self, request: pb.ParameterizeRequest, context: grpc.ServicerContext) -> pb.ParameterizeResponse:
-        raise Refused(f"the sandbox's {self.cloud.package} provider does not support parameterization")
-
-    @with_grpc_errors
     def GetMapping(self, request: pb.GetMappingRequest, context: grpc.ServicerContext) -> pb.GetMappingResponse:
         return pb.GetMappingResponse()
 

@@ -8,16 +8,14 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox import yaml_file
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
-from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
 # The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
 KEYS_BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
-    "github": ("apps", "installations", "owners", "plans", "runnerRelease"),
+    "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
     "restrictions": ("gcp",),
 }
@@ -35,10 +33,13 @@ def read(file: Path | None) -> dict[str, Any]:
     if file is None or not file.is_file():
         return {}
     try:
-        yaml_file.check(file)
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (YamlFileError, yaml.YAMLError) as error:
-        raise SettingsError(str(error)) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise SettingsError(f"{file.name}: {line}{error.problem}\n  expected: YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"{file.name}: is not YAML: {type(error).__name__}\n  expected: YAML") from None
     if document is None:
         return {}
     if not isinstance(document, dict):

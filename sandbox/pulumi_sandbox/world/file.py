@@ -37,8 +37,6 @@ CREATE TABLE event (
 );
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-# The note of an event that `pulumi-sandbox world edit` caused.
-EDITED = "edited by hand"
 
 
 class WorldError(Exception):

@@ -68,7 +68,7 @@ def test_the_check_reads_its_own_words() -> None:
     chosen = options.parse(container["command"][2:], {})
     assert (chosen.device, chosen.expect_gpus, chosen.expect_gpu) == ("cuda", 4, "NVIDIA L4")
     assert (chosen.min_compute_capability, chosen.pool) == ("8.9", "l4-nodes")
-    assert chosen.reports.termination_log == container["terminationMessagePath"]
+    assert chosen.termination_log == container["terminationMessagePath"]
 
 
 def test_beside_it_runs_one_that_asked_for_no_gpu_in_an_image_that_would_have_all() -> None:
@@ -76,7 +76,7 @@ def test_beside_it_runs_one_that_asked_for_no_gpu_in_an_image_that_would_have_al
     assert (unasked["image"], unasked["env"]) == (check["image"], [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
     chosen = options.parse(unasked["command"][2:], {})
     assert (chosen.no_gpu_in, chosen.pool) == ("/dev", "l4-nodes")
-    assert chosen.reports.termination_log == unasked["terminationMessagePath"]
+    assert chosen.termination_log == unasked["terminationMessagePath"]
     assert unasked["resources"] == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}}
 
 

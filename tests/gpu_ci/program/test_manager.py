@@ -182,3 +182,9 @@ def test_stopped_machines_are_deleted_after_the_manager_that_is_removed() -> Non
     workers = found.one("cloudrunv2/workerPool:WorkerPool").request
     assert "manager-stopped" in {urn.rpartition("::")[2] for urn in workers.dependencies}
     assert run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).of(":StoppedMachines") == []
+
+
+def test_a_stack_asks_for_commit_statuses() -> None:
+    found = run(stack(managerApp=MANAGER, commitStatuses=True)).outputs[STACK]["manager"]
+    assert found["github"]["commitStatuses"] is True
+    assert "commitStatuses" not in run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]["github"]

@@ -58,6 +58,57 @@ def test_a_pool_in_order_is_accepted_by_both(pool: dict[str, Any]) -> None:
     assert pools.check({"l4": pool})[1] == []
 
 
+P = "config.gpu-ci:pools.l4"
+WRONG = {
+    "a kind there is not": (L4 | {"kind": "gce-runner"}, f"{P}.kind"),
+    "no kind": ({key: value for key, value in L4.items() if key != "kind"}, P),
+    "a key that is misspelt": (L4 | {"machinetype": "g2-standard-8"}, P),
+    "Python's spelling of a key": (L4 | {"disk_gib": 200}, P),
+    "a machine type there is not": (L4 | {"machineType": "g2-standard-9"}, f"{P}.machineType"),
+    "a machine type without a GPU": (L4 | {"machineType": "e2-standard-8"}, f"{P}.machineType"),
+    "a driver that comes from nowhere": (L4 | {"driver": {"source": "floppy"}}, f"{P}.driver.source"),
+    "a driver without its word": (L4 | {"driver": {"branch": 580}}, f"{P}.driver"),
+    "a key of another driver": (L4 | {"driver": {"source": "image", "branch": 580}}, f"{P}.driver"),
+    "a container without its digest": (
+        L4 | {"driver": {"source": "cos", "checkImage": "docker.io/pytorch/pytorch:latest"}},
+        f"{P}.driver.checkImage",
+    ),
+    "a torch that is no version": (L4 | {"torch": "latest"}, f"{P}.torch"),
+    "standby machines without a number": (L4 | {"market": "standard", "standby": {}}, f"{P}.standby"),
+    "a secret that is no path": (L4 | {"secrets": ["token"]}, f"{P}.secrets.0"),
+    "a machine type of AWS": (L4 | {"machineType": "g6.xlarge"}, f"{P}.machineType"),
+    "a region for a zone": (L4 | {"zones": ["us-central1"]}, f"{P}.zones.0"),
+    "no zone": (L4 | {"zones": []}, f"{P}.zones"),
+    "a zone twice": (L4 | {"zones": ["us-central1-a", "us-central1-a"]}, f"{P}.zones"),
+    "one zone as text": (L4 | {"zones": "us-central1-a"}, f"{P}.zones"),
+    "a market of AWS": (L4 | {"market": "capacity-block"}, f"{P}.market"),
+    "flex-start for no time": (L4 | {"market": "flex-start"}, P),
+    "a reservation without its name": (
+        L4 | {"machineType": "a3-ultragpu-8g", "zones": ["us-central1-b"], "market": "reservation"},
+        P,
+    ),
+    "n1 without a GPU": (L4 | {"machineType": "n1-standard-8"}, P),
+    "a GPU beside a built-in one": (T4 | {"machineType": "g2-standard-8"}, f"{P}.guestAccelerator"),
+    "three T4": (T4 | {"guestAccelerator": {"type": "nvidia-tesla-t4", "count": 3}}, f"{P}.guestAccelerator.count"),
+    "an accelerator n1 does not take": (T4 | {"guestAccelerator": {"type": "nvidia-l4"}}, f"{P}.guestAccelerator.type"),
+    "no machine at all": (L4 | {"max": 0}, f"{P}.max"),
+    "a number as text": (L4 | {"max": "4"}, f"{P}.max"),
+    "no max": ({key: value for key, value in L4.items() if key != "max"}, P),
+    "too small a disk": (L4 | {"diskGib": 10}, f"{P}.diskGib"),
+    "wiring": (L4 | {"project": "acme-ci"}, P),
+    "a check without time": (L4 | {"smoke": {"deadlineSec": 10}}, f"{P}.smoke.deadlineSec"),
+    "a choice the check has not": (L4 | {"smoke": {"onNoCapacity": "ignore"}}, f"{P}.smoke.onNoCapacity"),
+    "an image that is no path": (L4 | {"image": "ubuntu-2404"}, f"{P}.image"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_known_mistake_is_refused_where_it_is_and_by_the_model_too(wrong: str) -> None:
+    pool, path = WRONG[wrong]
+    assert mistakes(stack(pool)) == [path]
+    assert pools.check({"l4": pool})[1] != []
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [

@@ -124,37 +124,6 @@ def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path) -
     }
 
 
-@pytest.mark.parametrize(("python", "got"), [("", "(not set)"), ("/no/such/python", "/no/such/python")])
-def test_the_launcher_without_its_interpreter_prints_how_to_set_it(tmp_path: Path, python: str, got: str) -> None:
-    engine_build.write_launchers(tmp_path)
-    environment = {**os.environ, "PULUMI_SANDBOX_PYTHON": python}
-    answer = subprocess.run([tmp_path / HOST], capture_output=True, text=True, check=False, env=environment, timeout=9)
-    assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr.splitlines() == [
-        "pulumi-language-python: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox",
-        f"  got: {got}",
-        "  expected: the value that `pulumi-sandbox env` prints",
-        '  hint: eval "$(pulumi-sandbox env)"',
-    ]
-
-
-def test_another_python_environment_rewrites_no_launcher(
-    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A preview that runs at the same time checks the launchers too, and cannot write: it sees the folder read-only."""
-    go_that(tmp_path, CLI)
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-
-    def launchers() -> list[tuple[int, int]]:
-        locate.ensure(lambda _: None)
-        files = [(own_folder / name).stat() for name in (HOST, NODEJS_HOST)]
-        return [(file.st_ino, file.st_mtime_ns) for file in files]
-
-    first = launchers()
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "another" / "bin" / "python"))
-    assert launchers() == first
-
-
 def test_the_pinned_version_is_the_one_in_go_mod() -> None:
     text = (engine_build.module_folder() / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{VERSION}" in text

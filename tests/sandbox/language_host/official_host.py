@@ -75,22 +75,6 @@ class Program:
 class OfficialHost(server.LanguageHost):
     """Everything before a program runs as the real host does it; the program itself runs as in ours."""
 
-    def About(self, request: lp.AboutRequest, context: grpc.ServicerContext) -> lp.AboutResponse:
-        program = Program(request.info, context)
-        executable = program.call("-c", "import sys; print(sys.executable)").strip()
-        version = program.call("--version").removeprefix("Python ").strip()
-        metadata = {"toolchain": "Pip", "toolchainVersion": program.call("-m", "pip", "--version").split()[1]}
-        return lp.AboutResponse(executable=executable, version=version, metadata=metadata)
-
-    def GetProgramDependencies(
-        self, request: lp.GetProgramDependenciesRequest, context: grpc.ServicerContext
-    ) -> lp.GetProgramDependenciesResponse:
-        options = () if request.transitiveDependencies else ("--not-required",)
-        found = Program(request.info, context).packages(*options)
-        return lp.GetProgramDependenciesResponse(
-            dependencies=[lp.DependencyInfo(name=each["name"], version=each["version"]) for each in found]
-        )
-
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> lp.GetRequiredPackagesResponse:

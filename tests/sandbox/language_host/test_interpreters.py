@@ -21,7 +21,7 @@ def program(tmp_path: Path) -> Path:
     [
         ({"virtualenv": "gone"}, "runtime.options.virtualenv: {folder}/gone does not exist\n  got: 'gone'"),
         ({"toolchain": "conda"}, "runtime.options.toolchain: unknown toolchain\n  got: 'conda'"),
-        ({"typechecker": "pytype"}, "runtime.options.typechecker: unknown type checker\n  got: 'pytype'"),
+        ({"toolchain": "poetry"}, "runtime.options.toolchain: needs the official Pulumi CLI\n  got: 'poetry'"),
         ({"virtualenv": 3}, "runtime.options.virtualenv: not a string\n  got: 3"),
     ],
 )
@@ -80,9 +80,3 @@ def test_uv_installs_where_it_is_on_path_and_pip_where_not(program: Path, monkey
         [str(tools / "uv"), "venv", "--seed", str(program / "venv")],
         [str(tools / "uv"), "pip", "install", "--python", python, "-r", "requirements.txt"],
     ]
-
-
-def test_an_activated_environment_comes_first_on_path(program: Path) -> None:
-    runtime = Runtime.of(str(program), str(program), {"virtualenv": "venv"})
-    made = runtime.environment({"PATH": "/usr/bin", "PYTHONHOME": "/x", "KEPT": "1"})
-    assert made == {"PATH": f"{program}/venv/bin:/usr/bin", "VIRTUAL_ENV": f"{program}/venv", "KEPT": "1"}

@@ -12,7 +12,7 @@ import pytest
 from pulumi.runtime.proto import language_pb2 as lp
 from pulumi_sandbox.engine import language_tools
 from pulumi_sandbox.language_host.host import serve
-from pulumi_sandbox.language_host.nodejs import NodejsHost, ProgramError, manager_of, program_arguments
+from pulumi_sandbox.language_host.nodejs import NodejsHost, program_arguments
 
 from tests.sandbox.language_host.hosts import Stub, info, script
 
@@ -49,27 +49,6 @@ def test_sdks_in_node_modules_are_reported(nodejs: Stub, program: Path, monkeypa
     monkeypatch.setenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
     monkeypatch.setenv("PULUMI_HOME", str(program / "home"))
     assert list(nodejs.GetRequiredPackages(asked).packages) == []
-
-
-def test_dependencies_are_those_of_package_json_with_their_installed_versions(nodejs: Stub, program: Path) -> None:
-    (program / "package.json").write_text(json.dumps({"dependencies": {"direct": "^1", "missing": "2.0.0"}}))
-    npm_package(program, "direct", version="1.4.0")
-    npm_package(program, "indirect", version="3.0.0")
-    asked = lp.GetProgramDependenciesRequest(info=info(program))
-    direct = nodejs.GetProgramDependencies(asked).dependencies
-    assert [(found.name, found.version) for found in direct] == [("direct", "1.4.0"), ("missing", "2.0.0")]
-    asked.transitiveDependencies = True
-    every = nodejs.GetProgramDependencies(asked).dependencies
-    assert [(found.name, found.version) for found in every] == [("direct", "1.4.0"), ("indirect", "3.0.0")]
-
-
-def test_the_package_manager_is_the_one_that_is_named_or_whose_lock_exists(tmp_path: Path) -> None:
-    assert manager_of(tmp_path, {}) == "npm"
-    (tmp_path / "pnpm-lock.yaml").touch()
-    assert manager_of(tmp_path, {}) == "pnpm"
-    assert manager_of(tmp_path, {"packagemanager": "yarn"}) == "yarn"
-    with pytest.raises(ProgramError, match="packagemanager: unknown package manager\n  got: 'cargo'"):
-        manager_of(tmp_path, {"packagemanager": "cargo"})
 
 
 def test_empty_values_are_not_passed_to_the_program() -> None:

@@ -41,21 +41,6 @@ def test_a_program_that_raises_shows_its_own_lines_and_fails(project: Project) -
 
 
 @pytest.mark.slow
-def test_an_error_meant_for_people_is_shown_without_a_traceback(project: Project) -> None:
-    finished = project("import pulumi\nraise pulumi.RunError('say it plainly')\n").run(*UP, ok=False)
-    assert "error: say it plainly" in finished.output
-    assert "Traceback" not in finished.output
-
-
-@pytest.mark.slow
-def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
-    assert (
-        "error: an unhandled error occurred: program exited with non-zero exit code: 5\n"
-        in project("import os\nos._exit(5)\n").run(*UP, ok=False).output
-    )
-
-
-@pytest.mark.slow
 @needs_our_host
 def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Project) -> None:
     runner = project("", "    virtualenv: gone\n")
@@ -74,14 +59,6 @@ def test_install_makes_the_environment_that_the_program_then_runs_in(project: Pr
     # The SDK comes from this checkout's environment instead of a download.
     next(environment.glob("lib/python3*/site-packages")).joinpath("sdk.pth").write_text(f"{packages}\n")
     assert str(environment) in runner.run(*UP).output
-
-
-@pytest.mark.slow
-def test_about_lists_the_programs_dependencies(project: Project) -> None:
-    runner = project("", f"    virtualenv: {sys.prefix}\n")
-    output = runner.run("about", "--stack", "dev").output
-    assert "This project is written in python" in output
-    assert "gpu-ci" in output
 
 
 DYNAMIC = """

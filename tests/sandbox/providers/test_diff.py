@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.cli.world_edit import with_value
+from pulumi_sandbox.cli.world_commands import with_value
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, is_replacing, response
 from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.aws import types as aws_types
 from pulumi_sandbox.providers.github.types import EMULATED
-from pulumi_sandbox.providers.placeholders import MARK, Placeholders, hide
+from pulumi_sandbox.providers.placeholders import MARK, Placeholders
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.sdk.outputs import OutputReader
+from pulumi_sandbox.providers.sdk.reader import OutputReader
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
-from pulumi_sandbox.providers.values import UNKNOWN, Decoded
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.aws.conftest import NODE_GROUP, Amazon
 from tests.sandbox.providers.gcp.conftest import Google
@@ -88,26 +88,6 @@ def test_a_computed_list_has_one_object_with_all_its_fields(packages: dict[str, 
         }
     ]
     assert without_digest(packages["gcp"].missing(SERVICE, "urn:one", ()))["statuses"][0]["url"] == f"{MARK}-url"
-
-
-def test_a_secret_output_has_no_value(packages: dict[str, Placeholders]) -> None:
-    made = packages["aws"].missing("aws:iam/accessKey:AccessKey", "urn:one", ())
-    assert without_digest(made) == {
-        "createDate": f"{MARK}-create-date",
-        "encryptedSecret": f"{MARK}-encrypted-secret",
-        "encryptedSesSmtpPasswordV4": f"{MARK}-encrypted-ses-smtp-password-v4",
-        "keyFingerprint": f"{MARK}-key-fingerprint",
-        "user": f"{MARK}-user",
-    }
-    assert "serverCaCerts" not in packages["gcp"].missing(DATABASE, "urn:one", ())
-
-
-def test_two_resources_have_different_values_and_one_has_the_same_in_every_run(
-    packages: dict[str, Placeholders],
-) -> None:
-    first, second, again = (packages["aws"].missing(BALANCER, urn, ())["dnsName"] for urn in ("one", "two", "one"))
-    assert first == again
-    assert first != second
 
 
 def fits(placeholders: Placeholders, kind: Type, value: Any) -> bool:
@@ -195,16 +175,3 @@ def test_a_placeholder_as_an_input_breaks_no_rule_and_no_reference(amazon: Amazo
     missing = {"nodeGroupName": "l5", "subnetIds": [marked, "subnet-0a1b2c3d4e5f6ffff"]}
     with pytest.raises(Refused, match="The subnet ID 'subnet-0a1b2c3d4e5f6ffff' does not exist"):
         amazon.make(aws_types.NODE_GROUP, "l5", {**from_vpc, **missing})
-
-
-def test_a_hidden_value_keeps_everything_but_placeholders() -> None:
-    given = {"a": [f"https://{MARK}-url-1234567/path", "plain"], "b": 1, "c": {"d": None}}
-    assert hide(given) == {"a": [UNKNOWN, "plain"], "b": 1, "c": {"d": None}}
-    assert given["a"] == [f"https://{MARK}-url-1234567/path", "plain"]
-
-
-def test_a_read_returns_the_placeholders_of_the_create(amazon: Amazon) -> None:
-    made = amazon.make(CERTIFICATE, "web", {"domainName": "example.org"})
-    answer = amazon.lifecycle.read(CERTIFICATE, made.id, (Decoded({}), Decoded({})))
-    assert answer is not None
-    assert answer[1].values["domainValidationOptions"] == made.outputs["domainValidationOptions"]

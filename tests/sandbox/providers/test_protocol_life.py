@@ -106,16 +106,6 @@ def test_an_output_that_was_secret_stays_so_and_an_input_only_while_the_program_
     assert is_digest(row.outputs["label"]) is preview
 
 
-def test_an_update_of_what_is_gone_says_how_to_go_on(bench: Bench) -> None:
-    identity, inputs, outputs = made(bench, size=3)
-    bench.world.delete(BOX, identity)
-    request = pb.UpdateRequest(urn=urn(BOX, "mine"), id=identity, olds=outputs, news=inputs, old_inputs=inputs)
-    assert refused(bench, "Update", request) == (
-        f"{BOX}: {identity} no longer exists\n"
-        "  hint: run `pulumi-sandbox refresh --stack dev` to remove it from the state"
-    )
-
-
 def test_an_update_by_another_stack_takes_the_row_over(bench: Bench) -> None:
     identity, inputs, outputs = made(bench, size=3)
     other = urn(BOX, "theirs", "prod")
@@ -172,22 +162,6 @@ def test_a_planted_refusal_comes_before_anything_is_made(bench: Bench) -> None:
     assert refused(bench, "Create", request) == "quota exceeded (a planted fault)"
     assert bench.world.find() == []
     assert bench.call("Create", request).id == "boxes/n"
-
-
-def test_a_planted_refusal_of_a_delete_leaves_the_row_and_strikes_once(bench: Bench) -> None:
-    identity, inputs, outputs = made(bench, size=1)
-    bench.world.add_fault(Fault("busy", on=BOX))
-    request = pb.DeleteRequest(id=identity, urn=urn(BOX, "mine"), properties=outputs, old_inputs=inputs)
-    assert refused(bench, "Delete", request) == "still in use (a planted fault)"
-    assert (len(bench.world.find()), bench.world.faults()) == (1, [])
-    bench.call("Delete", request)
-    assert bench.world.find() == []
-
-
-def test_a_fault_the_type_has_no_part_in_is_left_for_others(bench: Bench) -> None:
-    bench.world.add_fault(Fault("stockout"))
-    made(bench, size=1)
-    assert [fault.kind for fault in bench.world.faults()] == ["stockout"]
 
 
 def test_a_crash_comes_after_the_row_and_before_the_answer(bench: Bench) -> None:

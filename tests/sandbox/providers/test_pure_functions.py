@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.invokes import Lookups
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError, Lookups
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.server import cloud_of
 
@@ -52,64 +51,6 @@ def test_a_policy_document_has_the_form_of_the_real_provider(lookups: dict[str, 
     assert result["id"].isdigit()
 
 
-def test_conditions_are_grouped_and_variables_written_for_amazon(lookups: dict[str, Lookups]) -> None:
-    conditions = [
-        {"test": "StringLike", "variable": "s3:prefix", "values": ["", "home/", "home/&{aws:username}/"]},
-        {"test": "Bool", "variable": "aws:SecureTransport", "values": ["true"]},
-        {"test": "StringLike", "variable": "aws:userid", "values": ["a"]},
-        {"test": "StringLike", "variable": "aws:userid", "values": ["b"]},
-    ]
-    written = document(
-        lookups,
-        statements=[{"actions": ["s3:ListBucket"], "resources": ["arn/&{aws:username}"], "conditions": conditions}],
-    )
-    assert written["Statement"] == [
-        {
-            "Effect": "Allow",
-            "Action": "s3:ListBucket",
-            "Resource": "arn/${aws:username}",
-            "Condition": {
-                "Bool": {"aws:SecureTransport": "true"},
-                "StringLike": {
-                    "aws:userid": ["a", "b"],
-                    "s3:prefix": ["", "home/", "home/${aws:username}/"],
-                },
-            },
-        }
-    ]
-
-
-def test_principals_are_grouped_by_type_and_only_star_means_everybody(lookups: dict[str, Lookups]) -> None:
-    def principal(*given: tuple[str, list[str]]) -> Any:
-        principals = [{"type": kind, "identifiers": ids} for kind, ids in given]
-        statement = {"actions": ["sts:AssumeRole"], "principals": principals}
-        return document(lookups, statements=[statement])["Statement"][0]["Principal"]
-
-    assert principal(("Service", ["ec2.amazonaws.com"])) == {"Service": "ec2.amazonaws.com"}
-    assert principal(("AWS", ["a", "b"]), ("AWS", ["c"]), ("Service", ["s"])) == {
-        "AWS": ["b", "a", "c"],
-        "Service": "s",
-    }
-    assert principal(("AWS", ["*"])) == {"AWS": "*"}
-    assert principal(("*", ["*"])) == "*"
-
-
-def test_negated_parts_and_an_id_are_written(lookups: dict[str, Lookups]) -> None:
-    statement = {
-        "effect": "Deny",
-        "notActions": ["iam:*"],
-        "notResources": ["b", "a"],
-        "notPrincipals": [{"type": "AWS", "identifiers": ["x"]}],
-    }
-    assert document(lookups, policyId="p", version="2008-10-17", statements=[statement]) == {
-        "Version": "2008-10-17",
-        "Id": "p",
-        "Statement": [
-            {"Effect": "Deny", "NotAction": "iam:*", "NotResource": ["b", "a"], "NotPrincipal": {"AWS": "x"}}
-        ],
-    }
-
-
 def test_documents_merge_by_sid_sources_first_overrides_last(lookups: dict[str, Lookups]) -> None:
     def text(*statements: dict[str, Any], version: str = "2012-10-17") -> str:
         return json.dumps({"Version": version, "Statement": list(statements)})
@@ -133,15 +74,6 @@ def test_documents_merge_by_sid_sources_first_overrides_last(lookups: dict[str, 
             {"Effect": "Allow", "Action": "own:2"},
         ],
     }
-
-
-def test_go_escapes_are_written_as_go_writes_them(lookups: dict[str, Lookups]) -> None:
-    result, _ = lookups["aws"].answer(POLICY, {"statements": [{"actions": ["a"], "resources": ["<a&b>é"]}]}, {})
-    assert '"Resource":"\\u003ca\\u0026b\\u003eé"' in result["minifiedJson"]
-
-
-def test_a_document_that_is_not_json_is_refused(lookups: dict[str, Lookups]) -> None:
-    assert "is not a JSON object" in refusal(lookups["aws"], POLICY, {"overridePolicyDocuments": ["["]})
 
 
 def test_parts_of_ids_and_arns_are_taken_out(lookups: dict[str, Lookups]) -> None:

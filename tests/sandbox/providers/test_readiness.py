@@ -79,10 +79,6 @@ def test_a_resource_that_becomes_ready_has_what_it_became(bench: Bench) -> None:
     assert row.outputs["link"] == "ready"
 
 
-def test_a_preview_waits_for_nothing(bench: Bench) -> None:
-    assert plain(bench.create(struct(name="one", size=1), preview=True).properties)["name"] == "one"
-
-
 def test_an_update_and_a_refresh_say_it_again(bench: Bench) -> None:
     before = struct(name="one", size=1, color="blue")
     made = bench.create(before)
@@ -101,11 +97,3 @@ def test_a_secret_is_in_no_reason(bench: Bench) -> None:
     inputs = struct({("label",)}, name="one", size=1, label="my-secret-label")
     _, found = failed(bench, "Create", pb.CreateRequest(urn=urn(BOX, "mine"), properties=inputs))
     assert list(found.reasons) == ["the box is stuck", "its label is [secret]"]
-
-
-def test_a_resource_may_be_replaced_for_what_it_is(bench: Bench) -> None:
-    inputs = struct(name="one", size=1, color="red")
-    request = pb.DiffRequest(urn=urn(BOX, "mine"), id="boxes/one", olds=inputs, news=inputs, old_inputs=inputs)
-    answer = bench.call("Diff", request)
-    assert list(answer.replaces) == ["label"]
-    assert answer.detailedDiff["label"].kind == pb.PropertyDiff.UPDATE_REPLACE

@@ -36,11 +36,6 @@ def test_a_row_reads_back_as_it_was_written(world: World) -> None:
     assert world.get("gcp:toys/shelf:Shelf", "a") is None
 
 
-def test_the_stack_of_a_row_comes_from_its_urn(world: World) -> None:
-    assert box("a").stack == "toys/dev"
-    assert Record(BOX, "a").stack == ""
-
-
 def test_a_second_row_of_the_same_type_and_id_is_refused(world: World) -> None:
     world.insert(box("a"))
     with pytest.raises(Exists, match="gcp:toys/box:Box a exists already"):
@@ -77,18 +72,6 @@ def test_what_is_deleted_is_gone_and_a_second_time_says_so(world: World) -> None
     assert world.delete(BOX, "a") is False
     assert world.find() == world.find(color="red") == []
     assert [event.verb for event in world.events()] == ["create", "delete"]
-
-
-def test_events_tell_what_happened_in_its_order(world: World) -> None:
-    world.insert(box("a"))
-    world.update(BOX, "a", outputs={})
-    world.delete(BOX, "a")
-    assert [(event.verb, event.type, event.id) for event in world.events()] == [
-        ("create", BOX, "a"),
-        ("update", BOX, "a"),
-        ("delete", BOX, "a"),
-    ]
-    assert [event.verb for event in world.events(last=1)] == ["delete"]
 
 
 def test_a_transaction_that_fails_leaves_nothing(world: World) -> None:
@@ -129,15 +112,6 @@ def test_a_fault_may_name_a_resource_an_id_or_a_zone(world: World) -> None:
     assert world.take_fault("refuse", BOX, "x", id="boxes/7") is not None
     assert world.take_fault("stockout", BOX, "x", zone="us-central1-b") is None
     assert world.take_fault("stockout", BOX, "x", zone="us-central1-a") is not None
-
-
-def test_faults_are_mended_one_by_one_or_all_at_once(world: World) -> None:
-    first, second, third = (world.add_fault(Fault(kind)) for kind in ("slow", "crash", "quota"))
-    assert world.clear_faults(second) == 1
-    assert world.clear_faults(second) == 0
-    assert [fault.id for fault in world.faults()] == [first, third]
-    assert world.clear_faults() == 2
-    assert world.faults() == []
 
 
 def test_only_its_owner_may_read_the_file(world: World) -> None:

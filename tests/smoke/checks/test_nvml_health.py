@@ -79,24 +79,6 @@ def test_each_check_fails_for_its_own_fault(
     assert statuses(run)[what] == "fail"
 
 
-@pytest.mark.parametrize(
-    ("gpu", "what", "message"),
-    [
-        ({"corrected": 5, "after": {"corrected": 7}}, "ecc",
-         "GPU 0: 7 corrected memory errors since the driver was loaded, 2 during this check"),
-        ({"none": 1, "low": 2}, "remap", "GPU 0: banks of memory with few spare rows left or none: 3"),
-        ({"links": [1, 1], "after": {"link_errors": 3}}, "nvlink", "GPU 0: 3 errors of NVLink during this check"),
-        ({"mig": [0, 1]}, "mig", "off until the next reset, then on"),
-        ({"refuse": {"nvmlDeviceGetRemappedRows": 999}}, "remap", "GPU 0: NVML does not report it: Unknown Error"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_values_that_precede_a_fault_warn(smoke: Smoke, gpu: dict[str, Any], what: str, message: str) -> None:
-    run = smoke(nvml={"gpus": [gpu]})
-    assert run.code == 0
-    assert [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"] == [(what, message)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "what"),

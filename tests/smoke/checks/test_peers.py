@@ -18,7 +18,7 @@ import pytest
 
 from ..conftest import ONE_GPU, ROOT, Smoke, environment
 
-DNS = ROOT / "sandbox" / "pulumi_sandbox" / "providers" / "kubernetes" / "workloads" / "cluster_dns"
+DNS = ROOT / "sandbox" / "pulumi_sandbox" / "providers" / "kubernetes" / "workloads" / "in_container"
 ABSENT = "see why the pods wait: kubectl get events; machines or quota may be used up, or other pods have the GPUs"
 BOTH = "check-0.peers,check-1.peers"
 

@@ -82,18 +82,6 @@ def test_cut_returns_the_longest_prefix_that_fits(text: str, limit: int) -> None
     assert kept == clean or len(clean[: len(kept) + 1].encode()) > limit
 
 
-def test_the_worst_failure_comes_first_in_the_message_with_its_hint() -> None:
-    failed = {"id": "gpu.count", "status": "fail"}
-    found = {
-        "summary": "1 GPU found",
-        "checks": [
-            {**failed, "severity": "env", "message": "a", "hint": "b"},
-            {**failed, "severity": "gpu", "message": "c", "hint": "d"},
-        ],
-    }
-    assert message(found) == "1 GPU found\nhint: d\ngpu.count: c\ngpu.count: a\n"
-
-
 @pytest.mark.parametrize(
     ("check", "text"),
     [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tools.live import stack
-from tools.live.confirmation import RefusedError
 
 SANDBOX = str(Path(sys.executable).with_name("pulumi-sandbox"))
 
@@ -127,20 +126,6 @@ def test_a_stack_file_with_a_mistake_is_refused_with_its_report(
     environment = {"GPU_CI_LIVE_STACK_FILE": str(file), "GPU_CI_CONFIRM": "acme-ci"}
     assert stack.main(environment, fake_pulumi({})) == 2
     assert "gce-runners" in capsys.readouterr().err
-
-
-def test_the_plan_names_the_cost(fake_pulumi: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    stack.main(ENVIRONMENT, fake_pulumi({"live": "pass"}))
-    assert "USD/h at max" in capsys.readouterr().out
-
-
-def test_the_clusters_of_a_file_have_to_be_named_too() -> None:
-    assert stack.targets({"gcp:project": "acme-ci", "gpu-ci:clusters": {"ci": {}, "two": {}}}) == "acme-ci,ci,two"
-
-
-def test_a_file_without_a_target_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError):
-        stack.write_stack_file({"GPU_CI_LIVE_STACK_FILE": str(tmp_path)}, tmp_path)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PR
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type

@@ -40,7 +40,7 @@ from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import ExistingResources, soft_deleted
 from pulumi_sandbox.providers.inputs import rows
-from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses

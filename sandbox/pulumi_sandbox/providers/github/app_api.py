@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import cached_property, partial
 
+from gpu_catalog import data_files
+
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.runner_protocol import PREFIX, RunnerProtocol
-from pulumi_sandbox.providers.github.actions.runners_api import RunnersApi
+from pulumi_sandbox.providers.github.actions.runners_api import PREFIX, RunnerProtocol, RunnersApi
 from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.installations import Installations
-from pulumi_sandbox.providers.github.limits import POINTS_PER_MINUTE, REQUESTS_PER_HOUR, RateLimits
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.github.permissions import NO_ACCESS
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
-from pulumi_sandbox.providers.github.rest import Caller, Refused, Request, Route, paged
-from pulumi_sandbox.providers.github.world import API
+from pulumi_sandbox.providers.github.rest import NO_ACCESS, Caller, Refused, Request, Route, paged
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
@@ -30,7 +28,6 @@ INSTALLATION = r"/app/installations/(?P<number>\d+)"
 RUNNER_RELEASE = "/repos/actions/runner/releases/latest"
 # docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api: a request needs a User-Agent.
 NO_USER_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
-LIMITS = ("secondary-limit", "rate-limit")
 
 
 @dataclass
@@ -41,8 +38,6 @@ class GithubAppApi:
     patterns: tuple[str, ...] = ()
     organizations: Organizations = field(default_factory=Organizations)
     now: Callable[[], float] = time.time
-    requests_per_hour: int = REQUESTS_PER_HOUR
-    points_per_minute: int = POINTS_PER_MINUTE
 
     @cached_property
     def repositories(self) -> Repositories:
@@ -51,10 +46,6 @@ class GithubAppApi:
     @cached_property
     def actions(self) -> Actions:
         return Actions(self.world, self.repositories, self.now)
-
-    @cached_property
-    def limits(self) -> RateLimits:
-        return RateLimits(self.now, self.requests_per_hour, self.points_per_minute)
 
     @cached_property
     def _installations(self) -> Installations:
@@ -99,14 +90,7 @@ class GithubAppApi:
 
     def _answer_installation(self, call: Call) -> Answer:
         caller = self._installations.caller(call)
-        try:
-            self.limits.check(caller.installation, call.method)
-        except Refused as refused:
-            return _with_headers(refused.answer(), self.limits.headers(caller.installation))
-        try:
-            answer = self._answer_route(call, caller)
-        except Refused as refused:
-            answer = refused.answer()
+        answer = self._answer_route(call, caller)
         if call.method == "GET" and answer.status == 200:
             # An ETag belongs to one token: github.com/github/docs/issues/34689.
             tag = f'W/"{hashlib.sha256((caller.token + answer.body).encode()).hexdigest()}"'
@@ -114,9 +98,7 @@ class GithubAppApi:
             answer = _with_headers(
                 Answer(304, "", answer.kind, answer.headers) if is_unchanged else answer, {"ETag": tag}
             )
-        if answer.status != 304:
-            self.limits.count_request(caller.installation)
-        return _with_headers(answer, {**self.limits.headers(caller.installation), **answer.headers})
+        return answer
 
     def _answer_route(self, call: Call, caller: Caller) -> Answer:
         for route in self._routes:
@@ -126,7 +108,7 @@ class GithubAppApi:
                 if route.permission and not caller.may(route.permission, route.level):
                     needed = {"X-Accepted-GitHub-Permissions": f"{route.permission}={route.level}"}
                     raise Refused(403, NO_ACCESS, needed)
-                self._apply_fault(route.name, call, caller.installation)
+                self._apply_fault(route.name, call)
                 request = Request(call, caller, repository)
                 return route.answer(request, **({**parts, "repository": repository} if repository else parts))
         raise Refused(404, "Not Found")
@@ -150,14 +132,11 @@ class GithubAppApi:
         return paged(request, "repositories", rows, to_document, repository_selection=selection)
 
     def _runner_release(self, call: Call) -> Answer:
-        latest = self.organizations.runner
-        return as_json(200, documents.runner_release(call.address or API, latest.version, latest.published))
+        latest = max(data_files.rows("runners"), key=lambda each: str(each["released"]))
+        return as_json(200, documents.runner_release(str(latest["version"]), str(latest["released"])))
 
-    def _apply_fault(self, name: str, call: Call, installation: str = "") -> None:
+    def _apply_fault(self, name: str, call: Call) -> None:
         """Refuse the call if a planted fault applies."""
-        for kind in LIMITS if installation else ():
-            if fault := self.world.take_fault(kind, f"github:rest/{name}", call.path):
-                raise self.limits.refusal_of(fault, installation)
         if fault := self.world.take_fault("refuse", f"github:rest/{name}", call.path):
             raise Refused(403, fault.message or f"{NO_ACCESS} (a planted fault)")
 

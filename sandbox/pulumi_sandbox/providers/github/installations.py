@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Installation, Organizations
+from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Organizations
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import Caller, Refused
-from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.rsa_key import signed
@@ -45,22 +44,16 @@ class Installations:
     def app(self, call: Call) -> Answer:
         """Return the App of the JWT."""
         app = self._app(call.authorization)
-        return as_json(200, documents.app(call.address or API, app, self._owner(app), self._granted(app)))
+        return as_json(200, documents.app(app, self._owner(), self._granted(app)))
 
     def installation(self, call: Call, number: str) -> Answer:
         """Return one installation of the App of the JWT."""
-        app, found, permissions = self._installed(call, number)
-        account = found.account or self._owner(app)
-        return as_json(
-            200, documents.installation(call.address or API, app, number, account, permissions, found.suspended)
-        )
+        app = self._installed(call, number)
+        return as_json(200, documents.installation(app, number, self._owner(), self._granted(app)))
 
     def token(self, call: Call, number: str) -> Answer:
         """Create a token for the installation."""
-        _, found, granted = self._installed(call, number)
-        if found.suspended:
-            # The message is that of a test of octokit.rb, spec/octokit/client_spec.rb.
-            raise Refused(403, "This installation has been suspended")
+        granted = self._granted(self._installed(call, number))
         body = call.body if isinstance(call.body, dict) else {}
         permissions = body.get("permissions") or granted
         for name, level in permissions.items():
@@ -78,7 +71,9 @@ class Installations:
             "repository_selection": "all" if repositories is None else "selected",
         }
         if repositories is not None:
-            answer["repositories"] = [documents.repository(call.address or API, one) for one in repositories]
+            answer["repositories"] = [
+                {"id": one.id, "name": one.name, "full_name": one.full_name} for one in repositories
+            ]
         return as_json(201, answer)
 
     def caller(self, call: Call) -> Caller:
@@ -90,21 +85,19 @@ class Installations:
             raise Refused(401, "Bad credentials")
         return known
 
-    def _installed(self, call: Call, number: str) -> tuple[str, Installation, Mapping[str, str]]:
-        """Return the App of the JWT, its installation of this number, and the permissions of the installation."""
+    def _installed(self, call: Call, number: str) -> str:
+        """Return the App of the JWT, which must have the installation of this number."""
         app = self._app(call.authorization)
         if not self._listed(f"apps/{app}/installations/{number}"):
             raise Refused(404, "Not Found")
-        found = self.organizations.installations.get(number, Installation())
-        return app, found, self._granted(app) if found.permissions is None else found.permissions
+        return app
 
     def _granted(self, app: str) -> Mapping[str, str]:
         return self.organizations.apps.get(app, DEFAULT_PERMISSIONS)
 
-    def _owner(self, app: str) -> str:
-        """Return the owner of an App: by sandbox.yaml, or else the first owner of a known repository."""
-        owners = (full_name.partition("/")[0] for full_name in self.repositories.named("any"))
-        return self.organizations.owners.get(app) or next(owners, _NO_OWNER)
+    def _owner(self) -> str:
+        """Return the owner of an App: the first owner of a known repository."""
+        return next((full_name.partition("/")[0] for full_name in self.repositories.named("any")), _NO_OWNER)
 
     def _requested_repositories(self, names: object) -> list[Repository] | None:
         """Return the repositories requested for a token; None for all."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,16 +10,20 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.github import permissions, plans, repositories, ruleset_rules, types
-from pulumi_sandbox.providers.github import rules as github_rules
-from pulumi_sandbox.providers.github.organizations import Organizations, acting_app
+from pulumi_sandbox.providers.github import repositories, types
+from pulumi_sandbox.providers.github.organizations import (
+    RESTRICTIONS,
+    Organizations,
+    ignored_settings,
+    plan_refusals,
+)
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
-from pulumi_sandbox.providers.github.types import same_name, text_of
+from pulumi_sandbox.providers.github.types import same_name
 from pulumi_sandbox.providers.github.world import ExistingResources
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world.file import EDITED
 from pulumi_sandbox.world.store import Record, now
 
 # Prefixes of GitHub's node ids, as in answers of its API. The documentation has only the form of the ids
@@ -79,11 +82,6 @@ class Github(Cloud):
         bridged.autoname(res, self.shapes.shape(res.token))
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        yield from github_rules.check(res.token, res.inputs, is_new=res.old_inputs is None)
-        if res.token == types.RULESET:
-            yield from ruleset_rules.ruleset(res.inputs)
-        if note := plans.no_effect_warning(res.token, res.inputs, self.plan):
-            res.log(f"{res.name}: {note}", "warning")
         if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
             for name in self.existing.public(res.inputs):
                 # GitHub accepts the group, and the jobs wait forever: github.com/google/go-github/issues/1996.
@@ -91,6 +89,7 @@ class Github(Cloud):
                     f"{name} is public, but the group allows no public repositories: its jobs stay in the queue",
                     "warning",
                 )
+        return ()
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
 
@@ -110,7 +109,7 @@ class Github(Cloud):
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         # The bridge compares the inputs with the state, which has the values that GitHub set.
-        for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
+        for name in RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
             actual, requested = res.outputs.get(name), res.inputs.get(name)
             if (
                 requested is not UNKNOWN
@@ -121,15 +120,10 @@ class Github(Cloud):
                 yield Change((name,), UPDATE, actual, requested)
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        app = acting_app(self.context.config)
-        yield from permissions.missing_permission(res.token, res.inputs, self.owner, app, self.organizations)
         public = self.existing.is_public(text_of(res.inputs, "repository"))
-        yield from plans.refusals(res.token, res.inputs, self.owner, self.plan, public=public)
+        yield from plan_refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
             yield from self.existing.name_in_use(res.token, res.inputs)
-            if res.token == types.REPOSITORY and text_of(res.inputs, "defaultBranch") not in ("", "main"):
-                # github/resource_github_repository.go, Create.
-                yield "cannot set the default branch on a new repository to something other than 'main'"
         yield from self.existing.missing_references(res.token, res.inputs, res.old_inputs, res.id)
 
     def overwrites(self, token: str) -> bool:
@@ -178,25 +172,11 @@ class Github(Cloud):
                 }
             case token if token in types.SECRETS:
                 outputs_of_type["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
-        outputs_of_type |= plans.ignored_settings(res.token, res.inputs, self.plan)
+        outputs_of_type |= ignored_settings(res.token, res.inputs, self.plan)
         return {name: value for name, value in outputs_of_type.items() if name in outputs and value is not None}
 
     def emulates(self, token: str) -> bool:
         return token in types.EMULATED
-
-    def deleted(self, res: Resource) -> None:
-        if res.token in (types.REPOSITORY, types.ENVIRONMENT):
-            name = text_of(res.outputs, "name") or res.id
-            for one in list(self.existing.deleted_together(res.token, res.inputs, name)):
-                res.world.delete(one.type, one.id, f"with {res.name}")
-        if res.token == types.REPOSITORY and res.inputs.get("archiveOnDestroy") is True:
-            # github/resource_github_repository.go, Delete: the repository is archived, not deleted.
-            archived = Record(res.token, res.id, outputs={**res.outputs, "archived": True}, origin="api")
-            res.world.insert(archived)
-        if res.token in types.SECRETS:
-            # GitHub treats `token` and `TOKEN` as the same secret.
-            for one in [one for one in res.world.find(res.token) if same_name(one.id, res.id)]:
-                res.world.delete(one.type, one.id, f"with {res.name}")
 
     def locate(self, token: str, import_id: str) -> Record | None:
         # github/resource_github_repository_ruleset.go, Import: <repository>:<number>.
@@ -209,15 +189,6 @@ class Github(Cloud):
     def write_only(self, token: str) -> Collection[str]:
         # Read in every resource_github_*_secret.go sets only the times.
         return types.VALUES if token in types.SECRETS else ()
-
-    def observed(self, record: Record) -> Record:
-        """Return a secret with the time of its last manual change. GitHub reports nothing else about the change."""
-        if record.type not in types.SECRETS:
-            return record
-        events = [one for one in self.context.world.events() if (one.type, one.id) == (record.type, record.id)]
-        if not events or events[-1].note != EDITED:
-            return record
-        return replace(record, outputs={**record.outputs, "remoteUpdatedAt": _go_time(events[-1].time)})
 
     # -- Lookups ------------------------------------------------------------------------------------------------------
 

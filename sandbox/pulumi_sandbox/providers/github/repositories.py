@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.types import same_name, text_of
+from pulumi_sandbox.providers.github.types import same_name
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
 
 # The same values as in fixtures/github.yaml, from which lookups of a repository are answered.

@@ -16,6 +16,9 @@ DOCUMENTATION = "https://docs.github.com/rest"
 # docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api: 30 rows a page, at most 100.
 ROWS_PER_PAGE, MOST_ROWS_PER_PAGE = 30, 100
 
+# docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api.
+NO_ACCESS = "Resource not accessible by integration"
+
 Row = TypeVar("Row")
 
 

@@ -28,12 +28,6 @@ EMULATED = frozenset({*BELONGINGS, *SECRETS, *VARIABLES, RUNNER_GROUP, REPOSITOR
 VALUES = ("encryptedValue", "plaintextValue", "value", "valueEncrypted")
 
 
-def text_of(inputs: dict[str, Any], name: str) -> str:
-    """Return an input that is a known string, or an empty string."""
-    value = inputs.get(name)
-    return value if isinstance(value, str) else ""
-
-
 def numbers(inputs: dict[str, Any], name: str) -> list[int]:
     """Return the known numbers of a list, or an empty list if the list is not known."""
     value = inputs.get(name)

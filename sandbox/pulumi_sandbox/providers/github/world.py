@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.providers.github.types import numbers, same_name
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
 
 API = "https://api.github.com"
@@ -100,14 +101,12 @@ class ExistingResources:
             yield from self._repository(token, inputs, name)
         if token in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE) and name:
             yield from self._environment(token, inputs)
-        if token == types.RULESET:
-            yield from self._ruleset(name, old, id)
+        old_repository = text_of(old or {}, "repository")
+        if token == types.RULESET and old_repository and not same_name(old_repository, name):
+            # No ForceNew: the update requests the ruleset of the old repository from the new repository.
+            yield refusal_text("PUT", f"repos/{self.owner}/{name}/rulesets/{id}", 404, "Not Found")
         if token in (types.RUNNER_GROUP, types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
             yield from self._selected_repositories(inputs)
-        selects = text_of(inputs, "visibility") == "selected" or not inputs.get("selectedRepositoryIds")
-        if token == types.RUNNER_GROUP and old is None and not selects:
-            # github/resource_github_actions_runner_group.go, Create alone.
-            yield "cannot use selected_repository_ids without visibility being set to selected"
 
     def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
         if self.created(name) or self.exists(f"{self.owner}/{name}"):
@@ -134,15 +133,6 @@ class ExistingResources:
             method, last = ("GET", "secrets/public-key") if secret else ("POST", "variables")
             call = (method, f"{self._environment_path(inputs)}/{last}")
             yield refusal_text(*call, 404, "Not Found") + self._hint(path)
-
-    def _ruleset(self, name: str, old: dict[str, Any] | None, number: str) -> Iterator[str]:
-        old_repository = text_of(old or {}, "repository")
-        if old_repository and not same_name(old_repository, name):
-            # No ForceNew: the update requests the ruleset of the old repository from the new repository.
-            yield refusal_text("PUT", f"repos/{self.owner}/{name}/rulesets/{number}", 404, "Not Found")
-        repository = self.created(name)
-        if old is None and repository and repository.outputs.get("archived") is True:
-            yield f"cannot create ruleset on archived repository {self.owner}/{name}"
 
     def _selected_repositories(self, inputs: dict[str, Any]) -> Iterator[str]:
         created_numbers = {
@@ -193,19 +183,3 @@ class ExistingResources:
 
     def _hint(self, path: str) -> str:
         return f"\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
-
-    # -- after Delete -------------------------------------------------------------------------------------------------
-
-    def deleted_together(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Record]:
-        """Yield the resources that GitHub deletes together with a resource."""
-        for kind in types.BELONGINGS:
-            for row in self.world.find(kind):
-                belongs = same_name(text_of(row.inputs, "repository"), name)
-                if token == types.ENVIRONMENT:
-                    belongs = (
-                        kind in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
-                        and same_name(text_of(row.inputs, "repository"), text_of(inputs, "repository"))
-                        and same_name(text_of(row.inputs, "environment"), text_of(inputs, "environment"))
-                    )
-                if belongs:
-                    yield row

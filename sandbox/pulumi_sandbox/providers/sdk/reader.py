@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import json
 import re
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -241,3 +242,101 @@ class SdkReader:
 def _repeats_object(node: ast.expr) -> bool:
     quoted = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
     return quoted.endswith("Dict") or quoted.startswith("outputs.")
+
+
+CALL = re.compile(r"pulumi\.runtime\.invoke(?:_single)?\('([^']+)', __args__, opts=opts(?:, typ=(\w+))?\)")
+ARGUMENT = re.compile(r"__args__\['(\w+)'\] = (\w+)")
+# In `get_x_output` every argument is Optional. An argument that is not required is Optional twice.
+REQUIRED = re.compile(r"(\w+): pulumi\.Input\[Optional\[(?!Optional\[)")
+
+
+def read_function(reader: SdkReader, token: str) -> Shape | None:
+    """Return the arguments and results of a function, or None if the SDK does not have it."""
+    _, _, rest = token.partition(":")
+    module, _, name = rest.partition(":")
+    folder = "" if module.startswith("index") else module.split("/")[0]
+    if not (reader.folder / folder).is_dir():
+        # `lambda` is a keyword in Python, so its folder has a trailing underscore. Some folders are in lower case.
+        folder = next((p.name for p in reader.folder.iterdir() if p.name.rstrip("_") == folder.lower()), "")
+    module_folder = reader.folder / folder
+    for path in (module_folder / f"{snake(name)}.py", *sorted(module_folder.glob("*.py"))):
+        text = text_of(path) if path.is_file() and not path.name.startswith("_") else ""
+        match = next((one for one in CALL.finditer(text) if one.group(1) == token), None)
+        if match:
+            return _function(reader, token, folder, text, match)
+    return None
+
+
+def _function(reader: SdkReader, token: str, folder: str, text: str, match: re.Match[str]) -> Shape:
+    function_start = text.rfind("\ndef ", 0, match.start()) + 1
+    function = ast.parse(text[function_start : text.find("\n", match.end())]).body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise SdkReadError(f"{reader.module}: {token} is not a function")
+    wire = {python: on_the_wire for on_the_wire, python in ARGUMENT.findall(text[function_start : match.start()])}
+    start = text.find(f"\ndef {function.name}_output(")
+    required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
+    inputs = {
+        wire[one.arg]: Property(
+            reader.type_of(one.annotation, folder, text) if one.annotation else ANY, one.arg in required
+        )
+        for one in function.args.args
+        if one.arg in wire
+    }
+    result = class_of(text, match.group(2)) if match.group(2) else None
+    # A function without a result class returns one value under any name.
+    outputs = {"result": Type("any")}
+    if result is not None:
+        outputs = {w: reader.type_of(kind, folder, text) for _, w, kind in getters(result) if kind is not None}
+    return Shape(token, ObjectShape(inputs), outputs)
+
+
+class OutputReader(SdkReader):
+    """The outputs of one installed SDK. Each type is read on first use. Safe to use from several threads."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(package)
+        self._never_empty: dict[str, dict[str, Type]] = {}
+        self._objects: dict[str, ObjectShape] = {}
+        self._lock = threading.RLock()
+
+    def never_empty(self, token: str, folder: str, name: str) -> dict[str, Type]:
+        """Return the type of each output of a resource that the SDK does not declare as Optional."""
+        with self._lock:
+            if token not in self._never_empty:
+                path, text = self.file_of(folder, name)
+                declared = class_of(text, name)
+                if declared is None:
+                    raise SdkReadError(f"{path.name}: {name} is missing")
+                self._never_empty[token] = {
+                    wire: self.type_of(kind, folder, text)
+                    for _, wire, kind in getters(declared)
+                    if kind is not None and not _is_optional(kind)
+                }
+            return self._never_empty[token]
+
+    def object(self, key: str) -> ObjectShape:
+        """Return the fields of a nested object of outputs."""
+        with self._lock:
+            if key not in self._objects:
+                folder, name = key.rsplit(":", 1)
+                text = text_of(self.folder / folder / "outputs.py")
+                body = class_of(text, name)
+                if body is None:
+                    raise SdkReadError(f"{self.module}: no output type {key}")
+                self._objects[key] = self.inputs_of(body, folder, text)
+            return self._objects[key]
+
+    def _reference(self, dotted: str, folder: str, text: str) -> Type:
+        if dotted.startswith("outputs."):
+            return Type("object", name=f"{folder}:{dotted.removeprefix('outputs.')}")
+        found = super()._reference(dotted, folder, text)
+        return ANY if found.kind == "object" else found
+
+
+def _is_optional(annotation: ast.expr) -> bool:
+    """Return True for `pulumi.Output[Optional[...]]`."""
+    return (
+        isinstance(annotation, ast.Subscript)
+        and isinstance(annotation.slice, ast.Subscript)
+        and ast.unparse(annotation.slice.value) == "Optional"
+    )

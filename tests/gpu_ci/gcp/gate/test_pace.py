@@ -124,6 +124,15 @@ def test_as_many_gates_as_ask_at_once_stay_below_the_rate_of_a_project(gates: in
     assert max(quota.reads.values()) <= 1_150
 
 
+def test_gates_back_off_together_where_others_have_used_up_the_rate() -> None:
+    """Each request is refused now and then: lists, templates, operations and states. No check ends for that."""
+    verdicts, quota = run(30, 150, verdict_after=240.0)
+    assert verdicts == [PASS] * 30
+    # Each gate asks every 15 seconds, and at most two of its questions at a time are refused.
+    minutes = max(quota.reads) + 1
+    assert 0 < quota.refused <= 2 * 30 * 4 * minutes
+
+
 def test_a_rate_limit_that_does_not_end_ends_the_check_with_googles_sentence() -> None:
     with pytest.raises(ApiError, match="Quota exceeded for quota metric 'Read requests'"):
         run(1, 0)

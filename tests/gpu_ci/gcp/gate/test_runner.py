@@ -355,3 +355,9 @@ def test_two_gates_never_take_each_others_machines_for_leftovers(part: str, one:
     labels = [scenario.google.bodies[0]["labels"]["gpu-ci-gate"] for scenario in (first, second)]
     assert labels[0] != labels[1]
     assert max(map(len, labels)) <= 63
+
+
+def test_a_template_that_is_named_with_its_id_is_asked_for_without() -> None:
+    scenario = Scenario()
+    scenario.spec = replace(scenario.spec, template=f"{scenario.spec.template}?uniqueId=1234567890")
+    assert scenario.verdict().outcome == "pass"

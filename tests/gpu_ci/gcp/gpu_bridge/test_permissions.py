@@ -29,7 +29,7 @@ from pulumi_sandbox.providers.gcp.object_storage import StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.agent.fakes.clock import FakeClock
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
 from tests.gpu_ci.gcp.test_build_gpu_bridge import build, named
 from tests.gpu_ci.gcp.test_runner_manager import method_of

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
-from pulumi_sandbox.world.file import EDITED
 
 from tests.sandbox.providers.fake_cloud import Aborted
 from tests.sandbox.providers.github.conftest import GROUP, RULESET, Hub, Made
 
 API = "https://api.github.com"
-SELECTED = "cannot use selected_repository_ids without visibility being set to selected"
 
 
 def test_a_group_has_the_repositories_it_selects_and_all_of_it_is_updated_in_place(hub: Hub) -> None:
@@ -35,7 +33,7 @@ def test_a_group_that_somebody_opened_is_seen_and_closed_again(hub: Hub) -> None
     row = hub.world.get(types.RUNNER_GROUP, group.id)
     assert row
     opened = {"visibility": "all", "allowsPublicRepositories": True}
-    hub.world.update(row.type, row.id, inputs=row.inputs | opened, outputs=row.outputs | opened, note=EDITED)
+    hub.world.update(row.type, row.id, inputs=row.inputs | opened, outputs=row.outputs | opened)
     seen = hub.read(group)
     drifted = Made(group.token, group.name, group.id, seen.inputs, seen.properties)
     assert {name: decode(seen.properties).values[name] for name in opened} == opened
@@ -49,12 +47,6 @@ def test_a_group_s_name_is_there_once_and_default_is_always_there(hub: Hub, name
         f"POST {API}/orgs/acme/actions/runner-groups: 409 Already exists - A runner group with the name {name} already "
         "exists. []"
     )
-
-
-def test_a_group_selects_repositories_only_where_it_is_for_selected_ones(hub: Hub) -> None:
-    web = hub.number(hub.repository())
-    assert hub.refused(types.RUNNER_GROUP, name="gpu", visibility="all", selectedRepositoryIds=[web]) == SELECTED
-    hub.make(types.RUNNER_GROUP, "gpu", name="gpu", visibility="all")
 
 
 def test_a_group_refuses_a_repository_that_is_not_there(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +14,10 @@ from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.github.permissions import NEEDED
-from pulumi_sandbox.providers.lookup_template import fill
+from pulumi_sandbox.providers.invokes import fill
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 
-from tests.conftest import ROOT
 from tests.sandbox.providers.github.conftest import GROUP, RULESET, Hub
 
 API = "https://api.github.com"
@@ -93,68 +90,7 @@ def test_rules_that_only_report_need_enterprise_cloud(on: Any) -> None:
     enterprise.make(types.RULESET, "main", **evaluate)
 
 
-def test_environments_of_a_private_repository_need_a_paid_plan(on: Any) -> None:
-    free, team = on("free"), on("team")
-    environment = {"repository": "web", "environment": "prod"}
-    for hub in (free, team):
-        hub.repository()
-    assert free.refused(types.ENVIRONMENT, **environment) == f"PUT {API}/repos/acme/web/environments/prod: {UPGRADE}"
-    team.make(types.ENVIRONMENT, "prod", **environment)
-
-
-@pytest.mark.parametrize(("plan", "visibility", "warned"), [
-    ("free", "private", True), ("free", "selected", True), ("free", "all", False), ("team", "private", False),
-])  # fmt: skip
-def test_an_organizations_secret_that_no_private_repository_can_use_is_made_all_the_same(
-    on: Any, plan: str, visibility: str, warned: bool
-) -> None:
-    hub = on(plan)
-    hub.make(types.ORGANIZATION_SECRET, "shared", secretName="TOKEN", value="x", visibility=visibility)
-    text = "shared: no private repository of an organization on GitHub Free can use it"
-    assert hub.messages == ([(text, "warning")] if warned else [])
-
-
 # -- Apps -------------------------------------------------------------------------------------------------------------
-
-RESOURCES: dict[str, dict[str, Any]] = {
-    types.RUNNER_GROUP: GROUP,
-    types.RULESET: RULESET,
-    types.REPOSITORY: {"name": "api", "visibility": "private"},
-    types.ENVIRONMENT: {"repository": "web", "environment": "prod"},
-    types.SECRET: {"repository": "web", "secretName": "TOKEN", "value": "x"},
-    types.VARIABLE: {"repository": "web", "variableName": "REGION", "value": "us"},
-    types.ENVIRONMENT_SECRET: {"repository": "web", "environment": "dev", "secretName": "TOKEN", "value": "x"},
-    types.ENVIRONMENT_VARIABLE: {"repository": "web", "environment": "dev", "variableName": "A", "value": "us"},
-    types.DEPENDABOT_SECRET: {"repository": "web", "secretName": "TOKEN", "value": "x"},
-    types.ORGANIZATION_SECRET: {"secretName": "TOKEN", "value": "x", "visibility": "all"},
-    types.ORGANIZATION_VARIABLE: {"variableName": "REGION", "value": "us", "visibility": "all"},
-}
-
-
-def acting(folder: Path, permissions: dict[str, str]) -> Hub:
-    settings = {"github": {"apps": {17: permissions}}, "exists": {"github": ["acme/web", "acme/web/environments/dev"]}}
-    auth = {"id": "17", "installationId": "18", "pemFile": "-"}
-    return Hub(folder, settings=json.dumps(settings), config={"appAuth": json.dumps(auth)})
-
-
-@pytest.mark.parametrize("token", RESOURCES)
-def test_an_app_makes_what_it_has_the_permission_for_and_nothing_else(tmp_path: Path, token: str) -> None:
-    needed = NEEDED[token].permission
-    others = {each.permission: "write" for each in NEEDED.values() if each.permission != needed}
-    refusing = acting(tmp_path / "without", {**others, needed: "read"})
-    assert refusing.refused(token, **RESOURCES[token]).endswith(": 403 Resource not accessible by integration []")
-    taking = acting(tmp_path / "with", {needed: "write"})
-    assert taking.make(token, "one", **RESOURCES[token]).id
-    for hub in (refusing, taking):
-        hub.world.close()
-
-
-def test_the_page_names_the_permission_of_every_resource() -> None:
-    assert set(RESOURCES) == set(NEEDED)
-    page = (ROOT / "docs/guides/github.md").read_text()
-    named = set(re.findall(r"`([a-z_]+): write`", page))
-    made = {each.permission for token, each in NEEDED.items() if token not in (types.REPOSITORY, types.ENVIRONMENT)}
-    assert named == made
 
 
 @pytest.mark.parametrize(
@@ -163,14 +99,7 @@ def test_the_page_names_the_permission_of_every_resource() -> None:
         ("github: {plans: {acme: gold}}", "github.plans.acme: unknown value\n  got: gold\n  expected: free, team"),
         ("github: {apps: {17: {secrets: all}}}", "github.apps.17.secrets: unknown value\n  got: all"),
         ("github: {apps: {17: admin}}", "github.apps.17: wrong type\n  got: admin\n  expected: a map"),
-        ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, installations, owners, plans"),
-        ("github: {owners: {17: 5}}", "github.owners.17: wrong type\n  got: 5"),
-        ("github: {installations: {18: {suspend: true}}}", "github.installations.18.suspend: no such entry"),
-        ("github: {installations: {18: {suspended: 1}}}", "github.installations.18.suspended: wrong type"),
-        ("github: {installations: {18: {account: 7}}}", "github.installations.18.account: wrong type"),
-        ("github: {installations: {18: {permissions: {secrets: all}}}}", "github.installations.18.permissions.secrets"),
-        ("github: {runnerRelease: {version: two}}", "github.runnerRelease: unknown value"),
-        ("github: {runnerRelease: {version: 2.400.0}}", "github.runnerRelease: unknown value"),
+        ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, plans"),
     ],
 )
 def test_a_mistake_in_the_file_is_reported_with_its_place(tmp_path: Path, settings: str, text: str) -> None:

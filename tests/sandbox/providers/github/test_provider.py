@@ -26,11 +26,6 @@ def test_a_repository_without_a_name_gets_one(bench: Bench) -> None:
     assert bench.checked(REPOSITORY, "s", {"name": "service"}).inputs == {"name": "service"}
 
 
-def test_a_secret_is_not_named(bench: Bench) -> None:
-    given = {"repository": "service", "secretName": "TOKEN"}
-    assert bench.checked(SECRET, "token", dict(given)).inputs == given
-
-
 def test_a_repository_has_the_addresses_of_its_owner(bench: Bench) -> None:
     made = bench.made(REPOSITORY, "s", {"name": "service", "visibility": "private"})
     assert made.id == "service"
@@ -48,11 +43,6 @@ def test_a_repository_has_the_addresses_of_its_owner(bench: Bench) -> None:
     assert (again["nodeId"], again["repoId"]) == (made.outputs["nodeId"], made.outputs["repoId"])
 
 
-def test_the_owner_of_the_fixtures_stands_in_where_none_is_configured(tmp_path: Path) -> None:
-    bench = Bench(Github(), tmp_path)
-    assert bench.made(REPOSITORY, "s", {"name": "service"}).outputs["fullName"] == "example-org/service"
-
-
 def test_a_secret_is_known_by_repository_and_name_and_has_the_repositorys_number(bench: Bench) -> None:
     repository = bench.made(REPOSITORY, "s", {"name": "service"})
     secret = bench.made(SECRET, "t", {"repository": "service", "secretName": "TOKEN", "plaintextValue": "x"})
@@ -66,18 +56,6 @@ def test_a_runner_group_is_known_by_a_number(bench: Bench) -> None:
     assert group.id.isdigit()
     assert group.outputs["runnersUrl"] == f"https://api.github.com/orgs/acme/actions/runner-groups/{group.id}/runners"
     assert group.outputs["default"] is False
-
-
-def test_a_team_has_a_slug(bench: Bench) -> None:
-    assert bench.made("github:index/team:Team", "t", {"name": "GPU Platform"}).outputs["slug"] == "gpu-platform"
-
-
-def test_what_replaces_is_what_the_real_provider_forces_new(bench: Bench) -> None:
-    assert bench.cloud.replaces(SECRET, "secretName") is True
-    assert bench.cloud.replaces(SECRET, "plaintextValue") is False
-    assert bench.cloud.replaces(REPOSITORY, "name") is False
-    assert bench.cloud.replaces(RUNNER_GROUP, "visibility") is False
-    assert bench.cloud.replaces("github:index/release:Release", "tagName") is None
 
 
 def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:

@@ -7,16 +7,10 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.wire import decode
 
-from tests.sandbox.providers.github.conftest import RULESET, Hub
+from tests.sandbox.providers.github.conftest import Hub
 
 API = "https://api.github.com"
-
-
-def test_an_archived_repository_takes_no_ruleset(hub: Hub) -> None:
-    hub.repository(archived=True)
-    assert hub.refused(types.RULESET, **RULESET) == "cannot create ruleset on archived repository acme/web"
 
 
 def test_a_repository_s_name_is_there_once(hub: Hub) -> None:
@@ -24,9 +18,6 @@ def test_a_repository_s_name_is_there_once(hub: Hub) -> None:
     assert hub.refused(types.REPOSITORY, name="WEB") == (
         f"POST {API}/orgs/acme/repos: 422 Repository creation failed. "
         "[{Resource:Repository Field:name Code:custom Message:name already exists on this account}]"
-    )
-    assert hub.refused(types.REPOSITORY, name="api", defaultBranch="trunk") == (
-        "cannot set the default branch on a new repository to something other than 'main'"
     )
 
 
@@ -38,13 +29,6 @@ def test_a_repository_is_renamed_in_place_and_forked_anew(hub: Hub) -> None:
         "sourceRepo": "UPDATE_REPLACE",
         "first": "yes",
     }
-
-
-def test_a_repository_that_is_archived_instead_of_deleted_stays(hub: Hub) -> None:
-    made = hub.repository(archiveOnDestroy=True)
-    hub.delete(made)
-    assert decode(hub.read(made).properties).values["archived"] is True
-    assert "name already exists on this account" in hub.refused(types.REPOSITORY, name="web")
 
 
 def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everything_else(hub: Hub) -> None:

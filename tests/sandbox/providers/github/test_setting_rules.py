@@ -1,4 +1,4 @@
-"""Secrets and variables that the provider refuses at once, or that GitHub refuses for a missing resource."""
+"""Secrets and variables that GitHub refuses for a missing resource."""
 
 from __future__ import annotations
 
@@ -12,74 +12,9 @@ from tests.sandbox.providers.github.conftest import Hub
 
 HUSH = "hush-hush-hush-4711"
 HINT = "\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{}]}}"
-ONE_OF = "`encrypted_value,plaintext_value,value,value_encrypted`"
-CHARACTERS = "secret names can only contain alphanumeric characters or underscores and must not start with a number"
-
 SECRET = {"repository": "web", "secretName": "TOKEN", "value": HUSH}
 VARIABLE = {"repository": "web", "variableName": "REGION", "value": "us"}
 ORGANIZATION = {"secretName": "TOKEN", "value": HUSH, "visibility": "selected"}
-
-
-REFUSED: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "a secret's name with a dash": (types.SECRET, {**SECRET, "secretName": "A-B"}, [f"secretName: {CHARACTERS}"]),
-    "a secret's name that starts with a digit": (
-        types.DEPENDABOT_SECRET,
-        {**SECRET, "secretName": "1A"},
-        [f"secretName: {CHARACTERS}"],
-    ),
-    "a secret's name of GitHub's own": (
-        types.ORGANIZATION_SECRET,
-        {**ORGANIZATION, "secretName": "Github_Token"},
-        ["secretName: secret names must not start with the GITHUB_ prefix"],
-    ),
-    "a variable's name of GitHub's own": (
-        types.VARIABLE,
-        {**VARIABLE, "variableName": "GITHUB_X"},
-        ["variableName: secret names must not start with the GITHUB_ prefix"],
-    ),
-    "a variable's name with a space": (
-        types.ENVIRONMENT_VARIABLE,
-        {**VARIABLE, "environment": "prod", "variableName": "A B"},
-        [f"variableName: {CHARACTERS}"],
-    ),
-    "a secret without a value": (
-        types.SECRET,
-        {"repository": "web", "secretName": "TOKEN"},
-        [f'value: "value": one of {ONE_OF} must be specified'],
-    ),
-    "a secret with two values": (
-        types.SECRET,
-        {**SECRET, "plaintextValue": HUSH},
-        [
-            (
-                f'plaintextValue: "plaintext_value": only one of {ONE_OF} can be specified, but '
-                "`plaintext_value,value` were specified."
-            )
-        ],
-    ),
-    "a key without what it encrypted": (
-        types.SECRET,
-        {**SECRET, "keyId": "568250167242549743"},
-        ['keyId: "key_id": all of `key_id,value_encrypted` must be specified'],
-    ),
-    "an encrypted value that is no base64": (
-        types.SECRET,
-        {"repository": "web", "secretName": "TOKEN", "valueEncrypted": HUSH, "keyId": "1"},
-        ['valueEncrypted: expected "value_encrypted" to be a base64 string'],
-    ),
-    "a visibility there is not": (
-        types.ORGANIZATION_SECRET,
-        {**ORGANIZATION, "visibility": "public"},
-        ['visibility: expected visibility to be one of ["all" "private" "selected"], got public'],
-    ),
-}
-
-
-@pytest.mark.parametrize(("token", "inputs", "expected"), REFUSED.values(), ids=REFUSED)
-def test_what_the_provider_refuses_at_once_is_refused(
-    hub: Hub, token: str, inputs: dict[str, Any], expected: list[str]
-) -> None:
-    assert hub.problems(token, inputs) == expected
 
 
 NOWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -146,13 +81,3 @@ def test_a_repository_that_a_lookup_answered_is_there(hub: Hub) -> None:
 def test_a_number_that_is_no_repository_s_is_refused(hub: Hub) -> None:
     expected = f"GET https://api.github.com/repositories/5: 404 Not Found []{HINT.format('repositories/5')}"
     assert hub.refused(types.ORGANIZATION_SECRET, **ORGANIZATION, selectedRepositoryIds=[5]) == expected
-
-
-def test_repositories_without_selected_are_refused_of_what_exists(hub: Hub) -> None:
-    """diffSecretVariableVisibility asks nothing of a new one."""
-    web = hub.number(hub.repository())
-    given = {**ORGANIZATION, "visibility": "all", "selectedRepositoryIds": [web]}
-    made = hub.make(types.ORGANIZATION_SECRET, "s", **given)
-    assert hub.problems(types.ORGANIZATION_SECRET, given, made) == [
-        "selectedRepositoryIds: cannot use selected_repository_ids without visibility being set to selected"
-    ]

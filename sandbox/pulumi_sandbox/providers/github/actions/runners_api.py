@@ -1,19 +1,22 @@
-"""The calls of GitHub's REST API for runner groups and just-in-time runners."""
+"""Runner groups and just-in-time runners: the calls of GitHub's REST API, and the requests of a runner for its job."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.model import DEFAULT_GROUP_ID
-from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.actions.documents import WEB
+from pulumi_sandbox.providers.github.actions.state import CONCLUSIONS, DEFAULT_GROUP_ID, IN_PROGRESS, Actions
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.github.types import same_name
+from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import Record
 
 # Source: docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
@@ -46,12 +49,10 @@ class RunnersApi:
             runner_routes += [
                 Route("POST", rf"{runners}/generate-jitconfig", permission, "write", self._jitconfig),
                 Route("GET", runners, permission, "read", self._runners),
-                Route("GET", rf"{runners}/(?P<number>\d+)", permission, "read", self._runner),
                 Route("DELETE", rf"{runners}/(?P<number>\d+)", permission, "write", self._remove),
             ]
         return [
             Route("GET", groups, SELF_HOSTED, "read", self._groups),
-            Route("GET", group, SELF_HOSTED, "read", self._group),
             Route("GET", rf"{group}/repositories", SELF_HOSTED, "read", self._group_repositories),
             Route("GET", rf"{group}/runners", SELF_HOSTED, "read", self._group_runners),
             *runner_routes,
@@ -62,9 +63,6 @@ class RunnersApi:
     def _groups(self, request: Request, owner: str) -> Answer:
         rows = [None, *self.actions.groups(owner)]  # None is the default group, which has no row
         return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
-
-    def _group(self, request: Request, owner: str, group: str) -> Answer:
-        return as_json(200, documents.group(request.base, owner, self._group_or_refuse(owner, group)))
 
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
         self._group_or_refuse(owner, group)
@@ -111,9 +109,6 @@ class RunnersApi:
         rows = [one for one in runners if not name or one["name"] == name]
         return paged(request, "runners", rows, documents.runner)
 
-    def _runner(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
-        return as_json(200, documents.runner(self._runner_or_refuse(owner, number)))
-
     def _remove(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
         with self.actions.world.transaction():
             row = self._runner_or_refuse(owner, number)
@@ -146,3 +141,80 @@ def jit_config(base: str, runner: dict[str, Any], credential: str) -> str:
     }
     encoded = {name: base64.b64encode(json.dumps(content).encode()).decode() for name, content in files.items()}
     return base64.b64encode(json.dumps(encoded).encode()).decode()
+
+
+# The protocol by which a runner in the sandbox gets its job. GitHub's real runner protocol is not documented.
+PREFIX = "/_runner/"
+UNREGISTERED = "The runner is not registered"
+
+
+@dataclass(frozen=True)
+class RunnerProtocol:
+    """Answers requests of registered runners, which send the credential of their registration."""
+
+    actions: Actions
+
+    def answer(self, call: Call) -> Answer:
+        runner = self.actions.runner_of(call.authorization.removeprefix("Bearer "))
+        if runner is None:
+            raise Refused(401, UNREGISTERED)
+        if (call.method, call.path) == ("POST", f"{PREFIX}session"):
+            return as_json(200, {"runner_id": runner["id"]})
+        if (call.method, call.path) == ("GET", f"{PREFIX}job"):
+            job = self.actions.assign(runner["id"], runner["owner"])
+            return as_json(200, self._message(job, runner, call)) if job else Answer(204, "", "application/text")
+        if match := re.fullmatch(rf"{PREFIX}job/(\d+)", call.path):
+            return self._job(call, runner, int(match[1]))
+        raise Refused(404, "Not Found")
+
+    def _job(self, call: Call, runner: dict[str, Any], number: int) -> Answer:
+        job = self.actions.job(number)
+        if job is None or runner["job"] != number:
+            raise Refused(404, "Not Found")
+        if call.method == "GET":
+            return as_json(200, {"cancelled": job["cancelling"] or job["status"] != IN_PROGRESS})
+        body = call.body if isinstance(call.body, dict) else {}
+        conclusion, steps, log = body.get("conclusion"), body.get("steps"), body.get("log", "")
+        if conclusion not in CONCLUSIONS or not isinstance(steps, list) or not isinstance(log, str):
+            raise Refused(422, f"conclusion, steps and log are required; conclusion is one of {', '.join(CONCLUSIONS)}")
+        try:
+            step_results = [{key: step[key] for key in ("name", "conclusion", "number")} for step in steps]
+        except (KeyError, TypeError):
+            raise Refused(422, "steps need name, conclusion and number") from None
+        if not self.actions.finish(number, conclusion, step_results, log):
+            raise Refused(404, "Not Found")
+        return Answer(204, "", "application/text")
+
+    def _message(self, row: Record, runner: dict[str, Any], call: Call) -> dict[str, Any]:
+        job = row.outputs
+        return {
+            "job_id": job["id"],
+            "name": job["name"],
+            "steps": row.inputs["steps"],
+            "env": self._environment(job, call) | {"RUNNER_NAME": runner["name"]},
+        }
+
+    def _environment(self, job: dict[str, Any], call: Call) -> dict[str, str]:
+        """Return the environment variables of a job that do not depend on the machine.
+
+        Source: docs.github.com/en/actions/reference/variables-reference.
+        """
+        run = self.actions.run(job["runId"]) or {}
+        return {
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTOR": "octocat",
+            "GITHUB_API_URL": call.address or API,
+            "GITHUB_EVENT_NAME": "push",
+            "GITHUB_JOB": job["name"],
+            "GITHUB_REF": f"refs/heads/{run['branch']}",
+            "GITHUB_REF_NAME": run["branch"],
+            "GITHUB_REPOSITORY": job["repository"],
+            "GITHUB_REPOSITORY_OWNER": job["repository"].partition("/")[0],
+            "GITHUB_RUN_ATTEMPT": str(job["attempt"]),
+            "GITHUB_RUN_ID": str(job["runId"]),
+            "GITHUB_RUN_NUMBER": str(run["number"]),
+            "GITHUB_SERVER_URL": WEB,
+            "GITHUB_SHA": run["sha"],
+            "GITHUB_WORKFLOW": run["workflow"],
+        }

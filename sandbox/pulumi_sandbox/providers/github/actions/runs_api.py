@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.model import RUN, STATUS
 from pulumi_sandbox.providers.github.actions.state import (
+    RUN,
+    STATUS,
     Actions,
     NothingToRerun,
     RunActive,
     RunCompleted,
-    RunTooOld,
 )
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
@@ -31,7 +31,6 @@ CONCLUSIONS = (
 COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
 # Sources: github.com/cli/cli/issues/9221 and RunsOn#259: status 403 until the whole run is completed.
 ACTIVE_RUN = "This workflow is already running"
-OLD_RUN = "Unable to retry this workflow run because it was created over a month ago"
 # GitHub does not document its answer to a rerun of failed jobs if no job has failed.
 NO_FAILED_JOB = "This workflow run has no failed jobs"
 STATES = ("error", "failure", "pending", "success")
@@ -52,9 +51,7 @@ class RunsApi:
             Route("GET", runs, "actions", "read", self._runs),
             Route("GET", run_path, "actions", "read", self._run),
             Route("GET", rf"{run_path}/jobs", "actions", "read", self._jobs),
-            Route("GET", jobs, "actions", "read", self._job),
             Route("POST", rf"{jobs}/rerun", "actions", "write", self._rerun_job),
-            Route("POST", rf"{run_path}/rerun", "actions", "write", self._rerun),
             Route("POST", rf"{run_path}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
             Route("POST", rf"{run_path}/cancel", "actions", "write", self._cancel),
             Route("POST", rf"{REPOSITORY}/statuses/(?P<sha>[^/]+)", "statuses", "write", self._status),
@@ -76,21 +73,13 @@ class RunsApi:
         rows = self.actions.jobs(int(run), latest=request.option("filter") != "all")
         return paged(request, "jobs", rows, lambda one: documents.job(request.base, one, row))
 
-    def _job(self, request: Request, repository: Repository, job: str) -> Answer:
-        row = self._job_or_refuse(repository, job)
-        return as_json(200, documents.job(request.base, row, self._run_or_refuse(repository, str(row["runId"]))))
-
     def _rerun_job(self, request: Request, repository: Repository, job: str) -> Answer:
         row = self._job_or_refuse(repository, job)
         return _rerun(lambda: self.actions.rerun(row["runId"], row["id"]))
 
-    def _rerun(self, request: Request, repository: Repository, run: str) -> Answer:
-        number = self._run_or_refuse(repository, run)["id"]
-        return _rerun(lambda: self.actions.rerun(number))
-
     def _rerun_failed_jobs(self, request: Request, repository: Repository, run: str) -> Answer:
         number = self._run_or_refuse(repository, run)["id"]
-        return _rerun(lambda: self.actions.rerun(number, failed=True))
+        return _rerun(lambda: self.actions.rerun(number))
 
     def _cancel(self, request: Request, repository: Repository, run: str) -> Answer:
         try:
@@ -143,8 +132,6 @@ def _rerun(again: Callable[[], None]) -> Answer:
         again()
     except RunActive:
         raise Refused(403, ACTIVE_RUN) from None
-    except RunTooOld:
-        raise Refused(403, OLD_RUN) from None
     except NothingToRerun:
         raise Refused(403, NO_FAILED_JOB) from None
     return as_json(201, {})

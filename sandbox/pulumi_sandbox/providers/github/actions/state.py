@@ -10,25 +10,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.model import (
-    CANCELLED,
-    COMPLETED,
-    DEFAULT_GROUP_ID,
-    FAILURE,
-    IN_PROGRESS,
-    JOB,
-    QUEUED,
-    RUN,
-    RUNNER,
-    SUCCESS,
-    WAITING,
-    Definition,
-    run_conclusion,
-    run_status,
-)
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
-from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.providers.github.types import numbers, same_name
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
+
+RUN = "github:rest/workflowRun:WorkflowRun"
+JOB = "github:rest/job:Job"
+RUNNER = "github:rest/runner:Runner"
+STATUS = "github:rest/commitStatus:CommitStatus"
+
+QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
+SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")
+DEFAULT_GROUP_ID = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One `run` step of a job."""
+
+    name: str
+    run: str
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The definition of a job in a workflow file."""
+
+    name: str
+    labels: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def run_status(jobs: Sequence[dict[str, Any]]) -> str:
+    """Return the status of a run with these latest jobs."""
+    statuses = {job["status"] for job in jobs}
+    if statuses == {COMPLETED}:
+        return COMPLETED
+    # GitHub does not document the status of a run whose jobs have different statuses. Here it is in progress as soon as
+    # one job has started.
+    if IN_PROGRESS in statuses or {QUEUED, COMPLETED} <= statuses:
+        return IN_PROGRESS
+    return QUEUED
+
+
+def run_conclusion(jobs: Sequence[dict[str, Any]], *, cancelled: bool) -> str:
+    """Return the conclusion of a completed run. GitHub does not document how the conclusions of jobs are combined."""
+    conclusions = {job["conclusion"] for job in jobs}
+    if cancelled and conclusions != {SUCCESS}:
+        return CANCELLED
+    return next((one for one in (FAILURE, CANCELLED) if one in conclusions), SUCCESS)
+
 
 Outputs = dict[str, Any]
 
@@ -36,12 +68,6 @@ Outputs = dict[str, Any]
 # minutes.
 OFFLINE_SEC, LOST_SEC = 10, 30
 LOST_RUNNER_LOG = "The self-hosted runner lost communication with the server."
-# A job that no runner accepts within a day ends (docs.github.com/en/actions/reference/limits). An ephemeral runner that
-# has not connected for a day is removed (docs.github.com/en/actions/reference/runners/self-hosted-runners).
-QUEUE_SEC = UNCONNECTED_SEC = 24 * 3600
-# A rerun is possible for 30 days after the first run
-# (docs.github.com/en/actions/how-tos/manage-workflow-runs/re-run-workflows-and-jobs).
-RERUN_SEC = 30 * 24 * 3600
 LOG_CHARACTERS = 64 * 1024
 # The minimum interval between two writes of a runner's last contact. A runner sends a request every second.
 CONTACT_WRITE_SEC = 2
@@ -54,10 +80,6 @@ class RunActive(Exception):  # noqa: N818 - an answer
 
 class RunCompleted(Exception):  # noqa: N818 - an answer
     """The run is already completed."""
-
-
-class RunTooOld(Exception):  # noqa: N818 - an answer
-    """The run is older than a month."""
 
 
 class NothingToRerun(Exception):  # noqa: N818 - an answer
@@ -126,11 +148,11 @@ class Actions:
             for position, definition_of_job in enumerate(jobs):
                 steps = [{"name": step.name, "run": step.run} for step in definition_of_job.steps]
                 definition = {"name": definition_of_job.name, "labels": list(definition_of_job.labels), "steps": steps}
-                self._add_job(run, position, definition, WAITING if definition_of_job.waiting else QUEUED)
+                self._add_job(run, position, definition)
             self._update_run(number)
         return self.run(number) or run, self.jobs(number)
 
-    def _add_job(self, run: Outputs, position: int, definition: Outputs, status: str) -> None:
+    def _add_job(self, run: Outputs, position: int, definition: Outputs) -> None:
         number = self.world.next_number("github-job", FIRST_JOB)
         job: Outputs = {
             "id": number,
@@ -140,7 +162,7 @@ class Actions:
             "position": position,
             "name": definition["name"],
             "labels": definition["labels"],
-            "status": status,
+            "status": QUEUED,
             "conclusion": None,
             "createdAt": self.now(),
             "startedAt": None,
@@ -152,15 +174,6 @@ class Actions:
         }
         self.world.insert(Record(JOB, str(number), definition["name"], "", definition, job, "api"))
 
-    def approve(self, job: int) -> bool:
-        """Move a waiting job to the queue. Return True if the job was waiting."""
-        with self.world.transaction():
-            job_row = self.job(job)
-            if job_row is None or job_row["status"] != WAITING:
-                return False
-            self._change(job_row, status=QUEUED)
-        return True
-
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def cancel(self, run: int) -> None:
@@ -171,32 +184,26 @@ class Actions:
                 raise RunCompleted
             self.world.update(RUN, str(run), outputs={**run_row, "cancelled": True}, note="cancelled")
             for job in self.jobs(run):
-                if job["status"] in (QUEUED, WAITING):
+                if job["status"] == QUEUED:
                     self._complete(job, CANCELLED)
                 elif job["status"] == IN_PROGRESS:
                     self._change(job, cancelling=True)
 
-    def rerun(self, run: int, job: int | None = None, *, failed: bool = False) -> None:
-        """Start the next attempt with one job, with the failed jobs, or with all jobs.
-
-        Raises RunActive, RunTooOld or NothingToRerun.
-        """
+    def rerun(self, run: int, job: int | None = None) -> None:
+        """Start the next attempt with one job, or with all failed jobs. Raises RunActive or NothingToRerun."""
         with self.world.transaction():
             current = self.run(run)
             if current is None or current["status"] != COMPLETED:
                 raise RunActive
-            if self.now() - current["createdAt"] > RERUN_SEC:
-                raise RunTooOld
-            jobs = self.jobs(run)
             jobs_to_rerun = [
-                one for one in jobs if job in (None, one["id"]) and not (failed and one["conclusion"] == SUCCESS)
+                one for one in self.jobs(run) if (one["conclusion"] != SUCCESS if job is None else one["id"] == job)
             ]
             if not jobs_to_rerun:
                 raise NothingToRerun
             next_run = {**current, "attempt": current["attempt"] + 1, "cancelled": False, "startedAt": self.now()}
             self.world.update(RUN, str(run), outputs=next_run, note=f"attempt {next_run['attempt']}")
             for one in jobs_to_rerun:
-                self._add_job(next_run, one["position"], self._definition(one["id"]), QUEUED)
+                self._add_job(next_run, one["position"], self._definition(one["id"]))
             self._update_run(run)
 
     def _definition(self, job: int) -> Outputs:
@@ -315,33 +322,13 @@ class Actions:
         public = outputs.get("allowsPublicRepositories") is True
         return [one for one in repositories if one.private or (public and outputs.get("visibility") != "private")]
 
-    def closed_groups(self, repository: Repository) -> list[str]:
-        """Return the runner groups of the owner with their repositories, if this repository is in none of them.
-
-        Return an empty list if another runner may run the repository's jobs.
-        """
-        group_repositories = {
-            text_of(group.outputs, "name"): [
-                one.full_name for one in self.repositories_of_group(repository.owner, int(group.id))
-            ]
-            for group in self.groups(repository.owner)
-        }
-        may_use = any(same_name(name, repository.full_name) for names in group_repositories.values() for name in names)
-        if may_use or any(self._may_use(row.outputs, repository.full_name) for row in self.world.find(RUNNER)):
-            return []
-        return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in group_repositories.items()]
-
     # -- changes caused by time ---------------------------------------------------------------------------------------
 
     def apply_time(self) -> None:
-        """Apply the changes caused by time: runners without contact, and jobs that waited too long."""
+        """Mark runners without contact as offline or lost."""
         with self.world.transaction():
             for row in self.world.find(RUNNER):
                 self._apply_time_to_runner(row.outputs)
-            while (oldest := self.world.oldest(JOB, status=QUEUED)) and self.now() - oldest.outputs[
-                "createdAt"
-            ] > QUEUE_SEC:
-                self._complete(oldest.outputs, CANCELLED)
 
     def _apply_time_to_runner(self, runner: Outputs) -> None:
         silent_sec = self.now() - (runner["seenAt"] or runner["createdAt"])
@@ -353,8 +340,6 @@ class Actions:
             self._update_runner(lost, note=f"{runner['name']} is lost")
         elif runner["online"] and silent_sec > OFFLINE_SEC:
             self._update_runner({**runner, "online": False}, note=f"{runner['name']} is offline")
-        elif not runner["online"] and silent_sec > UNCONNECTED_SEC:
-            self.remove_runner(runner["owner"], runner["id"])
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
