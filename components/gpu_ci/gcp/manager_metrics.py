@@ -110,6 +110,7 @@ class ManagerMetrics:
         passes = self._series(PASSES)
         # A query without data has no result, so `absent_over_time` detects that no manager makes passes.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
+        # The text is that of version 0.1.0, with its shares of pools, so that an upgrade changes no alert policy.
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",
