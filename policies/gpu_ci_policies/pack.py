@@ -26,7 +26,6 @@ from .rule import Resource, Rule, RuleContext
 from .rules import RULES
 
 NAME = "gpu-ci"
-DOCUMENTATION = "docs/guides/policies.md"
 
 
 class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]

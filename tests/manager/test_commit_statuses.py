@@ -93,9 +93,6 @@ def test_a_job_for_runners_of_others_writes_nothing() -> None:
     assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
 
 
-BOTH, OTHER = frozenset({"a", "b"}), frozenset({"b"})
-
-
 def test_a_status_of_several_instances_of_an_earlier_version_is_dropped() -> None:
     memory = Memory(statuses={f"example-org/kernels {SHA} gpu-ci/l4": WrittenStatus("at-max", "", NOW, NOW)})
     assert write(at(0), memory) == []

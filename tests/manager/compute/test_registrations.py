@@ -12,7 +12,7 @@ from gpu_manager.model import Machine
 from gpu_manager.ports import Refused, Unavailable
 
 from tests.manager.compute.conftest import POOL, Google
-from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE
+from tests.manager.compute.fake_compute import NAME, ZONE
 from tests.manager.machine_key import PUBLISHED
 
 LABELS = {
@@ -22,7 +22,6 @@ LABELS = {
     "gpu-ci-template": NAME,
     "gpu-ci-registered-by": "manager",
 }
-ASKED = ("guest attribute", PROJECT, ZONE, "l4-a", "gpu-agent/key")
 
 
 def waiting(google: Google, name: str = "l4-a", status: str = "RUNNING", **others: Any) -> dict[str, Any]:
