@@ -25,6 +25,7 @@ from gpu_manager.model import (
     Pool,
     Register,
     Rung,
+    Runner,
     Start,
     Stop,
 )
@@ -201,6 +202,15 @@ def test_a_stopped_machine_is_replaced_after_two_stockouts_of_its_place(
 def test_a_stopped_machine_is_not_started_where_none_would_be_made(pool: Pool, memory: Memory) -> None:
     decision = decide([pool], observe(jobs=(job(),), machines=(off(),)), memory)
     assert (started(decision), of(Delete, decision)) == ([], [])
+
+
+def test_no_more_machines_are_on_than_the_maximum() -> None:
+    pool = replace(STOCK, max=1)
+    busy = machine("l4-a", registered_by="manager", sealed=True)
+    runner = Runner(1, "l4-a", online=True, busy=True)
+    decision = decide([pool], observe(jobs=(job(),), machines=(busy, off()), runners=(runner,)), stopped())
+    assert decision.actions == ()
+    assert {each.code for each in decision.reasons.values()} == {"at-max"}
 
 
 def test_a_machine_whose_job_was_cancelled_goes_on_standby_if_there_is_room() -> None:

@@ -273,6 +273,12 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     ]
 
 
+def test_a_used_up_quota_counts_for_a_quarter_of_an_hour() -> None:
+    memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota="L4")).memory
+    for later, asks in ((899, 0), (900, 1)):
+        assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + later), memory))) == asks
+
+
 def test_two_preemptions_one_after_the_other_open_the_breaker() -> None:
     firm = replace(POOL, rungs=(NEAR, replace(NEAR, market="standard", usd_per_hour=0.9)), max=9)
     memory = Memory()
