@@ -12,8 +12,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from gpu_ci.gcp.gate.connection import connect
-from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+from gpu_ci.gcp.gate.google_service import CredentialsError, connect, credentials
 
 from ..ports import Refused, Unavailable
 

@@ -17,7 +17,7 @@ import yaml
 from gpu_ci import versions
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
 from gpu_ci.gcp.build_program import LOCK, BuildProgram
-from gpu_ci.gcp.gpu_bridge import permissions, steps
+from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.host_image.resources import PROGRAM as HOST_IMAGES
@@ -83,7 +83,7 @@ def test_the_bucket_is_private_and_deletes_what_builds_wrote_after_a_day() -> No
 
 def test_builds_may_start_machines_but_change_neither_settings_nor_program() -> None:
     deployment = build()
-    assert named(deployment, "gpu-tests-machines-role")["permissions"] == google_permissions.of_calls(permissions.CALLS)
+    assert named(deployment, "gpu-tests-machines-role")["permissions"] == google_permissions.of_calls(steps.CALLS)
     all_permissions = {each for row in deployment.of(":IAMCustomRole") for each in row.inputs["permissions"]}
     assert not [each for each in all_permissions if "setIamPolicy" in each or "actAs" in each]
     assert named(deployment, "gpu-tests-reader-role")["permissions"] == ["storage.objects.get", "storage.objects.list"]
@@ -155,7 +155,7 @@ def test_machines_have_no_public_address_and_no_runner_and_the_gate_waits_for_th
 def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
     text = named(build(max=2, artifactMib=10), "gpu-tests-settings")["source"]["text"]
     settings, options = parse(
-        ["run", "--settings", f"gs://{BUCKET}/bridge.json", "--dir", str(tmp_path), "--", "pytest"],
+        ["run", "--settings", f"gs://{BUCKET}/bridge.json", "--", "pytest"],
         {"BUILD_ID": BUILD},
         lambda bucket, name: text if (bucket, name) == (BUCKET, "bridge.json") else "",
     )
@@ -335,7 +335,7 @@ def test_the_settings_have_each_place_of_the_ladder_and_a_step_accepts_them(tmp_
     link = content["template"].replace("us-central1", "us-east1")
     for each in content["rungs"][3:6]:
         each["template"] = link
-    given = ["run", "--settings", f"gs://{BUCKET}/bridge.json", "--dir", str(tmp_path)]
+    given = ["run", "--settings", f"gs://{BUCKET}/bridge.json"]
     settings, _ = parse([*given, "--", "pytest"], {"BUILD_ID": BUILD}, lambda *_: json.dumps(content))
     machine = ("spot", "g2-standard-8")
     assert settings.places() == [

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options, refused
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
-from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.protocol import Settings
 from gpu_ci.gcp.gpu_bridge.storage import Entry
 
 TEMPLATE = "projects/ci-project/regions/us-central1/instanceTemplates/l4-1"
@@ -135,8 +135,6 @@ class Cloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     objects: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     """Content and digest by name."""
-    created: dict[str, float] = field(default_factory=dict)
-    """When each object was written."""
     preempted: list[str] = field(default_factory=list)
     most_machines: int = 0
     inserts: list[tuple[str, str, str]] = field(default_factory=list)
@@ -207,7 +205,6 @@ class Cloud:
         if not self.has_bucket:
             raise NO_BUCKET
         self.objects[name] = (content, hashlib.sha256(content).hexdigest())
-        self.created[name] = self.time.now_sec
 
     def preempt(self, name: str) -> None:
         self.machines[name].preempt_at = self.time.now_sec
@@ -320,7 +317,7 @@ class Client:
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("poll" if once else "find")
         found = self.cloud.objects.get(name)
-        return Entry(len(found[0]), found[1], self.cloud.created[name], found) if found else None
+        return Entry(len(found[0]), found[1], found) if found else None
 
     def read(self, entry: Entry, sink: BinaryIO, *, once: bool = False) -> None:
         self._called("poll" if once else "read")

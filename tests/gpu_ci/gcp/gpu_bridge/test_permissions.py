@@ -19,7 +19,7 @@ from gpu_agent.google.storage import GoogleBucket
 from gpu_agent.http import Answer
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
-from gpu_ci.gcp.gpu_bridge import permissions, steps
+from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
 from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
@@ -29,7 +29,7 @@ from pulumi_sandbox.providers.gcp.object_storage import StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.agent.fakes.clock import FakeClock
-from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
 from tests.gpu_ci.gcp.test_build_gpu_bridge import build, named
 from tests.gpu_ci.gcp.test_runner_manager import method_of
@@ -113,7 +113,7 @@ def test_builds_have_the_permissions_of_every_call_of_the_step_and_the_reaper(
     for call in calls.values():
         call()
     builds.status("p", "us-central1", "b")
-    assert called == set(permissions.CALLS) == set(NEEDED)
+    assert called == set(steps.CALLS) == set(NEEDED)
     missing = {one for each in called for one in NEEDED[each] if not has(deployment, BUILDS, one)}
     assert missing == set()
 
@@ -135,7 +135,7 @@ def test_the_step_makes_the_storage_calls_of_the_table(clients: None, storage: S
     requests = [each.replace("/download/", "/").split(" ", 1) for each in storage.storage.requests]
     found = {method_of(verb, f"https://storage.googleapis.com{path}") for verb, path in requests}
     # gcloud lists the program of the step.
-    assert found | {LIST} == set(permissions.READ) | set(permissions.CHANGE)
+    assert found | {LIST} == set(steps.READ) | set(steps.CHANGE)
 
 
 def test_the_machine_reads_and_creates_objects_and_nothing_else(

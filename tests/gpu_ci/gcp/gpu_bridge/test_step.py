@@ -115,20 +115,6 @@ def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(clou
     assert finished(step).printed == step.expected
 
 
-@pytest.mark.parametrize(("hours", "cut", "uploads"), [(0, 0, 0), (20, 0, 0), (22, 0, 1), (0, 1, 1)])
-def test_sources_are_uploaded_again_if_they_are_truncated_or_may_be_deleted_too_soon(
-    cloud: Cloud, folder: Path, hours: float, cut: int, uploads: int
-) -> None:
-    """The step may wait an hour, and start two machines, each with 35 minutes until its command and 30 for that."""
-    finished(Step(cloud, folder, 1))
-    [name] = [each for each in cloud.objects if each.startswith("sources/")]
-    cloud.created[name] = cloud.time.now_sec - 3600 * hours
-    content, _ = cloud.objects[name]
-    cloud.change(name, content[: len(content) - cut])
-    second = finished(Step(cloud, folder, 2))
-    assert (second.code, second.client.names.count("upload")) == (0, uploads)
-
-
 @pytest.mark.parametrize(("error", "name"), [(EXHAUSTED, "no-capacity"), (QUOTA, "over-quota"), (FORBIDDEN, "refused")])
 def test_a_step_whose_machine_cannot_start_names_the_cause(
     cloud: Cloud, folder: Path, error: ApiError, name: str
