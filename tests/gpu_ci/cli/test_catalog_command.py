@@ -166,7 +166,7 @@ WRONG = {
     ),
     "--zone us-east-1a": (
         "list: Invalid value for '--zone': unknown zone with a GPU 'us-east-1a'",
-        "AWS publishes regions only: --region us-east-1",
+        "did you mean --region us-east-1?",
     ),
     "--zone us-east1-b --region us-central1": (
         "list: --zone us-east1-b is not in --region us-central1",

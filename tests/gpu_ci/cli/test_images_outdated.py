@@ -33,8 +33,8 @@ def states(document: Any) -> dict[str, str]:
         ("      driver: {source: installer}\n", "driver.branch", "supported", 0),
         # Values that gpu-ci check refuses. This command still reports the rest of the pool.
         ("      runner: {version: 2.100.0}\n", "runner", "outdated", 1),
-        ("      runner: text\n", "runner", "unknown", 0),
-        ("      runner: {version: 2}\n", "runner", "unknown", 0),
+        ("      runner: text\n", "runner", "supported", 0),
+        ("      runner: {version: 2}\n", "runner", "supported", 0),
         ("      driver: {source: installer, branch: lts}\n", "driver.branch", "unknown", 0),
         ("      driver: {source: installer, branch: 999}\n", "driver.branch", "unknown", 0),
         ("      driver: text\n", "image", "supported", 0),

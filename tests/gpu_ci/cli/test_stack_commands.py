@@ -224,6 +224,34 @@ def test_the_cost_as_json_adds_up_and_old_prices_are_noted(
     assert later["notes"] == ["prices older than 90 days: l4 (2026-10-04); compare them with the cloud's price list"]
 
 
+def test_the_quotas_are_printed_by_region_and_metric(ask: Ask, stack: Stack) -> None:
+    answer = ask("quota", stack())
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.rows == [
+        ["global", "GPUS_ALL_REGIONS", "5 GPU", "unknown", "l4 5"],
+        ["us-central1", "PREEMPTIBLE_NVIDIA_L4_GPUS", "5 GPU", "unknown", "l4 5"],
+        ["us-central1", "SSD_TOTAL_GB", "500 GB", "unknown", "l4 500"],
+    ]
+    assert answer.out.splitlines()[-1] == "3 limits are unknown; hint: set gpu-ci:quotas, or run gpu-ci doctor"
+
+
+def test_a_pool_without_gpus_costs_nothing_at_rest_and_needs_no_known_quota(ask: Ask, stack: Stack) -> None:
+    builds = "    builds: {kind: cloud-build, region: europe-west4, machineType: e2-standard-8}"
+    name = stack(("gpu-ci:pools:", f"gpu-ci:pools:\n{builds}"))
+    [told] = ask("cost", name, "--json").json
+    assert told["pools"]["builds"] == {
+        "machine": "e2-standard-8",
+        "usdPerHourAtRest": 0.0,
+        "usdPerHourAtMax": "unknown",
+        "usdWorstMonth": "unknown",
+        "priceDate": "unknown",
+        "billedBy": "build-minute",
+    }
+    assert (told["usdPerHourAtMax"], told["atLeast"]) == (2.0484, True)
+    [told] = ask("quota", name, "--json").json
+    assert {need["region"] for need in told["needs"]} == {"us-central1", "global"}
+
+
 @pytest.mark.parametrize("command", ["cost", "quota"])
 def test_pools_with_mistakes_are_not_added_up(ask: Ask, stack: Stack, command: str) -> None:
     answer = ask(command, stack(("max: 4", "max: 0")))

@@ -30,7 +30,12 @@ MISTAKES: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
         "a value with a colon and a space needs quotes",
         "write the value in quotes",
     ),
-    "a key that is too deep": ((("      max: 4", "        max: 4"),), "9:9", "the indentation is wrong", INDENTATION),
+    "a key that is too deep": (
+        (("      max: 4", "        max: 4"),),
+        "9:9",
+        "the indentation is wrong, or a line above lacks a colon, or a space after a colon or dash",
+        INDENTATION,
+    ),
     "a list entry among keys": (
         (("      max: 4", "      - max: 4"),),
         "9:7",

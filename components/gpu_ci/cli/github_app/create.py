@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,10 +9,10 @@ import yaml
 
 from gpu_ci.cli import options
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.github_app import github_api, listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app import listener, secret_store
+from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, Registration
-from gpu_ci.cli.output import InputError, print_json, print_table
+from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
 from gpu_ci.stack.lines import entry
 from gpu_ci.stack.site import SITE
@@ -47,12 +46,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     organization, apps = apps_of(file, only)
     for app in apps:
         secret_store.check_name(app.secret)
-    try:
-        call = secret_store.connect()
-    except InputError:
-        if not as_json:
-            _show(organization, apps)
-        raise
+    call = secret_store.connect()
     try:
         listening = listener.server(port)
     except OSError as error:
@@ -64,7 +58,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         web_url,
         f"http://127.0.0.1:{listening.server_port}",
         [Registration(app) for app in apps],
-        convert=lambda code: github_api.convert(api_url, code),
+        convert=lambda code: listener.convert(api_url, code),
         store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
         installed=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,
@@ -77,17 +71,6 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         print_json({"file": file.name, "numbers": numbers})
     else:
         click.echo(f"{file.name}: has the numbers of {len(apps)} Apps")
-
-
-def _show(organization: str, apps: Sequence[App]) -> None:
-    """Print the Apps that the command would create."""
-    click.echo(f"Apps to create in {organization}:\n")
-    rows = [
-        (app.key, permission, access, app.secret)
-        for app in apps
-        for permission, access in {"metadata": "read", **app.permissions}.items()
-    ]
-    print_table(["app", "permission", "access", "private key"], rows)
 
 
 def _say(text: str) -> None:
