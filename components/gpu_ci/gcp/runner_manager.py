@@ -28,7 +28,6 @@ _IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_D
 _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
-# Google Cloud documentation "Create and manage custom roles": the maximum length of a role's id.
 
 
 class ManagerChoices(Args):
@@ -203,12 +202,12 @@ class RunnerManager(Component):
         """Grant the manager permission to start and delete machines with the service accounts of the pools."""
         args = self._args
         granted: list[pulumi.Resource] = [
-            gcp.projects.IAMMember(
+            identities.in_project(
                 f"{self._name}-machines",
-                project=args.project,
-                role=self._role("machines", manager_permissions.MACHINES),
-                member=self._member,
-                opts=self.child(),
+                self._role("machines", manager_permissions.MACHINES),
+                self._account,
+                args.project,
+                self.child(),
             )
         ]
         for pool, email in sorted(args.machine_accounts.items()):
