@@ -119,14 +119,14 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     permissions = tuple(deployer.permissions(file))
-    apis = [api for api in _apis(file, permissions) if pools or api != "compute.googleapis.com" or _has_nodes(file)]
+    apis = [
+        api
+        for api in _apis(file, permissions)
+        if pools or api != "compute.googleapis.com" or deployer.has_own_node_pools(file)
+    ]
     return Project(
         file.project, pools, site.get("subnetworks") or {}, tuple(dict.fromkeys(apis)), secrets, permissions, connect
     )
-
-
-def _has_nodes(file: StackFile) -> bool:
-    return deployer.has_own_node_pools(file)
 
 
 def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
         yield from _SECRETS_ALONE
     else:
         yield from APIS
-        yield from deployer.CONTAINER_APIS if _has_nodes(file) else ()
+        yield from deployer.CONTAINER_APIS if deployer.has_own_node_pools(file) else ()
         yield from BUILD_APIS if BuildPoolArgs in kinds or "container" in pipelines else ()
         yield from PROGRAM_APIS if BuildGpuBridgeArgs in kinds or "host" in pipelines else ()
         for option, apis in CONTAINER_APIS.items():

@@ -7,14 +7,13 @@ from pathlib import Path
 import click
 import yaml
 
-from gpu_ci.cli import options
+from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
 from gpu_ci.cli.github_app import listener, secret_store
 from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, Registration
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
-from gpu_ci.stack.lines import entry
 from gpu_ci.stack.site import SITE
 
 GITHUB_COM = "https://github.com"
@@ -94,20 +93,8 @@ def write_numbers(path: Path, numbers: dict[str, int]) -> None:
         InputError: The file has no value at a path, or cannot be written.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, yaml.SafeLoader)
-        places = []
-        for place, number in numbers.items():
-            node: yaml.Node | None = root
-            for step in ("config", *place.split(".")):
-                found = entry(node, step)
-                node = found[1] if found else None
-            if node is None:
-                raise InputError(f"{path}: {place}: is missing", expected=f"{place}: {number}")
-            places.append((node.start_mark.index, node.end_mark.index, str(number)))
-        for start, end, number_text in sorted(places, reverse=True):
-            text = text[:start] + number_text + text[end:]
-        path.write_text(text, encoding="utf-8")
-    except (OSError, yaml.YAMLError) as error:
-        problem = error.strerror if isinstance(error, OSError) else "is not valid YAML any more"
-        raise InputError(f"{path}: cannot be changed", got=str(problem), expected=str(numbers)) from None
+        written = edit.write(path, [{tuple(place.split(".")): str(number)} for place, number in numbers.items()])
+    except (OSError, yaml.YAMLError, click.ClickException):
+        written = [False]
+    if not all(written):
+        raise InputError(f"{path}: cannot be changed", expected=str(numbers), hint="write the numbers by hand")
