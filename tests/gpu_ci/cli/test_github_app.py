@@ -97,7 +97,7 @@ class GitHub:
     owner: str = "acme"
     address: str = ""
 
-    def answer(self, path: str, _: bytes) -> tuple[int, Any]:
+    def answer(self, path: str, *_: Any) -> tuple[int, Any]:
         code = path.removeprefix("/api/v3/app-manifests/").removesuffix("/conversions")
         if number := self.codes.pop(code, 0):  # a code is used once
             return 201, {"id": number, "slug": f"app-{number}", "owner": {"login": self.owner}, "pem": self.pem}

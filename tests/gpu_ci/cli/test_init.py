@@ -314,19 +314,6 @@ def test_a_second_stack_adds_its_job_to_the_deployment(ask: Ask, tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize(
-    ("line", "address"),
-    [
-        ("gpu-ci[cli] @ git+https://example.com/acme/gpu-ci@1  # ours", "git+https://example.com/acme/gpu-ci@1"),
-        ('gpu-ci @ file:///x ; python_version >= "3.11"', "file:///x"),
-        ("gpu-ci==0.1.0", ""),
-        ("pulumi", ""),
-    ],
-)
-def test_the_address_of_a_requirement(line: str, address: str) -> None:
-    assert additions.address_of(f"# first\n{line}\n") == address
-
-
 def created_by_github(stack: Path, old: int, new: int) -> None:
     """Write numbers into the stack file as `gpu-ci github-app create` does."""
     text = stack.read_text()
@@ -413,11 +400,6 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
         f"{FILE}:pools.b.reservation: is missing; market: reservation requires it"
     ],
     ("--project", 'a", x: "y'): ["Pulumi.dev.yaml: gcp:project: has a form that is not accepted"],
-    replaced(SUBNET, "us-east-1a=sn-1"): [f"{FILE}:clusters.ci.subnets.us-east-1a: has a form that is not accepted"],
-    replaced(IMAGE, "latest"): [f"{FILE}:pools.a10g.runner.image: has a form that is not accepted"],
-    replaced("l4=g2-standard-8:spot", "L4=g2-standard-8", GKE): [
-        f"{FILE}:pools.L4: the name has a form that is not accepted"
-    ],
     # One report has all mistakes of options.
     ("--project", "Acme_CI", "--region", "us-central1-a", "--pool", "l4=g2-standard-8", "--pool", "l4=t"): [
         "--pool: unknown machine type with a GPU 't'",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -73,25 +72,6 @@ def test_the_committed_schema_is_what_the_command_writes(
     answer = ask("schema", "--site", "gpu_ci.program.keys:Keys", "-o", str(tmp_path / "out.json"))
     assert (answer.code, answer.out) == (0, "")
     assert (tmp_path / "out.json").read_text() == (ROOT / "docs/pulumi-stack.schema.json").read_text()
-
-
-def test_a_schema_without_a_site_has_pools_images_clusters_and_quotas(ask: Ask) -> None:
-    answer = ask("schema")
-    keys = list(json.loads(answer.out)["properties"]["config"]["properties"])
-    assert keys == ["gpu-ci:pools", "gpu-ci:images", "gpu-ci:clusters", "gpu-ci:quotas"]
-    assert ask("schema", "--json").out == answer.out
-
-
-def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
-    assert ask("check", "p3.2xlarge").out == (
-        "aws/p3.2xlarge: no problem found\n"
-        "note: driver 595 AMIs refuse it\n"
-        "note: gone from AWS's region page by mid-2026: retired for new work\n"
-    )
-    found = ask("check", "g6f.large", "--driver-branch", "595", "--json").json
-    assert (found["works"], len(found["notes"])) == (False, 1)
-    assert found["notes"][0].startswith("a fraction of a GPU: needs the vGPU guest driver")
-    assert f"note: {found['notes'][0]}\n" in ask("catalog", "show", "g6f.large").out
 
 
 @pytest.mark.parametrize(

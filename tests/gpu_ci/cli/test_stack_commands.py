@@ -97,28 +97,6 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     assert found["problems"][0]["path"] == "gpu-ci:pools.l4.machineType"
 
 
-@pytest.mark.parametrize(
-    ("rung", "hint"),
-    [
-        (
-            "{region: mars}",
-            (
-                "regions that have it: asia-east1, asia-northeast1, asia-northeast3, asia-south1, asia-southeast1; "
-                "gpu-ci catalog show g2-standard-8 lists all"
-            ),
-        ),
-        ("{region: us-eats1}", "did you mean us-east1"),
-        ("{market: cheap}", "such as market: standard"),
-        ("{zones: us-east1-b}", "such as zones: [us-east1-b]"),
-        ("us-east1", "such as ladder: [{region: us-east1}]"),
-    ],
-)
-def test_the_hint_for_a_wrong_rung_is_one_that_exists(ask: Ask, stack: Stack, rung: str, hint: str) -> None:
-    name = stack(("max: 4", f"max: 4\n      ladder: [{rung}]"))
-    [problem] = ask("check", name, "--json").json[0]["problems"]
-    assert problem["hint"].startswith(hint)
-
-
 def test_a_limit_that_is_too_small_is_a_problem(ask: Ask, stack: Stack) -> None:
     quotas = "gpu-ci:quotas:\n    us-central1: {PREEMPTIBLE_NVIDIA_L4_GPUS: 3}\n  gpu-ci:pools:"
     name = stack(("gpu-ci:pools:", quotas))

@@ -59,28 +59,6 @@ def test_the_machines_have_no_public_address_and_are_closed() -> None:
     assert closed == {"enable-oslogin": "TRUE", "block-project-ssh-keys": "TRUE", "serial-port-enable": "FALSE"}
 
 
-def test_secure_boot_is_off_for_an_image_that_may_have_unsigned_modules() -> None:
-    inputs = pool(image="projects/p/global/images/mine").one(":RegionInstanceTemplate").inputs
-    assert inputs["shieldedInstanceConfig"]["enableSecureBoot"] is False
-
-
-def test_spot_machines_can_be_taken_and_are_deleted() -> None:
-    assert pool().one(":RegionInstanceTemplate").inputs["scheduling"] == {
-        "provisioningModel": "SPOT",
-        "preemptible": True,
-        "automaticRestart": False,
-        "onHostMaintenance": "TERMINATE",
-        "instanceTerminationAction": "DELETE",
-        "maxRunDuration": {"seconds": 14400},
-    }
-
-
-def test_standard_machines_stay_until_their_time_is_over() -> None:
-    scheduling = pool(market="standard").one(":RegionInstanceTemplate").inputs["scheduling"]
-    assert (scheduling["provisioningModel"], scheduling["preemptible"]) == ("STANDARD", False)
-    assert (scheduling["automaticRestart"], scheduling["instanceTerminationAction"]) == (True, "DELETE")
-
-
 def test_the_boot_disk_is_what_the_series_takes() -> None:
     (disk,) = pool().one(":RegionInstanceTemplate").inputs["disks"]
     assert disk == {

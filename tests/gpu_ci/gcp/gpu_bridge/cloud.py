@@ -27,7 +27,6 @@ SETTINGS = Settings("ci-project", "l4", TEMPLATE, ["us-central1-a", "us-central1
 EXHAUSTED = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED", "us-central1-a has no such machine now.", 503)
 CHECKED_SEC, FETCHED_SEC = 60.0, 70.0
 """When a machine has passed its check and begins its command, after its creation."""
-NO_BUCKET = ApiError("notFound", "The specified bucket does not exist.", 404)
 UNAVAILABLE = ApiError("backendError", "The service is currently unavailable.", 503)
 
 
@@ -96,10 +95,6 @@ class VirtualTime:
                 raise task.failure
         self.now_sec = until
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._queue
-
 
 @dataclass
 class Machine:
@@ -108,7 +103,6 @@ class Machine:
     zone: str
     body: dict[str, Any]
     born: float
-    is_spot: bool
     is_off: bool = False
     written: int = 0
     preempt_at: float | None = None
@@ -141,13 +135,11 @@ class Cloud:
     """Zone, template and provisioning model of each machine that was created."""
     zones: dict[str, ApiError] = field(default_factory=dict)
     """The error of each zone in which no machine can start."""
-    market: str = "SPOT"
     verdict: str = "pass"
     reason: str = ""
     """The reason of a machine that fails its check."""
     is_cut: bool = False
     """True while no step reaches Google."""
-    has_bucket: bool = True
     builds: dict[str, str] = field(default_factory=dict)
     """The status of each build in Cloud Build."""
 
@@ -169,9 +161,6 @@ class Cloud:
             assert digest == machine.place["sha256"]
             machine.request = json.loads(content)
         if machine.is_off or age < FETCHED_SEC or self.verdict != "pass" or not machine.request:
-            return
-        if not self.has_bucket:
-            machine.is_off = True  # it cannot write its result
             return
         request = machine.request
         prefix, command = request["prefix"], request["command"]
@@ -202,8 +191,6 @@ class Cloud:
         machine.is_off = True
 
     def put(self, name: str, content: bytes) -> None:
-        if not self.has_bucket:
-            raise NO_BUCKET
         self.objects[name] = (content, hashlib.sha256(content).hexdigest())
 
     def preempt(self, name: str) -> None:
@@ -246,18 +233,16 @@ class Client:
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         self._called("template")
-        scheduling = {"provisioningModel": self.cloud.market, "preemptible": self.cloud.market == "SPOT"}
         return {
             "labels": {},
             "metadata": {"items": [{"key": "startup-script", "value": "#!"}]},
-            "scheduling": scheduling,
+            "scheduling": {"provisioningModel": "SPOT", "preemptible": True},
         }
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
         self._called("insert")
         if zone not in self.cloud.zones:
-            is_spot = body["scheduling"]["provisioningModel"] == "SPOT"
-            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec, is_spot)
+            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec)
             self.cloud.inserts.append((zone, template, body["scheduling"]["provisioningModel"]))
             self.cloud.most_machines = max(self.cloud.most_machines, len(self.cloud.machines))
         return f"insert {zone}"

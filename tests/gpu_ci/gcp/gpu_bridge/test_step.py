@@ -228,20 +228,6 @@ def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path
     assert step.expected.startswith(step.printed)
 
 
-def test_a_network_that_is_cut_for_long_ends_the_step_and_google_deletes_the_machine(
-    cloud: Cloud, folder: Path
-) -> None:
-    step = Step(cloud, folder, lines=2000)
-    cloud.time.advance(100)
-    cloud.is_cut = True
-    cloud.time.advance(400)
-    assert (step.is_over, step.code, len(cloud.machines)) == (True, 208, 1)
-    [machine] = cloud.machines.values()
-    cloud.time.advance(machine.longest_sec)
-    cloud.tick()
-    assert cloud.machines == {}
-
-
 def test_forty_builds_wait_until_the_bridge_has_fewer_machines_than_its_maximum(cloud: Cloud, folder: Path) -> None:
     """In virtual time, no step counts the machines between the count of another one and its start."""
     steps = [Step(cloud, folder, number, lines=20, code=number % 3) for number in range(40)]
