@@ -144,10 +144,8 @@ def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Pat
     assert (folder.code, folder.err.splitlines()[0]) == (2, ".: cannot be read")
     project = ask("check", stack(name="Pulumi.yaml", text="name: gpu-ci\nruntime: python\n"))
     assert (project.code, project.err.splitlines()[1]) == (2, "  got: the project's file, Pulumi.yaml")
-    for text in ("", "- a\n", "just words\n", "config: 3\n"):
-        answer = ask("check", stack(name="other.yaml", text=text))
-        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is not a stack file")
     answer = ask("check", stack(name="Pulumi.list.yaml", text="- a\n"))
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "Pulumi.list.yaml: is not a stack file")
     assert answer.err.splitlines()[-1] == "  hint: the folder has Pulumi.prod.yaml", "not the file itself"
     answer = ask("check", stack(name="Pulumi.empty.yaml", text="# later\n"))
     assert (answer.code, answer.out.splitlines()[0]) == (1, "Pulumi.empty.yaml: gpu-ci:pools: is missing")

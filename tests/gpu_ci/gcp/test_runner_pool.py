@@ -166,19 +166,6 @@ def test_in_a_preview_the_group_waits_for_an_unknown_template() -> None:
     assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": UNKNOWN}]
 
 
-def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
-    def program() -> None:
-        project = pulumi.Output.from_input(7)
-        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork=SUBNETWORK))
-
-    with pytest.raises(ArgsError) as caught:
-        deploy(program, computed=COMPUTED)
-    assert str(caught.value) == (
-        "RunnerPool 'l4': project: must be text\n  got: 7\n"
-        "  expected: the id (not the number) of the Google Cloud project of the machines"
-    )
-
-
 def test_a_secret_wiring_stays_secret() -> None:
     def program() -> None:
         project = pulumi.Output.secret(PROJECT)

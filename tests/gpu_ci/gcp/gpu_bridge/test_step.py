@@ -228,15 +228,6 @@ def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path
     assert step.expected.startswith(step.printed)
 
 
-def test_forty_builds_wait_until_the_bridge_has_fewer_machines_than_its_maximum(cloud: Cloud, folder: Path) -> None:
-    """In virtual time, no step counts the machines between the count of another one and its start."""
-    steps = [Step(cloud, folder, number, lines=20, code=number % 3) for number in range(40)]
-    cloud.time.advance(DAY_SEC)
-    assert [step.code for step in steps] == [number % 3 for number in range(40)]
-    assert all(step.printed == step.expected for step in steps)
-    assert (cloud.most_machines, cloud.machines) == (4, {})
-
-
 @pytest.mark.parametrize(("at", "code", "text"), [(0, 213, "within 100 s"), (40, 210, "was waiting for a machine")])
 def test_a_step_without_a_free_machine_ends_after_its_wait_or_a_cancellation(
     cloud: Cloud, folder: Path, at: float, code: int, text: str
