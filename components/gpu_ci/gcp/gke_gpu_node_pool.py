@@ -14,7 +14,7 @@ from ..errors import ArgsError
 from ..kubernetes import gpu_nodes
 from ..labels import merge
 from . import identities
-from .gke_nodes import rules, version
+from .gke_nodes import rules
 from .gke_nodes.args import GkeGpuNodePoolArgs
 
 __all__ = ["GkeGpuNodePool", "GkeGpuNodePoolArgs"]
@@ -206,7 +206,7 @@ def _upgrade_settings(
     """
     if args.market == "flex-start":
         return None
-    has_blue_green = not version.older(control_plane_version, version.AUTOSCALED_BLUE_GREEN)
+    has_blue_green = not rules.older(control_plane_version, rules.AUTOSCALED_BLUE_GREEN)
     if (args.upgrade_strategy or ("BLUE_GREEN" if has_blue_green else "SURGE")) == "SURGE":
         # Both numbers are set, because the provider sends a missing number as 0
         # (hashicorp/terraform-provider-google#17164).
