@@ -35,8 +35,7 @@ from .aws.node_group_limits import NodeGroupLimits
 from .component import Component
 from .custom_resources import EngineLog, Refused
 from .errors import did_you_mean
-from .gcp.gate.service import GateService
-from .gcp.gate.stopped_service import StoppedService
+from .gcp.gate.service import GateService, StoppedService
 from .gcp.smoke_gate import SmokeGate
 from .gcp.stopped_machines import StoppedMachines
 from .kinds import catalog

@@ -22,7 +22,6 @@ def for_each_file(
     document: Callable[..., Any],
     as_json: bool,
     code_of: Callable[[Answer], int] = lambda _: 0,
-    read_file: Callable[[Path], Any] = read,
 ) -> None:
     """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
 
@@ -36,9 +35,8 @@ def for_each_file(
         document: A function that returns a result for the JSON output.
         as_json: True to print JSON.
         code_of: A function that returns the exit code for a result.
-        read_file: A function that reads a file, for a command that also accepts files of another kind.
     """
-    answers = [(path, _answer(path, compute, read_file)) for path in files_of(names)]
+    answers = [(path, _answer(path, compute)) for path in files_of(names)]
     if as_json:
         print_json([_document(path, each, document) for path, each in answers])
     codes = [0]
@@ -56,9 +54,9 @@ def for_each_file(
         click.get_current_context().exit(code)
 
 
-def _answer(path: Path, compute: Callable[[Any], Answer], read_file: Callable[[Path], Any]) -> Answer | Failure:
+def _answer(path: Path, compute: Callable[[Any], Answer]) -> Answer | Failure:
     try:
-        return compute(read_file(path))
+        return compute(read(path))
     except Failure as failure:
         return failure
 

@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any
 
 from gpu_ci.cli.programs import NotAskedError
-from gpu_ci.gcp.gate import connection, credentials
-from gpu_ci.gcp.gate.google_service import TIMEOUT_SEC
+from gpu_ci.gcp.gate import google_service
 
 NOT_FOUND = 404
 # The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
@@ -49,10 +48,10 @@ class GoogleError(Exception):
 def connect() -> Call:
     """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
     try:
-        found = credentials.credentials(os.environ, credentials.PLATFORM)
-    except credentials.CredentialsError as error:
+        found = google_service.credentials(os.environ, google_service.PLATFORM)
+    except google_service.CredentialsError as error:
         raise NotAskedError(str(error), _LOGIN) from None
-    return calls_over(connection.connect(found, TIMEOUT_SEC))
+    return calls_over(google_service.connect(found, google_service.TIMEOUT_SEC))
 
 
 def calls_over(http: Any) -> Call:
@@ -112,6 +111,6 @@ def find(call: Call, service: str, version: str, request: Callable[[Any], Any]) 
 
 def caller() -> str:
     """Return the IAM member of the current credentials, as an argument for a shell command."""
-    if account := os.environ.get(credentials.IMPERSONATE):
+    if account := os.environ.get(google_service.IMPERSONATE):
         return f"serviceAccount:{account}"
     return '"user:$(gcloud config get-value account)"'

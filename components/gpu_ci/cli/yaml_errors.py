@@ -47,7 +47,11 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> YamlMistake:
     if start and context == "while scanning a simple key":
         return _not_a_key(lines, start.line)
     if problem == "mapping values are not allowed here":
-        return _unexpected_colon(lines, line, column)
+        if ": " in lines[line][:column]:
+            return YamlMistake(line + 1, column + 1, "a value with a colon and a space needs quotes", _QUOTES)
+        column = len(lines[line]) - len(lines[line].lstrip())
+        reason = "the indentation is wrong, or a line above lacks a colon, or a space after a colon or dash"
+        return YamlMistake(line + 1, column + 1, reason, _INDENTATION)
     if start and context == "while scanning a quoted scalar":
         return YamlMistake(
             start.line + 1, start.column + 1, "a quote is not closed", "close the quote that begins here"
@@ -89,24 +93,6 @@ def _not_a_key(lines: list[str], at: int) -> YamlMistake:
     if not _KEY_OF_STACK.fullmatch(stripped) and _NO_SPACE.match(stripped):
         return YamlMistake(at + 1, column, SPACE_MISSING, _SPACE)
     return YamlMistake(at + 1, column, "a colon is missing after a key", _COLON)
-
-
-def _unexpected_colon(lines: list[str], at: int, column: int) -> YamlMistake:
-    """Return the mistake that makes a colon invalid: in its line, or in the lines above that PyYAML read as text."""
-    if ": " in lines[at][:column]:
-        reason = "a value with a colon and a space needs quotes"
-        return YamlMistake(at + 1, column + 1, reason, _QUOTES)
-    indent = len(lines[at]) - len(lines[at].lstrip())
-    # The lines above that continue one text, which begins in the first of them.
-    above, first = [n for n in range(at) if lines[n].strip() and not lines[n].lstrip().startswith("#")], None
-    for number in reversed(above):
-        line = lines[number].partition(" #")[0].rstrip()
-        if ": " in line or line.endswith(":"):
-            break
-        first = number
-    if first is not None:
-        return _not_a_key(lines, first)
-    return YamlMistake(at + 1, indent + 1, "the indentation is wrong", _INDENTATION)
 
 
 def _without_values(text: str) -> str:

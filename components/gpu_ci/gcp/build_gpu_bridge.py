@@ -18,7 +18,7 @@ from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
 from . import identities, schedules
 from .build_program import LOCK, archive
-from .gpu_bridge import permissions, steps
+from .gpu_bridge import steps
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
@@ -268,7 +268,7 @@ class BuildGpuBridge(Component):
             lifecycle_rules=[
                 {
                     "action": {"type": "Delete"},
-                    "condition": {"age": OBJECT_SEC // _DAY_SEC, "matches_prefixes": list(permissions.EXPIRING)},
+                    "condition": {"age": OBJECT_SEC // _DAY_SEC, "matches_prefixes": list(steps.EXPIRING)},
                 }
             ],
             # The objects are of builds that have ended, or the stack has them.
@@ -281,7 +281,7 @@ class BuildGpuBridge(Component):
     ) -> list[pulumi.Resource]:
         """Grant the machines: read workspaces, create output and artifacts, write logs, read the given repositories."""
         args = self._args
-        reads, writes = permissions.READ_BY_MACHINES, permissions.WRITTEN_BY_MACHINES
+        reads, writes = steps.READ_BY_MACHINES, steps.WRITTEN_BY_MACHINES
         return [
             self._in_project("machine-log-writer", "roles/logging.logWriter", machines),
             self._on_objects("machine-reader", bucket, "roles/storage.objectViewer", machines, *reads),
@@ -293,9 +293,9 @@ class BuildGpuBridge(Component):
         self, builds: gcp.serviceaccount.Account, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
     ) -> list[pulumi.Resource]:
         """Grant builds the calls of the program, their log, their objects, and the use of the machines' account."""
-        reader, writer = self._role("reader", permissions.READ), self._role("writer", permissions.CHANGE)
+        reader, writer = self._role("reader", steps.READ), self._role("writer", steps.CHANGE)
         return [
-            self._in_project("machines", self._role("machines", permissions.CALLS), builds),
+            self._in_project("machines", self._role("machines", steps.CALLS), builds),
             self._in_project("log-writer", "roles/logging.logWriter", builds),
             gcp.serviceaccount.IAMMember(
                 f"{self._name}-machine-account-user",
@@ -305,7 +305,7 @@ class BuildGpuBridge(Component):
                 opts=self.child(),
             ),
             self._on_objects("reader", bucket, reader, builds),
-            self._on_objects("writer", bucket, writer, builds, *permissions.CHANGED),
+            self._on_objects("writer", bucket, writer, builds, *steps.CHANGED),
         ]
 
     def _in_project(
@@ -324,7 +324,7 @@ class BuildGpuBridge(Component):
         """Grant a role on all objects, or on those with these prefixes."""
         condition: Any = {
             "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
-            "expression": bucket.name.apply(lambda name: permissions.below(name, *prefixes)),
+            "expression": bucket.name.apply(lambda name: steps.below(name, *prefixes)),
         }
         return gcp.storage.BucketIAMMember(
             f"{self._name}-{role}",

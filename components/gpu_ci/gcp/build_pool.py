@@ -15,8 +15,9 @@ from ..component import Component
 from ..labels import Labels, merge
 from . import identities
 from .build import rules
-from .build.models import BuildTrigger, PeeredNetwork, PullRequestEvent, RegistrySettings
-from .build.trigger import BuildContext, github_trigger
+from .build.models import BuildFile, BuildTrigger, PeeredNetwork, PullRequestEvent, RegistrySettings, TagEvent
+from .build.steps import api_steps
+from .build.trigger import TriggeredBuild, source_trigger
 from .resource_names import Project
 
 _DAY_SEC = 86400
@@ -137,26 +138,41 @@ class BuildPool(Component):
         reading = self._account("pull-account", "pull", repository, "reader") if has_pull_trigger else writing
         for key, trigger in sorted(args.triggers.items()):
             account, grants = reading if isinstance(trigger.event, PullRequestEvent) else writing
-            github_trigger(
+            source_trigger(
                 f"{name}-trigger-{key}",
                 # The name of a trigger must be unique in the project. Several stacks may share a project, so the name
                 # contains the stack.
                 naming.fit(f"{name}-{key}-{pulumi.get_stack()}", 64),
                 trigger,
-                BuildContext(
-                    project=args.project,
-                    region=args.region,
-                    logging=args.logging,
-                    pool=self.pool,
-                    registry=self.registry,
-                    account=account.name,
-                ),
+                args.project,
+                args.region,  # a trigger can use the pool only in the pool's region
+                self._triggered(trigger, account.name),
                 # A push can start a build as soon as the trigger exists. The grants must exist before, or the build
                 # would fail.
                 self.child(depends_on=grants),
             )
         self.service_account_email = writing[0].email
         self.register()
+
+    def _triggered(self, trigger: BuildTrigger, account: pulumi.Output[str]) -> TriggeredBuild:
+        """Return the build of a trigger. Build files read the pool, the registry and the cache from substitutions."""
+        substitutions: dict[str, pulumi.Input[str]] = {
+            **trigger.substitutions,
+            "_POOL": self.pool,
+            "_REGISTRY": self.registry,
+            "_CACHE": pulumi.Output.concat(self.registry, "/cache"),
+        }
+        if isinstance(trigger.build, BuildFile):
+            return TriggeredBuild(account, None, trigger.build.filename, substitutions)
+        pushes, tagged = not isinstance(trigger.event, PullRequestEvent), isinstance(trigger.event, TagEvent)
+        build = gcp.cloudbuild.TriggerBuildArgs(
+            steps=api_steps(trigger.build.steps, self.registry, pushes=pushes, tagged=tagged),
+            timeout=f"{trigger.build.timeout_sec}s",
+            # With a custom service account, the log mode must be set. The API deprecates workerPool in favor of
+            # pool.name, which the provider does not support.
+            options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging=self._args.logging, worker_pool=self.pool),
+        )
+        return TriggeredBuild(account, build, None, substitutions)
 
     def _workers(self) -> gcp.cloudbuild.WorkerPool:
         args, network = self._args, self._args.network
@@ -220,28 +236,18 @@ class BuildPool(Component):
             args.project,
             self.child(),
         )
-        member = pulumi.Output.concat("serviceAccount:", account.email)
         # The permission to use a private pool is granted on the project, because the API has no policy for a single
         # pool. Triggers of the same project need no grant (cloud.google.com/build/docs/private-pools/
         # run-builds-in-private-pool). It is not verified that this is true for triggers with a custom service account,
         # so the grant is created anyway.
+        name = f"{self._name}-{role}"
         grants: list[pulumi.Resource] = [
-            gcp.projects.IAMMember(
-                f"{self._name}-{role}-{right}",
-                member=member,
-                project=args.project,
-                role=f"roles/{granted}",
-                opts=self.child(),
-            )
+            identities.in_project(f"{name}-{right}", f"roles/{granted}", account, args.project, self.child())
             for right, granted in (("log-writer", "logging.logWriter"), ("pool-user", "cloudbuild.workerPoolUser"))
         ]
-        registry_grant = gcp.artifactregistry.RepositoryIamMember(
-            f"{self._name}-{role}-registry-{access}",
-            member=member,
-            project=args.project,
-            location=args.region,
-            repository=repository.name,
-            role=f"roles/artifactregistry.{access}",
-            opts=self.child(),
+        grants.append(
+            identities.on_registry(
+                f"{name}-registry-{access}", access, account, args.project, args.region, repository.name, self.child()
+            )
         )
-        return account, [*grants, registry_grant]
+        return account, grants

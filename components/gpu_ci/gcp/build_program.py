@@ -29,17 +29,12 @@ _MACHINE = (
         f"gcp/gate/{name}.py"
         for name in (
             "__init__",
-            "channel",
-            "clock",
             "compute_api",
-            "connection",
-            "credentials",
             "google_service",
-            "pace",
             "runner",
-            "signals",
             "stopped",
             "verdict",
+            "waiting",
         )
     ),
 )

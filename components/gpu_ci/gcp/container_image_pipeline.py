@@ -292,45 +292,21 @@ class ContainerImagePipeline(ImagePipeline):
         repository_id = image_names.repository_id(self._name, pulumi.get_stack())
         kept = sorted({*args.keep_digests, *image_names.pinned_digests(args.pinned, repository_id)})
         # If a KEEP and a DELETE policy match a version, Artifact Registry keeps the version.
-        policies: list[gcp.artifactregistry.RepositoryCleanupPolicyArgs] = [
-            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                id="keep-most-recent",
-                action="KEEP",
-                most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-                    keep_count=settings.keep_most_recent * (_VERSIONS_OF_BUILD + bool(args.sign)),
-                    package_name_prefixes=[args.build.image],
-                ),
-            ),
-            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                id="delete-old",
-                action="DELETE",
-                condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                    tag_state="ANY", older_than=f"{settings.delete_after_days * _DAY_SEC}s"
-                ),
-            ),
+        policies: list[Any] = [
+            {
+                "id": "keep-most-recent",
+                "action": "KEEP",
+                "most_recent_versions": {
+                    "keep_count": settings.keep_most_recent * (_VERSIONS_OF_BUILD + bool(args.sign)),
+                    "package_name_prefixes": [args.build.image],
+                },
+            },
+            _policy("delete-old", "DELETE", tag_state="ANY", older_than=f"{settings.delete_after_days * _DAY_SEC}s"),
         ]
-        if kept:
-            policies.append(
-                gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                    id="keep-pinned",
-                    action="KEEP",
-                    # The name of a version of a container image is its digest.
-                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                        tag_state="ANY", version_name_prefixes=kept
-                    ),
-                )
-            )
-        if args.sign:
-            policies.append(
-                gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                    id="keep-signatures",
-                    action="KEEP",
-                    # The tag of a signature is sha256-<hexadecimal digits of the image's digest>.sig.
-                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                        tag_state="TAGGED", tag_prefixes=["sha256-"]
-                    ),
-                )
-            )
+        if kept:  # the name of a version of a container image is its digest
+            policies.append(_policy("keep-pinned", "KEEP", tag_state="ANY", version_name_prefixes=kept))
+        if args.sign:  # the tag of a signature is sha256-<hexadecimal digits of the image's digest>.sig
+            policies.append(_policy("keep-signatures", "KEEP", tag_state="TAGGED", tag_prefixes=["sha256-"]))
         return gcp.artifactregistry.Repository(
             f"{self._name}-registry",
             project=args.project,
@@ -357,29 +333,28 @@ class ContainerImagePipeline(ImagePipeline):
             args.project,
             self.child(),
         )
-        member = pulumi.Output.concat("serviceAccount:", account.email)
-        log_writer = gcp.projects.IAMMember(
-            f"{self._name}-log-writer",
-            member=member,
-            project=args.project,
-            role="roles/logging.logWriter",
-            opts=self.child(),
-        )
-        registry_writer = gcp.artifactregistry.RepositoryIamMember(
-            f"{self._name}-registry-writer",
-            member=member,
-            project=args.project,
-            location=args.region,
-            repository=repository.name,
-            role="roles/artifactregistry.writer",
-            opts=self.child(),
-        )
-        grants: list[pulumi.Resource] = [log_writer, registry_writer]
+        grants: list[pulumi.Resource] = [
+            identities.in_project(
+                f"{self._name}-log-writer", "roles/logging.logWriter", account, args.project, self.child()
+            ),
+            identities.on_registry(
+                f"{self._name}-registry-writer", "writer", account, args.project, args.region, repository.name,
+                self.child(),
+            ),
+        ]  # fmt: skip
         if args.sign:
             grants += (
                 gcp.kms.CryptoKeyIAMMember(
-                    f"{self._name}-{right}", crypto_key_id=args.sign.key, role=role, member=member, opts=self.child()
+                    f"{self._name}-{right}",
+                    crypto_key_id=args.sign.key,
+                    role=role,
+                    member=identities.member(account),
+                    opts=self.child(),
                 )
                 for right, role in _KEY_ROLES.items()
             )
         return account, grants
+
+
+def _policy(name: str, action: str, **condition: Any) -> dict[str, Any]:
+    return {"id": name, "action": action, "condition": condition}

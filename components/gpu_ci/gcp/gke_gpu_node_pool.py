@@ -13,15 +13,19 @@ from ..component import Component
 from ..errors import ArgsError
 from ..kubernetes import gpu_nodes
 from ..labels import merge
+from . import identities
 from .gke_nodes import rules
 from .gke_nodes.args import GkeGpuNodePoolArgs
-from .gke_nodes.identity import service_account
-from .gke_nodes.upgrade import upgrade_settings
 
 __all__ = ["GkeGpuNodePool", "GkeGpuNodePoolArgs"]
 
 # GKE's limit is 40 characters, and Pulumi adds a dash and seven random characters to the logical name.
 _NAME_MOST = 40 - 8
+
+# A job on a self-hosted runner can run for five days (docs.github.com/en/actions/reference/limits). GKE allows up to
+# seven (docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies). While GKE waits, the
+# autoscaler removes each node whose job has ended.
+_WAIT_FOR_JOBS_SEC = 432_000
 
 # GKE's names of the taint effects.
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE"}
@@ -72,7 +76,7 @@ class GkeGpuNodePool(Component):
                 f"{rules.newer_driver(dict(args))}",
                 self,
             )
-        account, grants = service_account(name, args, self.child())
+        account, grants = self._account(name, args)
         nodes = self._nodes(name, args, account, grants)
         self.node_pool_name = nodes.name
         self.service_account_email = account.email
@@ -80,6 +84,28 @@ class GkeGpuNodePool(Component):
             nodes.id, " ", args.machine_type, " ", args.image_type, " ", args.driver, " ", nodes.version
         )
         self.register()
+
+    def _account(self, name: str, args: GkeGpuNodePoolArgs) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+        """Create the service account of the nodes and its grants, which nodes need to join the cluster.
+
+        The first role is the minimum for logs, metrics and registration
+        (docs.cloud.google.com/kubernetes-engine/security/configure-node-service-accounts). Image streaming needs the
+        second on the project of the images (docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming,
+        "Requirements"). Neither role reads images. Pods need their own identities.
+        """
+        account = identities.service_account(
+            f"{name}-account", "gke", name, f"nodes of the GPU node pool {name}", args.project, self.child()
+        )
+        roles = {"node": "roles/container.defaultNodeServiceAccount"}
+        if args.image_streaming:
+            roles["image-streaming"] = "roles/serviceusage.serviceUsageConsumer"
+        return account, [
+            *(
+                identities.in_project(f"{name}-{purpose}-role", role, account, args.project, self.child())
+                for purpose, role in roles.items()
+            ),
+            *identities.image_readers(name, args.image_repositories, account, self.child()),
+        ]
 
     def _nodes(
         self,
@@ -101,7 +127,7 @@ class GkeGpuNodePool(Component):
             autoscaling={"total_min_node_count": 0, "total_max_node_count": args.max, "location_policy": "ANY"},
             # A flex-start node is not repaired (docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start).
             management={"auto_repair": args.market != "flex-start", "auto_upgrade": True},
-            upgrade_settings=found.apply(lambda each: upgrade_settings(args, each["control_plane_version"])),
+            upgrade_settings=found.apply(lambda each: _upgrade_settings(args, each["control_plane_version"])),
             network_config={
                 "enable_private_nodes": True,
                 **({"subnetwork": _subnetwork(args)} if args.subnetwork is not None else {}),
@@ -168,6 +194,29 @@ class GkeGpuNodePool(Component):
         if args.secondary_boot_disk:
             config["secondary_boot_disks"] = [{"disk_image": args.secondary_boot_disk, "mode": "CONTAINER_IMAGE_CACHE"}]
         return config
+
+
+def _upgrade_settings(
+    args: GkeGpuNodePoolArgs, control_plane_version: str
+) -> gcp.container.NodePoolUpgradeSettingsArgsDict | None:
+    """Return the upgrade settings, or None for flex-start nodes, which GKE replaces when their time ends.
+
+    An autoscaled blue-green upgrade starts without new nodes, and waits for the pods of jobs, which the autoscaler may
+    not evict. A surge upgrade waits one hour for a pod. It never takes a node away before its successor runs.
+    """
+    if args.market == "flex-start":
+        return None
+    has_blue_green = not rules.older(control_plane_version, rules.AUTOSCALED_BLUE_GREEN)
+    if (args.upgrade_strategy or ("BLUE_GREEN" if has_blue_green else "SURGE")) == "SURGE":
+        # Both numbers are set, because the provider sends a missing number as 0
+        # (hashicorp/terraform-provider-google#17164).
+        return {"strategy": "SURGE", "max_surge": 1, "max_unavailable": 0}
+    return {
+        "strategy": "BLUE_GREEN",
+        "blue_green_settings": {
+            "autoscaled_rollout_policy": {"wait_for_drain_duration": f"{_WAIT_FOR_JOBS_SEC}s"},
+        },
+    }
 
 
 def _checked(args: GkeGpuNodePoolArgs, *wiring: str) -> pulumi.Output[dict[str, Any]]:

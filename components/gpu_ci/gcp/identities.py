@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pulumi
 import pulumi_gcp as gcp
@@ -43,18 +44,39 @@ def in_project(
     return gcp.projects.IAMMember(logical_name, project=project, role=role, member=member(account), opts=opts)
 
 
+def on_registry(
+    logical_name: str,
+    access: Literal["reader", "writer"],
+    account: gcp.serviceaccount.Account,
+    project: Input[str],
+    location: str,
+    repository: Input[str],
+    opts: pulumi.ResourceOptions,
+) -> gcp.artifactregistry.RepositoryIamMember:
+    """Let a service account read, or also write, one Artifact Registry repository."""
+    return gcp.artifactregistry.RepositoryIamMember(
+        logical_name,
+        project=project,
+        location=location,
+        repository=repository,
+        role=f"roles/artifactregistry.{access}",
+        member=member(account),
+        opts=opts,
+    )
+
+
 def image_readers(
     name: str, repositories: Sequence[str], account: gcp.serviceaccount.Account, opts: pulumi.ResourceOptions
 ) -> list[gcp.artifactregistry.RepositoryIamMember]:
     """Let a service account read Artifact Registry repositories, which may be in other projects."""
     return [
-        gcp.artifactregistry.RepositoryIamMember(
+        on_registry(
             f"{name}-{naming.fit(path, 60)}-reader",
+            "reader",
+            account,
             project=path.split("/")[1],
             location=path.split("/")[3],
             repository=path.split("/")[5],
-            role="roles/artifactregistry.reader",
-            member=member(account),
             opts=opts,
         )
         for path in dict.fromkeys(repositories)

@@ -191,12 +191,12 @@ class RunnerManager(Component):
         """Grant the manager permission to start and delete machines with the service accounts of the pools."""
         args = self._args
         granted: list[pulumi.Resource] = [
-            gcp.projects.IAMMember(
+            identities.in_project(
                 f"{self._name}-machines",
-                project=args.project,
-                role=self._role("machines", manager_permissions.MACHINES),
-                member=self._member,
-                opts=self.child(),
+                self._role("machines", manager_permissions.MACHINES),
+                self._account,
+                args.project,
+                self.child(),
             )
         ]
         for pool, email in sorted(args.machine_accounts.items()):

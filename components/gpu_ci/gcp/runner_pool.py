@@ -177,12 +177,8 @@ class RunnerPool(Component):
         )
         # Apart from secrets, this is the only permission of a machine. To give jobs access to another resource, its
         # owner grants the access to this service account.
-        log_writer = gcp.projects.IAMMember(
-            f"{name}-log-writer",
-            member=pulumi.Output.concat("serviceAccount:", account.email),
-            project=args.project,
-            role="roles/logging.logWriter",
-            opts=self.child(),
+        log_writer = identities.in_project(
+            f"{name}-log-writer", "roles/logging.logWriter", account, args.project, self.child()
         )
         for secret in args.secrets:
             self._grant_secret(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
@@ -240,7 +236,7 @@ class RunnerPool(Component):
         return gcp.secretmanager.SecretIamMember(
             logical_name,
             secret_id=secret,
-            member=pulumi.Output.concat("serviceAccount:", account.email),
+            member=identities.member(account),
             role="roles/secretmanager.secretAccessor",
             opts=self.child(),
         )

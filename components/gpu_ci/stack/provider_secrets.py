@@ -25,7 +25,7 @@ _VARIABLES = {
 }
 
 # The keys with which pulumi-gcp authenticates. A smoke gate cannot read these keys. It reads only environment variables
-# (gcp/gate/credentials.py).
+# (gcp/gate/google_service.py).
 _IDENTITY = {
     "gcp:accessToken": "GOOGLE_OAUTH_ACCESS_TOKEN",
     "gcp:credentials": "GOOGLE_CREDENTIALS",

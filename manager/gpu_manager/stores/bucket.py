@@ -22,8 +22,7 @@ from email.utils import parsedate_to_datetime
 from threading import Event, Lock, Thread
 from typing import Any
 
-from gpu_ci.gcp.gate.connection import connect
-from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+from gpu_ci.gcp.gate.google_service import CredentialsError, connect, credentials
 
 from ..memory import Memory, from_json, to_json
 from ..ports import InUse, Refused, Unavailable, uptime

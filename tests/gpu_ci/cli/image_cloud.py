@@ -41,7 +41,6 @@ class ImageCloud:
     def __init__(self, world: World) -> None:
         self.world = world
         self.now = START
-        self.page_size = 0
         projects = ProjectApis(world, Restrictions())
         self.registry = Registry(world, projects, lambda: self.now)
         self.builds = Builds(world, projects, self.registry)
@@ -90,10 +89,7 @@ class _Http:
     def request(self, uri: str, method: str = "GET", body: Any = None, **_: Any) -> Any:
         url = urlsplit(uri)
         assert url.netloc == "artifactregistry.googleapis.com"
-        query = parse_qs(url.query)
-        if self._cloud.page_size:
-            query["pageSize"] = [str(self._cloud.page_size)]
-        answer = self._cloud.registry.answer(Call(method, unquote(url.path), query, OWNER, body))
+        answer = self._cloud.registry.answer(Call(method, unquote(url.path), parse_qs(url.query), OWNER, body))
         return httplib2.Response({"status": answer.status, "content-type": "application/json"}), answer.body.encode()
 
     close = partial(lambda: None)

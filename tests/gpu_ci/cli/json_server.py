@@ -1,4 +1,4 @@
-"""A server on this computer that answers POST requests with JSON, in place of GitHub or Google."""
+"""A server on this computer that answers requests with JSON, in place of GitHub or Google."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from typing import Any
 
 
 @contextmanager
-def json_server(answer: Callable[[str, bytes], tuple[int, Any]]) -> Iterator[str]:
-    """Yield the address. `answer` gets the path and the body of a request, and returns a status and a JSON value."""
+def json_server(answer: Callable[[str, bytes, str], tuple[int, Any]]) -> Iterator[str]:
+    """Yield the address. `answer` returns a status and a JSON value, or a text.
+
+    It gets the path, the body and the authorization of a request.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            status, value = answer(self.path, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-            body = json.dumps(value).encode()
+            given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, value = answer(self.path, given, self.headers.get("Authorization", ""))
+            body = (value if isinstance(value, str) else json.dumps(value)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        do_GET = do_POST  # noqa: N815 - the base class's names
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.gpu_ci.cli.conftest import Ask
@@ -17,16 +15,6 @@ def written(folder: Path, values: dict[str, Any]) -> str:
     file = folder / "Pulumi.dev.yaml"
     file.write_text(yaml.safe_dump({"config": values}))
     return str(file)
-
-
-@pytest.mark.parametrize("fields", [{}, {"queue": "vision"}])
-def test_clusters_that_are_a_secret_are_the_one_problem(fields: dict[str, Any], ask: Ask, tmp_path: Path) -> None:
-    values = stack(fields) | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}
-    [found] = ask("check", written(tmp_path, values), "--json").json
-    assert [(each["path"], each["hint"]) for each in found["problems"]] == [
-        ("gpu-ci:clusters", "pulumi config set --plaintext 'gpu-ci:clusters' …")
-    ]
-    assert "aaaa" not in json.dumps(found)
 
 
 def test_the_cost_of_a_pool_of_several_types_names_the_dearest_and_the_range(ask: Ask, tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def test_a_file_of_another_program_needs_no_site_and_no_project(ask: Ask, tmp_pa
     assert (found["works"], found["problems"]) == (True, [])
 
 
-@pytest.mark.parametrize("key", ["gcp:project", "gpu-ci:site", "gpu-ci:github", "gpu-ci:pools", "gpu-ci:quotas"])
+@pytest.mark.parametrize(
+    "key", ["gcp:project", "gpu-ci:site", "gpu-ci:github", "gpu-ci:clusters", "gpu-ci:pools", "gpu-ci:quotas"]
+)
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_key_with_a_secret_in_it_is_the_one_problem(ask: Ask, tmp_path: Path, key: str, deep: bool) -> None:
     secret: dict[str, Any] = {"secure": "v1:aaaa"}

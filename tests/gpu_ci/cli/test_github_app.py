@@ -97,7 +97,7 @@ class GitHub:
     owner: str = "acme"
     address: str = ""
 
-    def answer(self, path: str, _: bytes) -> tuple[int, Any]:
+    def answer(self, path: str, *_: Any) -> tuple[int, Any]:
         code = path.removeprefix("/api/v3/app-manifests/").removesuffix("/conversions")
         if number := self.codes.pop(code, 0):  # a code is used once
             return 201, {"id": number, "slug": f"app-{number}", "owner": {"login": self.owner}, "pem": self.pem}
@@ -303,27 +303,13 @@ def test_a_name_that_is_not_a_secret_is_refused(name: str) -> None:
         secret_store.check_name(name)
 
 
-def test_without_credentials_the_apps_are_printed_with_the_missing_step(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_credentials_the_command_names_the_missing_step(
+    ask: Ask, stack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> google_api.Call:
         raise NotAskedError("no default credentials", google_api._LOGIN)
 
     monkeypatch.setattr(google_api, "connect", refuse)
-    (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
-    answer = ask("github-app", "create", "Pulumi.dev.yaml")
-    runners, key = "organization_self_hosted_runners", "projects/acme-ci/secrets"
-    assert answer.rows == [
-        ["app", "metadata", "read", f"{key}/admin-key"],
-        ["app", runners, "write", f"{key}/admin-key"],
-        ["managerApp", "metadata", "read", f"{key}/manager-key"],
-        ["managerApp", runners, "write", f"{key}/manager-key"],
-        ["managerApp", "actions", "write", f"{key}/manager-key"],
-    ]
-    assert answer.code == 2
-    assert answer.err == (
-        "gpu-ci github-app create: no Google credentials\n"
-        "  got: no default credentials\n"
-        "  hint: gcloud auth application-default login\n"
-    )
-    assert list(ask("github-app", "create", "Pulumi.dev.yaml", "--json").json) == ["error"]
+    answer = ask("github-app", "create", "Pulumi.dev.yaml", "--json")
+    [problem] = answer.json["error"]["problems"]
+    assert (answer.code, problem["hint"]) == (2, "gcloud auth application-default login")

@@ -9,8 +9,6 @@ import pytest
 from gpu_ci.cli.images import hosts
 from gpu_ci.cli.images.pipelines import pins_of, pipelines
 from gpu_ci.cli.stack_files import read
-from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.host_image.api import GoogleImages
 
 from tests.gpu_ci.cli.conftest import Ask
 from tests.gpu_ci.gcp.host_image.project import Project, project_in_sandbox, says
@@ -89,14 +87,6 @@ def test_promotion_writes_the_newest_image_that_passed_and_a_revert_of_the_file_
     assert Path(STACK).read_text() == rolled_back
 
 
-def test_an_image_that_is_not_complete_is_not_listed(project: Project, ask: Ask) -> None:
-    project.add_image("gpu-host-prod-000000000001", "2026-01-01T00:00:00Z")
-    project.add_image("gpu-host-prod-000000000002", "2026-01-02T00:00:00Z", status="PENDING")
-    [document] = ask("images", "candidates", STACK, "--json").json
-    [pipeline] = document["pipelines"]
-    assert [each["name"] for each in pipeline["candidates"]] == ["gpu-host-prod-000000000001"]
-
-
 @pytest.mark.parametrize(
     ("image", "owned"),
     [
@@ -128,14 +118,3 @@ def test_an_image_of_a_pool_in_another_project_is_kept_only_by_keep_images(
     assert hosts.keeps(pipeline, own)
     assert hosts.keeps(pipeline, other) is kept
     assert hosts.keep_hint(pipeline, other) == f"add {OLD} to keepImages of gpu-ci:images.gpu-host in {STACK}"
-
-
-def test_a_refused_list_names_the_permission(project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise ApiError("forbidden", "Required 'compute.images.list' permission for 'projects/p'", 403)
-
-    monkeypatch.setattr(GoogleImages, "images", refused)
-    answer = ask("images", "candidates", STACK)
-    assert answer.code == 2
-    assert "compute.images.list" in answer.err
-    assert f"grant roles/compute.viewer on the project {PROJECT}" in answer.err

@@ -314,19 +314,6 @@ def test_a_second_stack_adds_its_job_to_the_deployment(ask: Ask, tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize(
-    ("line", "address"),
-    [
-        ("gpu-ci[cli] @ git+https://example.com/acme/gpu-ci@1  # ours", "git+https://example.com/acme/gpu-ci@1"),
-        ('gpu-ci @ file:///x ; python_version >= "3.11"', "file:///x"),
-        ("gpu-ci==0.1.0", ""),
-        ("pulumi", ""),
-    ],
-)
-def test_the_address_of_a_requirement(line: str, address: str) -> None:
-    assert additions.address_of(f"# first\n{line}\n") == address
-
-
 def created_by_github(stack: Path, old: int, new: int) -> None:
     """Write numbers into the stack file as `gpu-ci github-app create` does."""
     text = stack.read_text()
@@ -413,11 +400,6 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
         f"{FILE}:pools.b.reservation: is missing; market: reservation requires it"
     ],
     ("--project", 'a", x: "y'): ["Pulumi.dev.yaml: gcp:project: has a form that is not accepted"],
-    replaced(SUBNET, "us-east-1a=sn-1"): [f"{FILE}:clusters.ci.subnets.us-east-1a: has a form that is not accepted"],
-    replaced(IMAGE, "latest"): [f"{FILE}:pools.a10g.runner.image: has a form that is not accepted"],
-    replaced("l4=g2-standard-8:spot", "L4=g2-standard-8", GKE): [
-        f"{FILE}:pools.L4: the name has a form that is not accepted"
-    ],
     # One report has all mistakes of options.
     ("--project", "Acme_CI", "--region", "us-central1-a", "--pool", "l4=g2-standard-8", "--pool", "l4=t"): [
         "--pool: unknown machine type with a GPU 't'",
@@ -484,71 +466,6 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     answer = ask("init", "new", *GOOGLE, "--write")
     assert (answer.code, answer.out, sorted(tmp_path.rglob("*"))) == (2, "", before)
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
-
-
-def prompts(monkeypatch: pytest.MonkeyPatch, *answers: str) -> Callable[[], list[str]]:
-    """Answers the prompts. Returns what gives the answers that were not asked for."""
-    left = list(answers)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: left.pop(0))
-    return lambda: left
-
-
-def test_missing_options_are_prompted_for_on_a_terminal(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = prompts(monkeypatch, "l4=g2-standard-8", "", "acme", "kernels docs", "acme-ci")
-    assert ask("init", "new", "--write").code == 0
-    assert left() == []
-    config = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]
-    assert config["gpu-ci:github"] == {"runnerGroup": {"repositories": ["kernels", "docs"]}}
-    assert config["gcp:project"] == "acme-ci"
-
-
-def test_a_wrong_answer_to_a_prompt_is_asked_for_again_with_the_reason(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong_and_right = {
-        "pool": ["l4", "l4=g2-standrd-8", "a10g=g5.2xlarge"],
-        "cluster": ["-ci", "ci"],
-        "subnets": ["us-east-1a", "us-east-1a=sn-1", SUBNET],
-        "image": ["latest", IMAGE],
-        "organization": ["ac me", "acme"],
-        "repositories": ["a/b", "kernels"],
-        "project": ["Acme CI", "acme-ci"],
-    }
-    left = prompts(monkeypatch, *(answer for answers in wrong_and_right.values() for answer in answers))
-    answer = ask("init", "new", "--write")
-    assert (answer.code, left(), written(tmp_path / "new")) == (0, [], FILES)
-    reasons = [line.removeprefix("Error: ") for line in answer.out.splitlines() if line.startswith("Error: ")]
-    assert [reason.partition(";")[0] for reason in reasons] == [
-        "'l4': has a form that is not accepted",
-        "'l4=g2-standrd-8': unknown machine type with a GPU 'g2-standrd-8'",
-        "'-ci': has a form that is not accepted",
-        "'us-east-1a': has a form that is not accepted",
-        "'sn-1': has a form that is not accepted",
-        "a value that is not shown, because it may be a secret: has a form that is not accepted",
-        "'ac me': has a form that is not accepted",
-        "'a/b': contains an owner, but the owner is always github:owner of the provider",
-        "'Acme CI': has a form that is not accepted",
-    ]
-
-
-def test_a_gke_cluster_is_prompted_for_with_what_its_pools_need(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = ["h=a3-highgpu-8g", "-gpu", "gpu", "us-west2", "us-west4-a", IMAGE, "acme", "kernels", "acme-ci"]
-    left = prompts(monkeypatch, *answers)
-    answer = ask("init", "new", "--write")
-    assert (answer.code, left()) == (0, [])
-    reasons = [line.removeprefix("Error: ") for line in answer.out.splitlines() if line.startswith("Error: ")]
-    assert [reason.partition(";")[0] for reason in reasons] == [
-        "'-gpu': has a form that is not accepted",
-        "us-west2 has no a3-highgpu-8g",
-    ]
-    config = yaml.safe_load((tmp_path / "new" / "Pulumi.dev.yaml").read_text())["config"]
-    assert config["gpu-ci:clusters"] == {"gpu": {"kind": "gke", "location": "us-west4-a"}}
-    assert [pool["kind"] for pool in config["gpu-ci:pools"].values()] == ["gke-runners"]
 
 
 def test_every_template_is_used() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from gpu_ci import versions
-from gpu_ci.gcp.build.models import BuildTrigger
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 
 from tests.gpu_ci.harness import Deployment, deploy
@@ -143,11 +142,6 @@ def test_the_registry_keeps_the_newest_images_and_drops_old_untagged_ones() -> N
     assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": "DISABLED"}
 
 
-def test_images_are_scanned_where_that_is_wanted() -> None:
-    inputs = build(registry={"scanning": True}).one(":Repository").inputs
-    assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": "INHERITED"}
-
-
 def test_a_build_file_gets_its_pool_registry_and_cache() -> None:
     inputs = triggered(MAIN, FILE, substitutions={"_PYTHON": "3.13"}, ignored_files=["docs/**"], approval=True)
     assert inputs == {
@@ -162,19 +156,6 @@ def test_a_build_file_gets_its_pool_registry_and_cache() -> None:
         "serviceAccount": "projects/p/serviceAccounts/one",
         "substitutions": {"_PYTHON": "3.13", "_POOL": POOL, "_REGISTRY": REGISTRY, "_CACHE": f"{REGISTRY}/cache"},
         "filename": "cloudbuild.yaml",
-    }
-
-
-def test_no_substitution_takes_the_place_of_the_pools_own() -> None:
-    """The arguments refuse one; were it to come through all the same, builds would still run where they should."""
-    main = BuildTrigger(repository="acme/kernels", event=MAIN, build=FILE)
-    mine = dict.fromkeys(("_POOL", "_REGISTRY", "_CACHE", "_PYTHON"), "mine")
-    inputs = build(triggers={"main": main.model_copy(update={"substitutions": mine})}).one(":Trigger").inputs
-    assert inputs["substitutions"] == {
-        "_POOL": POOL,
-        "_REGISTRY": REGISTRY,
-        "_CACHE": f"{REGISTRY}/cache",
-        "_PYTHON": "mine",
     }
 
 
@@ -239,12 +220,6 @@ def test_a_pull_request_reads_the_cache_and_leaves_nothing_in_the_registry() -> 
     assert "--cache-from" in args
     assert [word for word in args if word in ("--cache-to", "--push")] == []
     assert args[-3:] == ["--output", "type=cacheonly", "."]
-
-
-def test_the_builder_is_made_once_for_all_images_of_a_build() -> None:
-    step = {"kind": "docker", "image": "kernels"}
-    steps = triggered(MAIN, {"kind": "steps", "steps": [step, {**step, "image": "more/kernels"}]})["build"]["steps"]
-    assert [each["args"][1] for each in steps] == ["create", "build", "build"]
 
 
 def test_its_outputs_are_what_builds_and_grants_need() -> None:

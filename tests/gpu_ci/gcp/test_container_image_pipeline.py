@@ -12,14 +12,11 @@ import pytest
 from gpu_ci import versions
 from gpu_ci.gcp.build import image_names, image_steps
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
-from gpu_ci.stack import images
-from gpu_ci.stack.schema import stack_schema
-from jsonschema import Draft202012Validator
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
-from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, image, pipeline, sign, source
+from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, pipeline, sign, source
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
 
@@ -74,14 +71,6 @@ def test_the_trigger_builds_pushes_to_main_on_a_machine_of_the_default_pool() ->
         "machineType": "E2_HIGHCPU_8",
         "diskSizeGb": 200,
     }
-
-
-def test_a_repository_of_the_second_generation_is_the_source_of_the_event() -> None:
-    resource = "projects/example-ci/locations/us-central1/connections/github/repositories/images"
-    changed = source(repositoryResource=resource, branch="^release$")
-    inputs = build(source=changed["source"]).one(":Trigger").inputs
-    assert inputs["repositoryEventConfig"] == {"repository": resource, "push": {"branch": "^release$"}}
-    assert "github" not in inputs
 
 
 def test_the_image_has_an_sbom_provenance_and_a_tag_of_the_build_and_is_checked_before_it_is_a_candidate() -> None:
@@ -260,24 +249,6 @@ def test_scanning_is_off_by_default(scanning: bool, setting: str) -> None:
     assert inputs["vulnerabilityScanningConfig"] == {"enablementConfig": setting}
     assert inputs["labels"] == {"gpu-ci-pool": "runner"}
     assert inputs["repositoryId"] == REPOSITORY
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        pipeline(),
-        image(target="runtime", buildArgs={"CUDA": "cu130"}),
-        source(approval=True),
-        sign(),
-        sign(cosignImage=f"r.io/cosign@{DIGEST}"),
-        pipeline(schedule="*/30 4-6,22 1 JAN-mar sun,7"),
-    ],
-)
-def test_a_valid_pipeline_is_accepted_by_the_model_and_in_editors(entry: dict[str, Any]) -> None:
-    assert images.check({"runner": entry})[1] == []
-    document = {"config": {"gpu-ci:images": {"runner": entry}}}
-    assert list(Draft202012Validator(stack_schema()).iter_errors(document)) == []
-    assert images.check(None) == images.check({}) == ([], [])
 
 
 def test_a_tag_names_one_commit_and_one_build() -> None:

@@ -59,28 +59,6 @@ def test_the_machines_have_no_public_address_and_are_closed() -> None:
     assert closed == {"enable-oslogin": "TRUE", "block-project-ssh-keys": "TRUE", "serial-port-enable": "FALSE"}
 
 
-def test_secure_boot_is_off_for_an_image_that_may_have_unsigned_modules() -> None:
-    inputs = pool(image="projects/p/global/images/mine").one(":RegionInstanceTemplate").inputs
-    assert inputs["shieldedInstanceConfig"]["enableSecureBoot"] is False
-
-
-def test_spot_machines_can_be_taken_and_are_deleted() -> None:
-    assert pool().one(":RegionInstanceTemplate").inputs["scheduling"] == {
-        "provisioningModel": "SPOT",
-        "preemptible": True,
-        "automaticRestart": False,
-        "onHostMaintenance": "TERMINATE",
-        "instanceTerminationAction": "DELETE",
-        "maxRunDuration": {"seconds": 14400},
-    }
-
-
-def test_standard_machines_stay_until_their_time_is_over() -> None:
-    scheduling = pool(market="standard").one(":RegionInstanceTemplate").inputs["scheduling"]
-    assert (scheduling["provisioningModel"], scheduling["preemptible"]) == ("STANDARD", False)
-    assert (scheduling["automaticRestart"], scheduling["instanceTerminationAction"]) == (True, "DELETE")
-
-
 def test_the_boot_disk_is_what_the_series_takes() -> None:
     (disk,) = pool().one(":RegionInstanceTemplate").inputs["disks"]
     assert disk == {
@@ -186,19 +164,6 @@ def test_in_a_preview_the_group_waits_for_an_unknown_template() -> None:
     choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
     deployment = deploy(lambda: RunnerPool("l4", RunnerPoolArgs(**choices)), computed=COMPUTED, preview=True)
     assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": UNKNOWN}]
-
-
-def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
-    def program() -> None:
-        project = pulumi.Output.from_input(7)
-        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork=SUBNETWORK))
-
-    with pytest.raises(ArgsError) as caught:
-        deploy(program, computed=COMPUTED)
-    assert str(caught.value) == (
-        "RunnerPool 'l4': project: must be text\n  got: 7\n"
-        "  expected: the id (not the number) of the Google Cloud project of the machines"
-    )
 
 
 def test_a_secret_wiring_stays_secret() -> None:

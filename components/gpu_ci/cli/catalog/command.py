@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import click
-from click.shell_completion import CompletionItem
 
 from gpu_ci.cli.lazy import Lazy
 
@@ -19,15 +18,9 @@ class Catalog(Lazy):
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        is_completion = context.resilient_parsing  # a shell completes the line: the name of a command may follow
-        if (not args and not is_completion) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["list", *args]
         return super().parse_args(context, args)
-
-    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = super().shell_complete(context, incomplete)
-        listing = self.get_command(context, "list") if incomplete.startswith("-") else None
-        return found + (listing.shell_complete(context, incomplete) if listing else [])
 
     def suggestion(self, word: str, context: click.Context) -> str:
         import gpu_catalog

@@ -15,9 +15,9 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 
 
 @click.command("check")
-@click.argument("targets", metavar="[FILE... | MACHINE]", nargs=-1, shell_complete=options.machines_and_files)
+@click.argument("targets", metavar="[FILE... | MACHINE]", nargs=-1)
 @click.option("--market", type=options.MARKET, help="The market, such as standard or spot.")
-@click.option("--zone", metavar="PLACE", shell_complete=options.places, help="A zone or a region.")
+@click.option("--zone", metavar="PLACE", help="A zone or a region.")
 @click.option("--boot-disk", metavar="TYPE", help="The type of the boot disk, such as pd-balanced.")
 @click.option("--nic", metavar="TYPE", help="The type of the network interface, such as GVNIC.")
 @click.option("--driver-source", type=SOURCE, help=f"One of {', '.join(DRIVER_SOURCES)}.")
@@ -33,11 +33,6 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 @click.option("--gke-partition-size", metavar="SIZE", help="GKE's name of a GPU partition size.")
 @click.option("--torch", metavar="VERSION", help="The version of a torch wheel, such as 2.9.1+cu129.")
 @click.option("--python", metavar="X.Y", help="The Python version of the wheel.")
-@click.option(
-    "--runner",
-    metavar="VERSION",
-    help="The version of GitHub's runner, such as 2.337.0. A runner that is too old gets no jobs.",
-)
 @options.as_json
 def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     """Check stack files or one machine type before a deployment.

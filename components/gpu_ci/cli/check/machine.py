@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 import gpu_catalog
-from gpu_catalog import solver, staleness
+from gpu_catalog import solver
 from gpu_catalog.driver_rules import PREFERRED_BRANCH
 from gpu_catalog.setup import driver_sources_for
 
-from gpu_ci.cli import clock
 from gpu_ci.cli.output import InputError, print_json
 
 
@@ -21,12 +20,11 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
         choices["python"] = _python(choices["python"])
     if "zone" in choices:
         choices["zone"] = choices["zone"].lower()
-    old = _runner(choices.pop("runner", ""))
     try:
         found = solver.check(machine.lower(), **choices)
     except gpu_catalog.DoesNotFit as error:
         problem = {"choice": "machine", "problem": str(error), "source": "", "fix": None}
-        answer(machine, [problem], [], old, as_json)
+        answer(machine, [problem], [], [], as_json)
         return
     except gpu_catalog.UnknownName as error:
         hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
@@ -45,33 +43,21 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
             for problem in found.problems
         ]
     about = found.setup.machine
-    old += _driver_sources(about, choices, problems)
-    answer(about.key, problems, list(found.unknown), [*about.notes, *old], as_json)
+    if not problems and "driver_source" not in choices and "driver_branch" in choices:
+        problems = _of_every_source(about, choices["driver_branch"])
+    answer(about.key, problems, list(found.unknown), list(about.notes), as_json)
 
 
-def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], problems: list[dict[str, Any]]) -> list[str]:
-    """Check a driver branch that was chosen without a driver source.
-
-    Return a note that names the driver sources with this branch. If no source is known to have the branch, add a
-    problem to `problems`.
-    """
-    branch = choices.get("driver_branch")
-    if branch is None or "driver_source" in choices:
-        return []
+def _of_every_source(machine: gpu_catalog.Machine, branch: int) -> list[dict[str, Any]]:
+    """Return a problem if no driver source of the machine is known to have this branch."""
     sources = driver_sources_for(machine)
-    unlisted = [each.name for each in sources if each.branches is None]
-    also = f"; no list of the branches of {', '.join(unlisted)} was found" if unlisted else ""
-    if having := [each.name for each in sources if branch in (each.branches or ())]:
-        if problems or len(having) + len(unlisted) == len(sources):
-            return []
-        return [f"driver branch {branch} comes with the driver source {' or '.join(having)}{also}"]
-    if not any(problem["choice"] == "driver_branch" for problem in problems):
-        listed = sorted({each for source in sources for each in source.branches or ()})
-        has = ", ".join(map(str, listed))
-        text = f"no driver source for {machine.key} is known to have branch {branch}: they have {has}"
-        fix = {"driver_branch": PREFERRED_BRANCH} if PREFERRED_BRANCH in listed and not problems else None
-        problems.append({"choice": "driver_branch", "problem": f"{text}{also}", "source": "", "fix": fix})
-    return []
+    listed = sorted({each for source in sources for each in source.branches or ()})
+    if branch in listed:
+        return []
+    has = ", ".join(map(str, listed))
+    text = f"no driver source for {machine.key} is known to have branch {branch}: they have {has}"
+    fix = {"driver_branch": PREFERRED_BRANCH} if PREFERRED_BRANCH in listed else None
+    return [{"choice": "driver_branch", "problem": text, "source": "", "fix": fix}]
 
 
 def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], notes: list[str], as_json: bool) -> None:
@@ -114,16 +100,6 @@ def to_json(value: Any) -> Any:
     if isinstance(value, gpu_catalog.Machine):
         return value.key.partition("/")[2]
     return ".".join(map(str, value)) if isinstance(value, tuple) else value
-
-
-def _runner(version: str) -> list[str]:
-    """Return notes on the age of a runner version. They are not problems of the machine."""
-    if not version:
-        return []
-    try:
-        return [str(old) for old in staleness.runner(version, clock.today())]
-    except ValueError as error:
-        raise InputError(f"gpu-ci check: --runner: {error}", expected="such as 2.337.0") from None
 
 
 def _python(text: str) -> tuple[int, int]:

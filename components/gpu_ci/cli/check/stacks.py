@@ -11,7 +11,7 @@ from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.each_file import for_each_file
-from gpu_ci.cli.output import first_and_count, print_table, print_text
+from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
@@ -19,7 +19,7 @@ from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
-from gpu_ci.stack.site import GITHUB, MANAGER, SITE
+from gpu_ci.stack.site import GITHUB, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 
@@ -101,8 +101,6 @@ def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
         rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
         click.echo("")
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
-        for line in [*_ladders(file), *_manager(file.value(MANAGER))]:
-            print_text(line, indent=2)
     for text in notes:
         click.echo(f"{file.name}: note: {text}")
     if unchecked := _unchecked(file, wrong):
@@ -121,29 +119,6 @@ def _unchecked(file: StackFile, wrong: list[Problem]) -> list[str]:
 def _machine(demand: Demand, types: Sequence[str]) -> str:
     """Return the machine of a pool: with several instance types, the first of them, as in `gpu-ci status`."""
     return f"{demand.machine.cloud}/{first_and_count(types)}" if types else demand.machine.key
-
-
-def _ladders(file: StackFile) -> list[str]:
-    """Return a line for each pool with a capacity ladder: its entries, in the order in which they are tried."""
-    rungs: dict[str, list[str]] = {}
-    for each in quotas.ladder_demands(file.pools):
-        machine = each.machine.key.partition("/")[2]
-        rungs.setdefault(each.pool, []).append(f"{machine} {each.market} in {each.region}")
-    return [f"ladder of {pool}: {'; '.join(places)}" for pool, places in rungs.items()]
-
-
-def _manager(value: Any) -> list[str]:
-    """Return a line about the runner manager if the file has one."""
-    if value is None:
-        return []
-    from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package, which only some files need
-
-    choices = ManagerSettings(**value)
-    channels = len(choices.alerts.notification_channels) if choices.alerts else 0
-    alerts = f"alerts to {_count(channels, 'channel')}" if channels else "no alerts"
-    metrics = "log-based metrics" if choices.metrics else "no log-based metrics"
-    others = [f"manager {name}: serves {', '.join(pools)}" for name, pools in choices.others.items()]
-    return [f"manager: {_count(choices.instances, 'instance')} in {choices.region}; {alerts}; {metrics}", *others]
 
 
 def _problem(file: StackFile, problem: Problem) -> dict[str, Any]:

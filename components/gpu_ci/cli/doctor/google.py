@@ -15,7 +15,7 @@ from typing import Any
 from gpu_catalog import limits, quota
 from gpu_common import google_permissions
 
-from gpu_ci.cli.doctor import deployer, policies
+from gpu_ci.cli.doctor import deployer
 from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
 from gpu_ci.cli.google_api import Call, ask, caller, find
 from gpu_ci.cli.programs import NotAskedError
@@ -74,6 +74,7 @@ SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
+_REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
 _PERMISSIONS_PER_REQUEST = 100
 
@@ -118,14 +119,14 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     permissions = tuple(deployer.permissions(file))
-    apis = [api for api in _apis(file, permissions) if pools or api != "compute.googleapis.com" or _has_nodes(file)]
+    apis = [
+        api
+        for api in _apis(file, permissions)
+        if pools or api != "compute.googleapis.com" or deployer.has_own_node_pools(file)
+    ]
     return Project(
         file.project, pools, site.get("subnetworks") or {}, tuple(dict.fromkeys(apis)), secrets, permissions, connect
     )
-
-
-def _has_nodes(file: StackFile) -> bool:
-    return deployer.has_own_node_pools(file)
 
 
 def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
@@ -136,7 +137,7 @@ def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
         yield from _SECRETS_ALONE
     else:
         yield from APIS
-        yield from deployer.CONTAINER_APIS if _has_nodes(file) else ()
+        yield from deployer.CONTAINER_APIS if deployer.has_own_node_pools(file) else ()
         yield from BUILD_APIS if BuildPoolArgs in kinds or "container" in pipelines else ()
         yield from PROGRAM_APIS if BuildGpuBridgeArgs in kinds or "host" in pipelines else ()
         for option, apis in CONTAINER_APIS.items():
@@ -232,22 +233,24 @@ def policies_allow(project: Project) -> Finding:
     required = _required_values(project)
     rules = {each: _effective_rules(project, each) for each in (*CONSTRAINTS, SHIELDED, *required)}
     problems, unknown, fix = [], [], []
-    change = "gcloud resource-manager org-policies"
     effects = dict(CONSTRAINTS)
+    change = "gcloud resource-manager org-policies"
     if unsigned := sorted({pool.image for pool in project.pools.values() if not is_signed(pool.image)}):
         effects[SHIELDED] = f"{', '.join(unsigned)} boots without secure boot, as its driver may be unsigned"
     for name, effect in effects.items():
-        enforced = policies.is_enforced(rules[name])
-        if enforced is None:
+        enforced = {bool(rule.get("enforce")) for rule in rules[name]}
+        if len(enforced) > 1 and any("condition" in rule for rule in rules[name]):
             unknown.append(f"whether {name} is enforced depends on tags ({effect})")
-        elif enforced:
+        elif True in enforced:
             problems.append(f"{name} is enforced: {effect}")
             fix.append(f"{change} disable-enforce {name} --project {project.name}")
-    for name, (values, covers) in required.items():
-        answers = {value: policies.refuses(rules[name], value, covers) for value in values}
+    for name, values in required.items():
+        answers = {value: refuses(rules[name], value) for value in values}
         if refused := [value for value, answer in answers.items() if answer]:
             problems.append(f"{name} refuses {', '.join(refused)}")
-            fix.append(f"{change} allow {name} {' '.join(_policy_values(refused))} --project {project.name}")
+            # A zone becomes the group of its region.
+            allowed = [each if "/" in each else f"in:{each.rpartition('-')[0]}-locations" for each in refused]
+            fix.append(f"{change} allow {name} {' '.join(dict.fromkeys(allowed))} --project {project.name}")
         if unclear := [value for value, answer in answers.items() if answer is None]:
             unknown.append(f"{name} has values that this command cannot compare with {', '.join(unclear)}")
     if problems or unknown:
@@ -255,28 +258,53 @@ def policies_allow(project: Project) -> Finding:
     return Finding("pass", f"none of {len(rules)} policies stops a pool", rules)
 
 
-def _policy_values(refused: list[str]) -> list[str]:
-    """Return the values to add to a policy, so that it allows the refused values.
+def refuses(rules: Sequence[Mapping[str, Any]], value: str) -> bool | None:
+    """Return True if the rules of a policy refuse a project or a zone, and None if that is not known.
 
-    For zones, these are groups of locations, such as in:us-central1-locations.
+    The values of all rules count together. If a value is both allowed and denied, it is denied.
     """
-    groups = [each if "/" in each else f"in:{each.rpartition('-')[0]}-locations" for each in refused]
-    return list(dict.fromkeys(groups))
+    if any("condition" in rule for rule in rules):  # which rules apply depends on tags of the resource
+        each = {refuses([{key: rule[key] for key in rule if key != "condition"}], value) for rule in rules}
+        return each.pop() if len(each) == 1 else None
+    denied = _covered(rules, "deniedValues", value)
+    if any(rule.get("denyAll") for rule in rules) or True in denied:
+        return True
+    allowed = {True} if any(rule.get("allowAll") for rule in rules) else _covered(rules, "allowedValues", value)
+    if allowed == {False}:
+        return True
+    return None if None in denied or (allowed and True not in allowed) else False
 
 
-def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
-    """Return the values that each policy with a list of values must allow for the pools.
+def _covered(rules: Sequence[Mapping[str, Any]], name: str, value: str) -> set[bool | None]:
+    return {_covers(each, value) for rule in rules for each in rule.get("values", {}).get(name, ())}
 
-    The function next to the values compares them with the values of the policy.
+
+def _covers(given: str, value: str) -> bool | None:
+    """Return True if a value of a policy includes a project or a zone, and None if that is not known.
+
+    `in:` is before a group of locations, and `under:` before a project, folder or organization with all its projects.
+    For a region, Google's pages differ on its zones (docs.cloud.google.com/organization-policy/restrict-locations).
     """
+    prefix, _, name = given.rpartition(":")
+    if prefix == "in":
+        group = name.removesuffix("-locations")
+        is_known = group in ("europe", "us") or _REGION.fullmatch(group)
+        return True if value.startswith(f"{group}-") else False if is_known else None
+    if name.startswith(("folders/", "organizations/")) or ("/" not in name and name == value.rpartition("-")[0]):
+        return None
+    return name == value
+
+
+def _required_values(project: Project) -> dict[str, list[str]]:
+    """Return the values that each policy with a list of values must allow for the pools."""
     images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
     # "Custom images in your local project" are exempt (cloud.google.com/compute/docs/images/
     # restricting-image-access, Limitations).
     images.discard(project.name)
     zones = {zone for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones}
     return {
-        "compute.trustedImageProjects": (sorted(f"projects/{each}" for each in images), policies.covers_project),
-        "gcp.resourceLocations": (sorted(zones), policies.covers_zone),
+        "compute.trustedImageProjects": sorted(f"projects/{each}" for each in images),
+        "gcp.resourceLocations": sorted(zones),
     }
 
 

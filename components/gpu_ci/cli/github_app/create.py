@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import yaml
 
-from gpu_ci.cli import options
+from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.github_app import github_api, listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app import listener, secret_store
+from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, Registration
-from gpu_ci.cli.output import InputError, print_json, print_table
+from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
-from gpu_ci.stack.lines import entry
 from gpu_ci.stack.site import SITE
 
 GITHUB_COM = "https://github.com"
@@ -47,12 +45,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     organization, apps = apps_of(file, only)
     for app in apps:
         secret_store.check_name(app.secret)
-    try:
-        call = secret_store.connect()
-    except InputError:
-        if not as_json:
-            _show(organization, apps)
-        raise
+    call = secret_store.connect()
     try:
         listening = listener.server(port)
     except OSError as error:
@@ -64,7 +57,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         web_url,
         f"http://127.0.0.1:{listening.server_port}",
         [Registration(app) for app in apps],
-        convert=lambda code: github_api.convert(api_url, code),
+        convert=lambda code: listener.convert(api_url, code),
         store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
         installed=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,
@@ -77,17 +70,6 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         print_json({"file": file.name, "numbers": numbers})
     else:
         click.echo(f"{file.name}: has the numbers of {len(apps)} Apps")
-
-
-def _show(organization: str, apps: Sequence[App]) -> None:
-    """Print the Apps that the command would create."""
-    click.echo(f"Apps to create in {organization}:\n")
-    rows = [
-        (app.key, permission, access, app.secret)
-        for app in apps
-        for permission, access in {"metadata": "read", **app.permissions}.items()
-    ]
-    print_table(["app", "permission", "access", "private key"], rows)
 
 
 def _say(text: str) -> None:
@@ -111,20 +93,8 @@ def write_numbers(path: Path, numbers: dict[str, int]) -> None:
         InputError: The file has no value at a path, or cannot be written.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, yaml.SafeLoader)
-        places = []
-        for place, number in numbers.items():
-            node: yaml.Node | None = root
-            for step in ("config", *place.split(".")):
-                found = entry(node, step)
-                node = found[1] if found else None
-            if node is None:
-                raise InputError(f"{path}: {place}: is missing", expected=f"{place}: {number}")
-            places.append((node.start_mark.index, node.end_mark.index, str(number)))
-        for start, end, number_text in sorted(places, reverse=True):
-            text = text[:start] + number_text + text[end:]
-        path.write_text(text, encoding="utf-8")
-    except (OSError, yaml.YAMLError) as error:
-        problem = error.strerror if isinstance(error, OSError) else "is not valid YAML any more"
-        raise InputError(f"{path}: cannot be changed", got=str(problem), expected=str(numbers)) from None
+        written = edit.write(path, [{tuple(place.split(".")): str(number)} for place, number in numbers.items()])
+    except (OSError, yaml.YAMLError, click.ClickException):
+        written = [False]
+    if not all(written):
+        raise InputError(f"{path}: cannot be changed", expected=str(numbers), hint="write the numbers by hand")

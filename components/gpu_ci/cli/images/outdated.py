@@ -13,9 +13,8 @@ from gpu_catalog.driver_rules import PREFERRED_BRANCH
 from gpu_catalog.errors import UnknownName
 
 from gpu_ci import versions
-from gpu_ci.cli import clock, options
+from gpu_ci.cli import clock, edit, options
 from gpu_ci.cli.each_file import for_each_file
-from gpu_ci.cli.images import edit
 from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.pools import POOLS
@@ -69,7 +68,8 @@ def command(files: tuple[str, ...], write: bool, as_json: bool) -> None:
     def compute(file: StackFile) -> tuple[StackFile, list[Pin], list[Pin]]:
         found = pins(file)
         changes = [pin for pin in found if pin.edits]
-        written = edit.write(file.path, [(pin.pool, pin.edits) for pin in changes]) if write else []
+        values = [{(POOLS, pin.pool, *keys): value for keys, value in pin.edits.items()} for pin in changes]
+        written = edit.write(file.path, values) if write else []
         return file, found, [pin for pin, is_written in zip(changes, written, strict=False) if is_written]
 
     for_each_file(files, compute, show, document, as_json, lambda answer: _is_left(*answer[1:]))

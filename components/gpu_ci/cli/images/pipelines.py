@@ -1,6 +1,8 @@
 """The image pipelines of stack files, their candidates, and the pins of pools. The commands on candidates share it.
 
-Each kind of pipeline has a module in MODULES with the functions of the protocol Kind.
+Each kind of pipeline has a module in MODULES. `candidates` returns its images from the cloud, and raises InputError if
+the cloud does not answer. `owns` is True for a reference to its images, of any build. `keeps` is True if its clean-up
+never deletes the image of a pin; otherwise `keep_hint` says what keeps it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from gpu_ci.cli.output import Failure
 from gpu_ci.cli.stack_files import StackFile, problems_found, read
@@ -84,29 +86,9 @@ class PoolPin:
         return f"{self.file.name}: {self.pool}.{'.'.join(self.keys)}"
 
 
-class Kind(Protocol):
-    """The functions of the module of a kind."""
-
-    def candidates(self, pipeline: Pipeline) -> list[Candidate]:
-        """Return the images of the pipeline from the cloud, in any order.
-
-        Raises:
-            InputError: The cloud refuses the request or cannot be reached.
-        """
-
-    def owns(self, pipeline: Pipeline, reference: str) -> bool:
-        """Return True if the value of a pool's field names an image of this pipeline, of any build."""
-
-    def keeps(self, pipeline: Pipeline, pin: PoolPin) -> bool:
-        """Return True if the clean-up of the pipeline never deletes the image that the pin names."""
-
-    def keep_hint(self, pipeline: Pipeline, pin: PoolPin) -> str:
-        """Return the hint with which the clean-up keeps the image that the pin names."""
-
-
-def kind_of(pipeline: Pipeline) -> Kind:
+def kind_of(pipeline: Pipeline) -> Any:
     """Import the module of the pipeline's kind."""
-    return cast("Kind", importlib.import_module(MODULES[pipeline.spec.kind]))
+    return importlib.import_module(MODULES[pipeline.spec.kind])
 
 
 def pipelines(file: StackFile) -> list[Pipeline]:

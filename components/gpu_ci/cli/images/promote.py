@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from gpu_ci.cli import options
+from gpu_ci.cli import edit, options
 from gpu_ci.cli.each_file import for_each_file
-from gpu_ci.cli.images import edit
 from gpu_ci.cli.images.pipelines import (
     PASSED,
     Candidate,
@@ -28,6 +27,7 @@ from gpu_ci.cli.output import InputError, print_error, print_json, print_table, 
 from gpu_ci.cli.stack_files import StackFile, files_of, read
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
+from gpu_ci.stack.pools import POOLS
 
 _SHORT = 24
 """Longer digests are cut off in tables: 17 hexadecimal digits stay."""
@@ -225,7 +225,7 @@ def _promote(
     changes = []
     for path in dict.fromkeys(pin.file.path for pin in outdated):
         own = [pin for pin in outdated if pin.file.path == path]
-        written = edit.write(path, [(pin.pool, {pin.keys: candidate.reference}) for pin in own])
+        written = edit.write(path, [{(POOLS, pin.pool, *pin.keys): candidate.reference} for pin in own])
         changes += [
             {
                 "file": str(path), "pool": pin.pool, "field": ".".join(pin.keys), "pipeline": pipeline.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import click
 
 from gpu_ci.cli import new_files
 from gpu_ci.cli.init import additions, options
-from gpu_ci.cli.init.prompts import ask
 from gpu_ci.cli.init.repository import Repository
 from gpu_ci.errors import in_yaml
 
@@ -39,8 +37,7 @@ from gpu_ci.errors import in_yaml
 def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     """Write the files of a new repository that deploys pools. Existing files are never changed.
 
-    Without --write, the command prints the files and writes nothing. On a terminal it prompts for missing options. It
-    sends no request, and needs no credentials.
+    Without --write, the command prints the files and writes nothing. It sends no request, and needs no credentials.
 
     The machine type decides the kind of the pool: EKS for an AWS one, Compute Engine for a Google one, or GKE with
     --gke-cluster. Run the command again with another --stack to add a stack. It then prints the lines that the existing
@@ -55,8 +52,7 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool l4=g2-standard-8 \\
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
     """
-    answers = ask(folder, given) if sys.stdin.isatty() and not as_json else given
-    chosen = options.repository(folder, answers)
+    chosen = options.repository(folder, given)
     files = dict(chosen.files())
     states = new_files.states(folder, files, additions.changes, chosen.stack_file)
     new_files.offer(folder, files, states, lambda: _next_steps(folder, chosen), write=write, as_json=as_json)

@@ -47,7 +47,7 @@ OPTIONS = {
     "repositories": Option("--repository", ("kernels",), _ON_CLUSTERS),
     "project": Option("--project", "acme-ci", ("gce-runners", *_ON_CLUSTERS)),
 }
-"""The options that may be required, in the order of their prompts. An organization requires the last two."""
+"""The options that may be required. An organization requires the last two."""
 _OF_ORGANIZATION = ("repositories", "project")
 # docs/guides/github.md has the fields of an App.
 _APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
@@ -61,25 +61,18 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 
 
 def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
-    """Return the repository that the options describe. Raise InputError with every missing or wrong option."""
-    chosen, of_options, of_file = checked(folder, given)
-    found = {"gpu-ci init": of_options, f"gpu-ci init: {chosen.stack_file}": of_file}
-    if wrong := {subject: problems for subject, problems in found.items() if problems}:
-        raise mistakes(wrong)
-    return chosen
-
-
-def checked(folder: Path, given: Mapping[str, Any]) -> tuple[Repository, list[Problem], list[Problem]]:
-    """Return the repository, the mistakes of options, and those that the check of the new stack file finds.
+    """Return the repository that the options describe. Raise InputError with every missing or wrong option.
 
     The stack file is checked only if no option has a mistake, because most of its mistakes would follow from that one.
     """
     wrong: list[Problem] = []
     chosen = _read(folder, given, wrong)
     if wrong:
-        return chosen, wrong, []
-    path, text = next((path, text) for path, text in chosen.files() if path == chosen.stack_file)
-    return chosen, [], stacks.problems(parse(folder / path, text))
+        raise mistakes({"gpu-ci init": wrong})
+    text = dict(chosen.files())[chosen.stack_file]
+    if wrong := stacks.problems(parse(folder / chosen.stack_file, text)):
+        raise mistakes({f"gpu-ci init: {chosen.stack_file}": wrong})
+    return chosen
 
 
 def kinds(given: Mapping[str, Any]) -> set[str]:

@@ -14,7 +14,7 @@ from gpu_common.secret_patterns import redact
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
-from .. import ip_ranges, regions
+from .. import network_choices, regions
 
 # The machine types of private pools, none with a GPU (cloud.google.com/build/pricing, "Private pools pricing"). The
 # field in the API is free text. The API has no field for a GPU (discovery document cloudbuild v1, revision 20261029).
@@ -70,7 +70,7 @@ def ip_range(value: str) -> str:
     # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
     if int(size) > 29:
         raise invalid("is too small; the smallest range is /29, with 8 addresses", "range-too-small", hint=hint)
-    return value if not start else ip_ranges.subnet(value)
+    return value if not start else network_choices.subnet(value)
 
 
 def path_in_repository(value: str, example: str) -> str:

@@ -1,4 +1,4 @@
-"""The base of the clients of Google's APIs, through Google's Python client.
+"""The base of the clients of Google's APIs, through Google's Python client, with the credentials that pulumi-gcp uses.
 
 Every error is an ApiError. Its properties, such as `no_capacity` and `missing`, classify the error for the caller.
 """
@@ -10,12 +10,27 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from .connection import connect
-from .credentials import COMPUTE, CredentialsError, credentials
+PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+COMPUTE = "https://www.googleapis.com/auth/compute"
+
+# The environment variables, in the order in which pulumi-gcp reads them
+# (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and google/transport/config.go,
+# GetCredentials).
+TOKEN = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
+KEYS = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
+IMPERSONATE = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
+
+HINT = (
+    f"set {TOKEN} or {KEYS[0]}, or run gcloud auth application-default login; with {IMPERSONATE} the gate "
+    "impersonates that account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount apply to "
+    "pulumi-gcp only (docs/how-it-works/check.md)"
+)
 
 # Google's client retries failed requests (5xx, 429, broken connections) with growing pauses.
 RETRIES = 5
@@ -117,6 +132,86 @@ class ApiError(Exception):
         """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
         found = re.search(r"constraints/([\w.]*\w)", self.message)
         return found[1] if found else ""
+
+
+class CredentialsError(Exception):
+    """No usable credentials were found. The message contains no part of the credentials."""
+
+
+def credentials(environ: Mapping[str, str], scope: str = COMPUTE) -> Any:
+    """Return Google's credentials, by default for Compute Engine only. Raise CredentialsError if there are none."""
+    from google.auth import impersonated_credentials
+
+    account = environ.get(IMPERSONATE, "")
+    # To impersonate an account, the source credentials need the scope PLATFORM.
+    scopes = [PLATFORM if account else scope]
+    source = _source(environ, scopes)
+    if not account:
+        return source
+    return impersonated_credentials.Credentials(source, target_principal=account, target_scopes=[scope])  # type: ignore[no-untyped-call]
+
+
+def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
+    import google.auth
+    import google.oauth2.credentials
+
+    if token := environ.get(TOKEN):
+        return google.oauth2.credentials.Credentials(token)  # type: ignore[no-untyped-call]
+    for name in KEYS:
+        if text := environ.get(name):
+            key = _key(name, text)
+            return _loaded(name, partial(google.auth.load_credentials_from_dict, key, scopes=scopes))
+    return _loaded("application default credentials", partial(google.auth.default, scopes=scopes))
+
+
+def _loaded(source: str, load: Callable[[], tuple[Any, Any]]) -> Any:
+    """Load credentials through google-auth. If a field is missing, google-auth fails with an unspecific error."""
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        return load()[0]
+    except GoogleAuthError as error:
+        raise CredentialsError(str(error)) from None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise CredentialsError(
+            f"{source}: fields are missing or malformed\n  expected: all fields of the credentials type, such as "
+            "source_credentials of an impersonated_service_account"
+        ) from None
+
+
+def _key(variable: str, text: str) -> dict[str, Any]:
+    """Return the service account key. The variable has the key as JSON, or the path of a file with the key."""
+    try:
+        is_json = text.lstrip().startswith("{")
+        key = json.loads(text if is_json else Path(text).expanduser().read_text())
+    except (OSError, ValueError):
+        key = None
+    if not isinstance(key, dict):
+        problem = (
+            f"{variable}: does not contain credentials\n  expected: a key in JSON, or the path of a file with a key"
+        )
+        raise CredentialsError(problem)
+    return key
+
+
+def connect(credentials: Any, timeout_sec: float) -> Any:
+    """Return a connection with these credentials. It is not thread-safe.
+
+    Args:
+        credentials: Credentials of google-auth, which the connection renews.
+        timeout_sec: The time limit of each request to the API.
+    """
+    from google.auth.transport.requests import Request
+    from google_auth_httplib2 import AuthorizedHttp
+    from googleapiclient.http import build_http
+
+    connection = build_http()
+    connection.timeout = timeout_sec
+    authorized = AuthorizedHttp(credentials, http=connection)
+    # google-auth limits the time of each request for a token. httplib2 ignores this limit, and google-auth-httplib2 0.4
+    # prints a warning for each request. Its AuthorizedHttp has no argument for another transport.
+    authorized._request = Request()
+    return authorized
 
 
 class GoogleService:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpu_catalog.quota import google_link, google_path
 from gpu_common import google_permissions
 
-from . import credentials
+from . import google_service
 from .compute_api import ApiError
 from .runner import CheckSpec
 from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
@@ -79,7 +79,7 @@ def unproven(urn: str, summary: str) -> str:
 def refused(error: ApiError, spec: CheckSpec) -> str:
     """Return the message for an error with which Google rejected the check machine."""
     if error.reason == "unauthenticated":
-        return f"could not request the check machine: {error}\n  hint: {credentials.HINT}"
+        return f"could not request the check machine: {error}\n  hint: {google_service.HINT}"
     hint = _next_step(error, spec)
     return f"Google rejected the check machine: {error}" + (f"\n  hint: {hint}" if hint else "")
 

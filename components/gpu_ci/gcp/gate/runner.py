@@ -1,7 +1,7 @@
 """Runs the smoke check of a gate: starts one check machine, waits for its verdict, and deletes the machine.
 
 A check machine is a Compute Engine VM from the gate's instance template, with the metadata `gpu-ci-role: check`. At
-boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py).
+boot, the boot agent checks the GPU and reports the verdict on the serial port and as a guest attribute (verdict.py).
 The gate runner tries the zones of the pool in order, until a zone has capacity for the machine.
 
 The build of a host image (gcp/host_image) runs its builder machine and its check machine with the same code.
@@ -18,12 +18,10 @@ from typing import Any, TypeVar
 
 from ...naming import fit
 from ..template_links import region_and_name_of_template
-from .channel import Channel
-from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
-from .pace import Pace
 from .stopped import delete_stopped
-from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, PASS, STEPS, Verdict
+from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, PASS, STEPS, Channel, Verdict
+from .waiting import Clock, Pace, RealClock
 
 _OPERATION_EVERY_SEC = 2.0
 """The interval between two requests for the status of an operation."""

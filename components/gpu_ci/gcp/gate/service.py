@@ -1,4 +1,6 @@
-"""The provider of the custom resource SmokeGate (a gate). Creating a gate runs the smoke check of a template.
+"""The providers of the custom resources SmokeGate (a gate) and StoppedMachines, which exist only in the state.
+
+Creating a gate runs the smoke check of a template. Deleting StoppedMachines deletes stopped machines.
 
 The creation succeeds in two cases, and the state of the gate has the verdict: `pass` if the check passed, and
 `unproven` if no zone had capacity for a check machine and the input onNoCapacity is `unproven`. In all other cases it
@@ -22,11 +24,13 @@ from pydantic.alias_generators import to_camel
 
 from ...custom_resources import EngineLog, Refused, as_sent, checked, redacted, secret_names, to_plain, with_outputs
 from ..smoke_gate import SmokeGate, SmokeGateArgs
+from ..stopped_machines import StoppedMachinesArgs
 from . import messages
 from .compute_api import ApiError, ComputeApi, GoogleCompute
-from .pace import Pace
 from .runner import CheckSpec, GateRunner
+from .stopped import delete_stopped
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
+from .waiting import Pace
 
 # The number of gates that run at the same time: as many as a stack may have new templates. Their threads mostly wait.
 _CONCURRENT_GATES = 64
@@ -36,25 +40,49 @@ _PUBLIC_INPUTS = {"pool": "in the check machine's name", "zones": "in the messag
 
 # A change of one of these inputs replaces the gate, which starts a new check.
 _REPLACES = ("project", "template", "pool")
+_STOPPED_REPLACES = ("project",)
 
 UNPROVEN = "unproven"
 """The verdict in the state of a gate whose check found no machine."""
 
 
-class GateService:
-    """Creates, changes and deletes SmokeGate resources. A gate exists only in the state, not in Google Cloud.
+class _StateService:
+    """A resource that exists only in the state. Its threads call Google."""
+
+    def __init__(self, log: EngineLog, api: Callable[[], ComputeApi], threads: int, name: str) -> None:
+        self._log = log
+        self._create_api = api
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def read(self, request: Any) -> Any:
+        """Return the state unchanged. The resource cannot be imported."""
+        if not request.properties.fields:
+            return provider_pb2.ReadResponse()
+        return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
+
+    async def drained(self) -> None:
+        """Return after every thread has deleted its machine and ended."""
+        await asyncio.to_thread(self._threads.shutdown)
+
+
+def _changed(request: Any) -> list[str]:
+    """Return the names of the inputs that differ from those of the state."""
+    old, new = to_plain(request.old_inputs), to_plain(request.news)
+    return [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+
+
+class GateService(_StateService):
+    """Creates, changes and deletes SmokeGate resources.
 
     Only `create` and `delete` call Google: for the check machine, and to delete remaining machines.
     """
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
-        self._log = log
-        self._create_api = api
+        super().__init__(log, api, _CONCURRENT_GATES, "gate")
         self._shared_api: ComputeApi | None = None
         self._api_lock = Lock()
         self._cancel = Event()
         self._pace = Pace()
-        self._threads = ThreadPoolExecutor(_CONCURRENT_GATES, thread_name_prefix="gate")
 
     def check(self, request: Any) -> Any:
         """Return the inputs with their defaults, or all their problems. Unknown values are accepted."""
@@ -65,8 +93,7 @@ class GateService:
 
         Every preview and every `up` calls this method. So this method also warns about a gate that is unproven.
         """
-        old, new, state = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
-        changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        changed, state = _changed(request), to_plain(request.olds)
         unproven = state.get("verdict") == UNPROVEN
         kind = provider_pb2.PropertyDiff
         details = {
@@ -123,12 +150,6 @@ class GateService:
         outputs = {name: as_sent(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
         return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
-    async def read(self, request: Any) -> Any:
-        """Return the state unchanged, because a gate exists only in the state. A gate cannot be imported."""
-        if not request.properties.fields:
-            return provider_pb2.ReadResponse()
-        return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
-
     async def delete(self, request: Any) -> Any:
         """Delete remaining check machines, and the runner manager's stopped machines of the template.
 
@@ -151,10 +172,6 @@ class GateService:
     def cancel(self) -> None:
         """Stop all checks. Each machine is deleted before its thread ends."""
         self._cancel.set()
-
-    async def drained(self) -> None:
-        """Return after every thread has deleted its machine and ended."""
-        await asyncio.to_thread(self._threads.shutdown)
 
     async def _in_thread(self, spec: CheckSpec, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
         """Run the work in a thread, so that it blocks no other resource.
@@ -188,6 +205,54 @@ class GateService:
         with self._api_lock:
             self._shared_api = self._shared_api or self._create_api()
             return self._shared_api
+
+
+class StoppedService(_StateService):
+    """Creates, changes and deletes StoppedMachines resources. Only `delete` calls Google."""
+
+    def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
+        super().__init__(log, api, 1, "stopped")
+
+    def check(self, request: Any) -> Any:
+        return checked(request, StoppedMachinesArgs, {})
+
+    async def diff(self, request: Any) -> Any:
+        changed = _changed(request)
+        response = provider_pb2.DiffResponse
+        return response(
+            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
+            diffs=changed,
+            replaces=[name for name in changed if name in _STOPPED_REPLACES],
+        )
+
+    async def create(self, request: Any) -> Any:
+        identity = "" if request.preview else request.urn.rpartition("::")[2]
+        return provider_pb2.CreateResponse(id=identity, properties=request.properties)
+
+    async def update(self, request: Any) -> Any:
+        """Store the new templates. The machines of an earlier template are deleted with its gate."""
+        return provider_pb2.UpdateResponse(properties=request.news)
+
+    async def delete(self, request: Any) -> Any:
+        """Delete the machines. An error becomes a warning and does not stop a `destroy`."""
+        inputs = to_plain(request.properties)
+
+        def log(text: str, is_warning: bool = False) -> None:
+            self._log(request.urn, redacted(text, request.properties), is_warning)
+
+        def work() -> None:
+            try:
+                api = self._create_api()
+                for template in inputs["templates"]:
+                    delete_stopped(api, inputs["project"], template, log)
+            except ApiError as error:
+                log(f"could not delete the stopped machines of the runner manager: {error}", True)
+
+        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return empty_pb2.Empty()
+
+    def cancel(self) -> None:
+        """Do nothing, because a deletion that has begun ends by itself."""
 
 
 class _CancelEvent(Event):

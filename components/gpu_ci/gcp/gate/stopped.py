@@ -12,8 +12,8 @@ from threading import Event
 from typing import Any
 
 from ..template_links import region_and_name_of_template
-from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
+from .waiting import Clock, RealClock
 
 MANAGER_LABEL, TEMPLATE_LABEL = "gpu-ci-manager", "gpu-ci-template"
 """Labels that the runner manager sets on its machines."""

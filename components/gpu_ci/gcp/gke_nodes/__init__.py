@@ -1,1 +1,1 @@
-"""The parts of gcp.GkeGpuNodePool: its arguments and rules, the version of the cluster, and the service account."""
+"""The parts of gcp.GkeGpuNodePool: its arguments and rules, and the room for pods."""

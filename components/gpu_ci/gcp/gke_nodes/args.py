@@ -15,7 +15,7 @@ from ...labels import Labels
 from ..machine import rules as machine_rules
 from ..machine.args import GpuMachineChoices
 from ..resource_names import ImageRepositories, Project, Subnetwork
-from . import rules, version
+from . import rules
 
 ClusterName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 DiskImage = Annotated[str, Field(pattern=r"^projects/[a-z0-9.:-]+/global/images/[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
@@ -48,7 +48,7 @@ class NodePoolCluster(Args):
         description="the region of the cluster, or its zone if it is a zonal cluster, such as us-central1"
     )
     control_plane_version: Input[
-        Annotated[str, Field(pattern=version.FORM), AfterValidator(rules.control_plane_version)]
+        Annotated[str, Field(pattern=rules.VERSION), AfterValidator(rules.control_plane_version)]
     ] = Field(description="the version of the cluster's control plane, such as 1.34.1-gke.3720000")
     autopilot: Input[Annotated[StrictBool, AfterValidator(rules.standard_cluster)]] = Field(
         default=False, description="whether the cluster is an Autopilot cluster, which cannot have the pool"
@@ -125,7 +125,7 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
     upgrade_strategy: Literal["SURGE", "BLUE_GREEN"] | None = Field(
         default=None,
         description="how GKE replaces nodes: SURGE ends a job after one hour; BLUE_GREEN (autoscaled; Preview) waits "
-        f"up to five days for jobs; by default BLUE_GREEN if the control plane has {version.AUTOSCALED_BLUE_GREEN} or "
+        f"up to five days for jobs; by default BLUE_GREEN if the control plane has {rules.AUTOSCALED_BLUE_GREEN} or "
         "newer",
     )
 
@@ -142,7 +142,7 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
             "location": region,
             # The real version is known at the deployment, which then checks the fields again. This one supports them
             # all.
-            "control_plane_version": version.AUTOSCALED_BLUE_GREEN,
+            "control_plane_version": rules.AUTOSCALED_BLUE_GREEN,
         }
 
     @property

@@ -1,7 +1,8 @@
 """Validates the fields of GkeGpuNodePoolArgs by the rules of GKE and the facts of gpu_catalog.
 
 Each function validates the field of its name: it returns a valid value and raises an error for an invalid value.
-`others` has the fields validated before. machine/rules.py validates the machine, its zones and its disks.
+`others` has the fields validated before. machine/rules.py validates the machine, its zones and its disks. A
+version of GKE is text such as 1.34.1-gke.3720000.
 """
 
 from __future__ import annotations
@@ -17,9 +18,22 @@ from ...errors import did_you_mean, invalid
 from ..machine.rules import machine_of
 from ..regions import COMPUTE
 from ..resource_names import REGION, ZONE
-from . import version
 
 _COS = "COS_CONTAINERD"
+
+VERSION = r"^1\.[0-9]{1,3}\.[0-9]{1,3}-gke\.[0-9]{1,10}$"
+_NUMBER = re.compile(r"[0-9]+")
+
+# docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus: before this version, a user installs the driver.
+AUTOMATIC_DRIVER = "1.30.1-gke.1156000"
+# docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start.
+FLEX_START = "1.32.2-gke.1652000"
+# docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies, "Autoscaled blue-green upgrades".
+AUTOSCALED_BLUE_GREEN = "1.34.0-gke.2201000"
+
+# docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus: the driver DEFAULT is R535 on Ubuntu, and on
+# Container-Optimized OS of the versions 1.31 to 1.33. No source names the driver of later versions.
+OLD_DRIVER, _OLD_DRIVER_BEFORE = 535, "1.34"
 
 
 def location(value: str) -> str:
@@ -49,11 +63,11 @@ def standard_cluster(value: bool) -> bool:
 
 def control_plane_version(value: str) -> str:
     """Return the version. GKE must install the NVIDIA driver itself."""
-    if version.older(value, version.AUTOMATIC_DRIVER):
+    if older(value, AUTOMATIC_DRIVER):
         raise invalid(
             "does not install the NVIDIA driver on nodes",
             "cluster-too-old",
-            expected=f"{version.AUTOMATIC_DRIVER} or newer",
+            expected=f"{AUTOMATIC_DRIVER} or newer",
             hint="upgrade the control plane",
         )
     return value
@@ -109,12 +123,12 @@ def _region_of_cluster(others: Mapping[str, Any]) -> str:
 def market(value: str, others: Mapping[str, Any]) -> str:
     """Return the market. The version of the cluster must support flex-start with GPUs."""
     if value == "flex-start":
-        _needs_version(version.FLEX_START, others, "flex-start with GPUs", "upgrade the control plane, or use spot")
+        _needs_version(FLEX_START, others, "flex-start with GPUs", "upgrade the control plane, or use spot")
     return value
 
 
 def _needs_version(least: str, others: Mapping[str, Any], feature: str, hint: str) -> None:
-    if version.older(found := others.get("control_plane_version"), least):
+    if older(found := others.get("control_plane_version"), least):
         raise invalid(
             f"the control plane has {found}, but {feature} requires {least} or newer", "cluster-too-old", hint=hint
         )
@@ -153,7 +167,7 @@ def branch_of(choices: Mapping[str, Any]) -> int | None:
     """Return the branch of the driver, or None if it is not known."""
     if choices.get("driver") != "DEFAULT":
         return None
-    return version.default_driver(choices.get("control_plane_version"), choices.get("image_type"))
+    return default_driver(choices.get("control_plane_version"), choices.get("image_type"))
 
 
 def _check_driver(machine: Machine, branch: int, others: Mapping[str, Any]) -> None:
@@ -208,9 +222,25 @@ def upgrade_strategy(value: str | None, others: Mapping[str, Any]) -> str | None
         raise invalid("is set by GKE for flex-start nodes, which live a limited time", "set-by-gke", hint="remove it")
     if value == "BLUE_GREEN":
         _needs_version(
-            version.AUTOSCALED_BLUE_GREEN,
+            AUTOSCALED_BLUE_GREEN,
             others,
             "an autoscaled blue-green upgrade",
             "SURGE, or remove upgradeStrategy",
         )
     return value
+
+
+def older(version: Any, least: str) -> bool:
+    """Return True if a version is known, and older than `least`."""
+    return isinstance(version, str) and _numbers(version) < _numbers(least)
+
+
+def default_driver(version: Any, image_type: str | None) -> int | None:
+    """Return the branch of the driver that GKE names DEFAULT. Return None if it is not known."""
+    if image_type == "UBUNTU_CONTAINERD" or older(version, _OLD_DRIVER_BEFORE):
+        return OLD_DRIVER
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBER.findall(version)))

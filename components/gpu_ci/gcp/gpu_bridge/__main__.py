@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from ..gate.compute_api import ApiError, GoogleCompute
-from ..gate.signals import cancellation
+from ..gate.waiting import cancellation
 from . import arguments
 from .arguments import BadInput
 from .build import BridgeBuild, refused
@@ -28,9 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _reap(given) if given[:1] == ["reap"] else _run(given, cancel)
     except BadInput as error:
-        count = len(error.mistakes)
-        noun = "one mistake" if count == 1 else f"{count} mistakes"
-        _log(f"the step has {noun}, and started no machine\n{error}")
+        _log(f"the step has a mistake, and started no machine\n{error}")
         return BY_NAME["bad-input"].code
     except BridgeError as error:
         failure = error

@@ -10,15 +10,14 @@ from pathlib import Path
 from threading import Event
 from time import time
 
-from ..gate.clock import Clock, RealClock
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
 from ..gate.verdict import CANCELLED, NO_CAPACITY, Verdict
+from ..gate.waiting import Clock, RealClock
 from . import protocol
 from .failures import ACCOUNT_HINT, BridgeError
 from .follow import BridgeApi, Follower
-from .protocol import Request, Result
-from .settings import Place, Settings
+from .protocol import Place, Request, Result, Settings
 from .storage import GoogleStorage
 from .workspace import Source, pack, unpack_artifacts
 
@@ -66,8 +65,9 @@ class Options:
     image: str = ""
     artifacts: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
-    folder: Path = field(default_factory=Path)
     retries_preempted: bool = False
+    folder: Path = field(default_factory=Path)
+    """The workspace."""
 
 
 @dataclass
@@ -98,23 +98,14 @@ class BridgeBuild:
         began = self.clock.now()
         source = pack(self.options.folder, target, self.settings.source_mib, self.log, self.cancel.is_set)
         packed_at, size = self.clock.now(), target.stat().st_size
-        found = self.storage.find(source.object_name)
-        if found and found.size == size and self.unix() - found.created < self._longest_age_sec:
-            what = "which the bucket has already"
-        else:
-            self.storage.upload(source.object_name, target, source.sha256)
-            what = f"uploaded in {self.clock.now() - packed_at:.1f} s"
+        self.storage.upload(source.object_name, target, source.sha256)
         if self.cancel.is_set():
             raise BridgeError("cancelled", "the workspace was being uploaded")
-        self.log(f"packed {source.files} files ({size} bytes) in {packed_at - began:.1f} s, {what}")
+        uploaded_sec = self.clock.now() - packed_at
+        self.log(
+            f"packed {source.files} files ({size} bytes) in {packed_at - began:.1f} s, uploaded in {uploaded_sec:.1f} s"
+        )
         return source
-
-    @property
-    def _longest_age_sec(self) -> int:
-        """The age up to which sources in the bucket still exist when the last machine of this step reads them."""
-        settings = self.settings
-        one_machine_sec = settings.check_sec + settings.fetch_sec + self.options.timeout_sec
-        return protocol.OBJECT_SEC - settings.wait_sec - 2 * one_machine_sec
 
     def _wait_until_free(self) -> None:
         """Wait until fewer than `max` machines of the bridge exist. Raise BridgeError: no-machine or cancelled.
@@ -180,7 +171,7 @@ class BridgeBuild:
             self._delete_request(place)
         if not results:
             raise _failure(verdict)
-        return self._exit_code(results[0], follower, artifacts, began)
+        return self._exit_code(results[0], follower, artifacts)
 
     def _start(self, request: str, attempt: int, follow: Callable[[str, str], None]) -> Verdict:
         """Request a machine at one place after the other, until one is created. Return the verdict about it.
@@ -261,11 +252,9 @@ class BridgeBuild:
             after_pass=follow,
         )
 
-    def _exit_code(self, result: Result, follower: Follower, artifacts: Path, began: float) -> int:
+    def _exit_code(self, result: Result, follower: Follower, artifacts: Path) -> int:
         times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items())
-        first = follower.first_output_at
-        output = f"; first output after {first - began:.1f} s" if first is not None else ""
-        self.log(f"the machine's times: {times}{output}")
+        self.log(f"the machine's times: {times}")
         if result.reason:
             name = _OF_RESULT.get(result.reason) or _OF_PHASE.get(result.failed, "lost-machine")
             raise BridgeError(name, result.detail, _HINTS.get(result.reason, ""))

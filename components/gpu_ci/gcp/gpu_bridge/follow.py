@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ..gate.clock import Clock
 from ..gate.compute_api import ApiError, ComputeApi
+from ..gate.waiting import Clock
 from .failures import BridgeError
 from .protocol import ARTIFACTS, REPORT_SEC, RESULT, Result, log_name, parse_result
 from .storage import GoogleStorage
@@ -54,7 +54,6 @@ class Follower:
         self._answered_at = clock.now()
         self._is_complete = True
         """True if Google answered each request of this round, so that what was not found does not exist."""
-        self.first_output_at: float | None = None
 
     def follow(self, zone: str, name: str) -> Result:
         """Return the result of the command.
@@ -122,8 +121,6 @@ class Follower:
             if content is None:
                 return
             self._printed += 1
-            if self.first_output_at is None:
-                self.first_output_at = self._clock.now()
             self._write(content)
 
     def _content(self, name: str, limit_bytes: int) -> bytes | None:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..gate.compute_api import ApiError
-from ..gate.credentials import PLATFORM
-from ..gate.google_service import GoogleService
+from ..gate.google_service import PLATFORM, GoogleService
 from .follow import BridgeApi
 from .protocol import BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL, TTL_LABEL
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..gate.credentials import PLATFORM, CredentialsError, credentials
-from ..gate.google_service import ApiError, http_error
+from ..gate.google_service import PLATFORM, ApiError, CredentialsError, credentials, http_error
 from .protocol import DIGEST
 
 ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
@@ -28,8 +27,6 @@ class Entry(NamedTuple):
     size: int
     sha256: str
     """The digest in the custom metadata, or ""."""
-    created: float
-    """The Unix time of its creation."""
     blob: Any
     """The object of Google's library."""
 
@@ -64,7 +61,7 @@ class GoogleStorage:
             blob = self._bucket.get_blob(name, retry=None if once else self._retry)
         if blob is None:
             return None
-        return Entry(blob.size, (blob.metadata or {}).get(DIGEST, ""), blob.time_created.timestamp(), blob)
+        return Entry(blob.size, (blob.metadata or {}).get(DIGEST, ""), blob)
 
     def read(self, entry: Entry, sink: BinaryIO, *, once: bool = False) -> None:
         """Write the content of one generation into `sink`."""

@@ -89,8 +89,6 @@ def pack(
     Raises:
         BridgeError: The workspace is too large, cannot be read, or changed meanwhile; or the disk is full.
     """
-    if not folder.is_dir():
-        raise BridgeError("bad-workspace", f"{folder} is not a folder", "correct --dir")
     sizes: Counter[str] = Counter()
     files = 0
     try:
@@ -113,7 +111,7 @@ def pack(
         detail = f"{error.strerror or error} ({error.filename or target})"
         raise BridgeError("bad-workspace", detail, "free disk space, or correct the permissions") from None
     if not files:
-        raise BridgeError("bad-workspace", f"{folder} has no file to send", f"correct --dir or {IGNORE_FILE}")
+        raise BridgeError("bad-workspace", f"{folder} has no file to send", f"correct {IGNORE_FILE}")
     return Source(target, digest, files)
 
 

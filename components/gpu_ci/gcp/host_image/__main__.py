@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..gate.compute_api import ApiError
-from ..gate.signals import cancellation
+from ..gate.waiting import cancellation
 from .api import GoogleImages
 from .build import BuildError, ImageBuild, refused
 from .settings import parse

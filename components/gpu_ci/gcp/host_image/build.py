@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from ..gate.clock import Clock, RealClock
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
 from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
+from ..gate.waiting import Clock, RealClock
 from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, GoogleImages, path_of
 from .settings import MachineSettings, Settings
 

@@ -95,18 +95,18 @@ def own_machine(pool: Mapping[str, Any]) -> Machine | None:
     return machine_of(pool) if all(name in pool for name in _MACHINE_FIELDS) else None
 
 
-def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
+def _checked(rungs: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
     """Raise an error with all problems of the ladder. If the pool's own machine is invalid, check nothing."""
-    own = own_machine(pool)
-    if own is None:
-        return
-    raise_problems(
-        [
-            at_path(each.error, each.value, number, *each.path)
-            for number, rung in enumerate(rungs)
-            for each in _problems(rung, pool, own)
-        ]
-    )
+    own = own_machine(info.data)
+    if own is not None:
+        raise_problems(
+            [
+                at_path(each.error, each.value, number, *each.path)
+                for number, rung in enumerate(rungs)
+                for each in _problems(rung, info.data, own)
+            ]
+        )
+    return rungs
 
 
 def machine_fields(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,27 +124,18 @@ def machine_fields(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "zones": list(rung.zones or zones_of_region)}
 
 
-def check_subnetworks(subnetworks: Mapping[str, Any], pool: Mapping[str, Any]) -> None:
+def _checked_subnetworks(subnetworks: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Raise an error if a region of the ladder has no subnetwork. If a field of the machine is invalid, check nothing.
 
-    `subnetworks` has the subnetworks of the ladder's regions. `pool` contains the ladder.
+    `subnetworks` has the subnetworks of the ladder's regions.
     """
-    if "ladder" not in pool or not own_machine(pool):
-        return
-    own_region = catalog.region_of(pool["zones"][0])
-    regions = dict.fromkeys(catalog.region_of(machine_fields(rung, pool)["zones"][0]) for rung in pool["ladder"])
-    if missing := [region for region in regions if region not in (own_region, *subnetworks)]:
-        raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses", "no-subnetwork")
-
-
-def _checked(values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
-    check(values, info.data)
-    return values
-
-
-def _checked_subnetworks(values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    check_subnetworks(values, info.data)
-    return values
+    pool = info.data
+    if "ladder" in pool and own_machine(pool):
+        own_region = catalog.region_of(pool["zones"][0])
+        regions = dict.fromkeys(catalog.region_of(machine_fields(rung, pool)["zones"][0]) for rung in pool["ladder"])
+        if missing := [region for region in regions if region not in (own_region, *subnetworks)]:
+            raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses", "no-subnetwork")
+    return subnetworks
 
 
 Ladder = Annotated[list[LadderRung], AfterValidator(_checked)]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from gpu_ci.cli.programs import NotAskedError, Output
 from tests.gpu_ci.cli.conftest import Answer, Ask
 from tests.gpu_ci.cli.doctor.google_apis import SECRETS, Google
 from tests.gpu_ci.cli.doctor.programs import Account, connect
+from tests.gpu_ci.cli.json_server import json_server
 
 STACK = """\
 config:
@@ -81,10 +80,10 @@ class Github:
     asked: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
-    def answer(self, path: str, authorization: str) -> tuple[int, Any]:
+    def answer(self, path: str, _: bytes, authorization: str) -> tuple[int, Any]:
         self.asked.append(path)
         if self.status or self.text:
-            return self.status or 200, {"message": f"denied {authorization} {PLANTED}"}
+            return self.status or 200, self.text or {"message": f"denied {authorization} {PLANTED}"}
         if path == "/repos/actions/runner/releases/latest":
             return 200, self.release
         token = authorization.removeprefix("Bearer ")
@@ -105,27 +104,8 @@ class Github:
 @pytest.fixture
 def github() -> Iterator[Github]:
     fake = Github()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, answer = fake.answer(self.path, self.headers.get("authorization", ""))
-            body = (fake.text or json.dumps(answer)).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    fake.url = f"http://127.0.0.1:{server.server_port}"
-    yield fake
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with json_server(fake.answer) as fake.url:
+        yield fake
 
 
 @dataclass

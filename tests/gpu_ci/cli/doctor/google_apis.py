@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
-from gpu_ci.cli.doctor.google import APIS, CONSTRAINTS
+from gpu_ci.cli.doctor.google import APIS
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 
@@ -206,6 +206,3 @@ def _compare(value: Any, node: Json, schemas: Json, where: str) -> None:
             _compare(each, node["items"], schemas, where)
     elif "enum" in node:
         assert value in node["enum"], f"{where}: {value}"
-
-
-ENFORCED = {constraint: [{"enforce": True}] for constraint in CONSTRAINTS}

@@ -16,7 +16,7 @@ from botocore import xform_name
 from botocore.validate import validate_parameters
 from gpu_ci.aws.limits.eks_api import Account as AwsAccount
 from gpu_ci.aws.limits.eks_api import ApiError
-from gpu_ci.cli.programs import NotInstalledError, Output
+from gpu_ci.cli.programs import Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()
@@ -73,8 +73,6 @@ class Account:
         }
     )  # fmt: skip
     pod_identities: list[Json] = field(default_factory=list)
-    missing: set[str] = field(default_factory=set)
-    """Programs that are not installed."""
     role: str = ""
     """The one identity with rights in the account; empty where every identity has them."""
     profile: str = ""
@@ -87,8 +85,6 @@ class Account:
         self, command: Sequence[str], timeout_sec: float = 0, environment: Mapping[str, str] | None = None
     ) -> Output:
         self.ran.append(" ".join(command))
-        if command[0] in self.missing:
-            raise NotInstalledError(f"{command[0]} is not installed")
         programs = {"kubectl": self._kubectl, "gke-gcloud-auth-plugin": self._plugin}
         return programs[command[0]](command[1:])
 

@@ -139,8 +139,6 @@ def test_a_gke_cluster_of_another_project_is_asked_about_this_project(environmen
            "--update-addons NetworkPolicy=ENABLED"),
           ("gcloud container clusters update gpu --location us-central1 --project acme-ci --enable-network-policy"
            "  # creates all nodes again")]),
-        ("node pools", {**CLUSTER, "nodePools": [{"name": "l4-a1", "status": "ERROR"}]},
-         [("gcloud container node-pools describe --cluster gpu --location us-central1 --project acme-ci l4-a1")]),
     ],
 )  # fmt: skip
 def test_what_is_broken_on_a_gke_cluster_names_the_command(
@@ -178,7 +176,6 @@ OF_AWS = ("identity", "cluster", "network plugin", "quotas", "roles", "subnets",
          "aws sso login  # or set AWS_PROFILE to a profile of the cluster's account", CONNECT),
         ("ops", ApiError("ExpiredToken", "expired"), NO_CLUSTER, "aws sso login --profile ops",
          f"{CONNECT} --profile ops"),
-        ("", ApiError("AccessDenied", "not authorized"), "Forbidden", None, None),
         ("", ApiError("AccessDenied", "no"), None, None, "# install kubectl: kubernetes.io/docs/tasks/tools"),
     ],
 )  # fmt: skip
@@ -343,9 +340,6 @@ OPEN = {"subnetwork": CLUSTER["networkConfig"]["subnetwork"]}
          "l4: autopilot: the cluster is an Autopilot cluster, which has no node pools"),
         ({"currentMasterVersion": "1.29.9-gke.1000000"}, "cluster", "fail",
          "l4: controlPlaneVersion: does not install the NVIDIA driver on nodes"),
-        ({"networkConfig": {**OPEN, "datapathProvider": "LEGACY_DATAPATH"},
-          "networkPolicy": {"provider": "CALICO", "enabled": False}}, "network policies", "fail",
-         "the cluster enforces no network policies"),
         ({"networkConfig": OPEN, "networkPolicy": {"provider": "CALICO", "enabled": True}}, "network policies", "pass",
          ""),
         ({"nodePools": [{"name": "l4-a1", "status": "ERROR", "conditions": [

@@ -485,8 +485,8 @@ def test_a_service_agent_without_editor_may_have_the_two_roles_it_needs(environm
 def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Any] = []
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.x")
-    monkeypatch.setattr("gpu_ci.gcp.gate.credentials.credentials", lambda environ, scope: (dict(environ), scope))
-    monkeypatch.setattr("gpu_ci.gcp.gate.connection.connect", lambda found, _: used.append(found))
+    monkeypatch.setattr("gpu_ci.gcp.gate.google_service.credentials", lambda environ, scope: (dict(environ), scope))
+    monkeypatch.setattr("gpu_ci.gcp.gate.google_service.connect", lambda found, _: used.append(found))
     google_api.connect()
     [(environ, scope)] = used
     assert (environ["GOOGLE_OAUTH_ACCESS_TOKEN"], scope) == (

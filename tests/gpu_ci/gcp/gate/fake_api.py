@@ -67,9 +67,7 @@ class FakeGoogle:
     """Queries of guest attributes that were above the limits."""
     serial_reads: list[int] = field(default_factory=list)
     """The position at which each read of the serial port began."""
-    insert_error: ApiError | None = None
     delete_error: ApiError | None = None
-    list_error: ApiError | None = None
     labels: dict[str, str] = field(default_factory=dict)
     leftovers: dict[str, list[str]] = field(default_factory=dict)
     managed: list[dict[str, Any]] = field(default_factory=list)
@@ -98,8 +96,6 @@ class FakeGoogle:
         assert "?" not in template
         self.log.append(("insert", zone))
         self.bodies.append(body)
-        if self.insert_error:
-            raise self.insert_error
         if self.account_error and self.clock.now() < self.account_known_after:
             raise self.account_error
         if self.zones.get(zone) is None:
@@ -133,8 +129,6 @@ class FakeGoogle:
     def instances_of_all_zones(self, project: str, expression: str, fields: Any) -> list[dict[str, Any]]:
         """Filtered as Google does, by one label and its value, and the project."""
         self.log.append(("list", project))
-        if self.list_error:
-            raise self.list_error
         label, _, value = expression.removeprefix("labels.").partition("=")
         for row in self.managed:
             if row["status"] == "STOPPING" and self.clock.now() >= self.stop_takes:

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import json_format, struct_pb2
-from gpu_ci.gcp.gate.clock import RealClock
 from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.waiting import RealClock
 from pulumi.runtime.proto import provider_pb2
 
 from tests.gpu_ci.engine_stub import Plugin, plugin

@@ -11,7 +11,7 @@ import pytest
 from google.auth import impersonated_credentials
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2 import credentials as oauth2
-from gpu_ci.gcp.gate.credentials import PLATFORM, CredentialsError, credentials
+from gpu_ci.gcp.gate.google_service import PLATFORM, CredentialsError, credentials
 
 pytestmark = pytest.mark.filterwarnings("ignore:The load_credentials_from_dict method:DeprecationWarning")
 

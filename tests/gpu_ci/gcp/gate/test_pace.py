@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.gate.pace import Pace
 from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import Verdict
+from gpu_ci.gcp.gate.waiting import Pace
 
 from tests.gpu_ci.gcp.gate.fake_api import FakeGoogle
 

@@ -8,7 +8,7 @@ import sys
 # Sends SIGTERM before each line that the main thread runs in Event.wait, each time in another process.
 _AT_EACH_LINE = """
 import os, signal, sys
-from gpu_ci.gcp.gate.signals import cancellation
+from gpu_ci.gcp.gate.waiting import cancellation
 
 def at(number):
     lines = 0

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from gpu_ci.gcp.gate import service, stopped
+from gpu_ci.gcp.gate import stopped
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.smoke_gate import SmokeGate
 from gpu_manager.compute import machine_body
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
@@ -202,8 +201,3 @@ def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reas
 
 def test_the_labels_of_the_managers_machines_are_those_that_the_manager_writes() -> None:
     assert (stopped.MANAGER_LABEL, stopped.TEMPLATE_LABEL) == (machine_body.MANAGER, machine_body.TEMPLATE)
-
-
-def test_the_outputs_of_the_class_are_those_of_the_service() -> None:
-    assert set(SmokeGate.OUTPUTS) == {"checked_template", "verdict", "summary", "zone"}
-    assert service._REPLACES == ("project", "template", "pool")

@@ -7,12 +7,10 @@ node_config.go.tmpl and resource_container_node_pool.go.tmpl).
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
-from gpu_ci.gcp.gke_gpu_node_pool import GkeGpuNodePool, GkeGpuNodePoolArgs
-from pydantic.alias_generators import to_camel
+from gpu_ci.gcp.gke_gpu_node_pool import GkeGpuNodePoolArgs
 
 from tests.gpu_ci.gcp.gke_nodes.node_pools import DISK_IMAGE, FLEX, OLD_GKE, T4, pool
 
@@ -94,15 +92,6 @@ def test_a_changed_argument_has_the_documented_effect(
 
 def test_every_argument_is_in_the_table() -> None:
     assert {field for _, change, _ in CHANGES for field in change} == set(GkeGpuNodePoolArgs.model_fields)
-
-
-def test_the_docstring_names_what_makes_another_node_pool() -> None:
-    doc = (GkeGpuNodePool.__doc__ or "").partition("Replaces on change of: the node pool for")[2].partition(".")[0]
-    words = set(re.findall(r"\w+", doc))
-    names = {"cluster_name": "cluster"}
-    for field in GkeGpuNodePoolArgs.model_fields:
-        replaces = any(field in change and expected == "replace" for _, change, expected in CHANGES)
-        assert (names.get(field, to_camel(field)) in words) == replaces, field
 
 
 def test_a_change_of_the_node_image_the_driver_or_the_machine_is_another_generation() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options
-from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.protocol import Settings
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_ci.payload import pack

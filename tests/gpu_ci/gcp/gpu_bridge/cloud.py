@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options, refused
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
-from gpu_ci.gcp.gpu_bridge.settings import Settings
+from gpu_ci.gcp.gpu_bridge.protocol import Settings
 from gpu_ci.gcp.gpu_bridge.storage import Entry
 
 TEMPLATE = "projects/ci-project/regions/us-central1/instanceTemplates/l4-1"
@@ -27,7 +27,6 @@ SETTINGS = Settings("ci-project", "l4", TEMPLATE, ["us-central1-a", "us-central1
 EXHAUSTED = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED", "us-central1-a has no such machine now.", 503)
 CHECKED_SEC, FETCHED_SEC = 60.0, 70.0
 """When a machine has passed its check and begins its command, after its creation."""
-NO_BUCKET = ApiError("notFound", "The specified bucket does not exist.", 404)
 UNAVAILABLE = ApiError("backendError", "The service is currently unavailable.", 503)
 
 
@@ -96,10 +95,6 @@ class VirtualTime:
                 raise task.failure
         self.now_sec = until
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._queue
-
 
 @dataclass
 class Machine:
@@ -108,7 +103,6 @@ class Machine:
     zone: str
     body: dict[str, Any]
     born: float
-    is_spot: bool
     is_off: bool = False
     written: int = 0
     preempt_at: float | None = None
@@ -135,21 +129,17 @@ class Cloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     objects: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     """Content and digest by name."""
-    created: dict[str, float] = field(default_factory=dict)
-    """When each object was written."""
     preempted: list[str] = field(default_factory=list)
     most_machines: int = 0
     inserts: list[tuple[str, str, str]] = field(default_factory=list)
     """Zone, template and provisioning model of each machine that was created."""
     zones: dict[str, ApiError] = field(default_factory=dict)
     """The error of each zone in which no machine can start."""
-    market: str = "SPOT"
     verdict: str = "pass"
     reason: str = ""
     """The reason of a machine that fails its check."""
     is_cut: bool = False
     """True while no step reaches Google."""
-    has_bucket: bool = True
     builds: dict[str, str] = field(default_factory=dict)
     """The status of each build in Cloud Build."""
 
@@ -171,9 +161,6 @@ class Cloud:
             assert digest == machine.place["sha256"]
             machine.request = json.loads(content)
         if machine.is_off or age < FETCHED_SEC or self.verdict != "pass" or not machine.request:
-            return
-        if not self.has_bucket:
-            machine.is_off = True  # it cannot write its result
             return
         request = machine.request
         prefix, command = request["prefix"], request["command"]
@@ -204,10 +191,7 @@ class Cloud:
         machine.is_off = True
 
     def put(self, name: str, content: bytes) -> None:
-        if not self.has_bucket:
-            raise NO_BUCKET
         self.objects[name] = (content, hashlib.sha256(content).hexdigest())
-        self.created[name] = self.time.now_sec
 
     def preempt(self, name: str) -> None:
         self.machines[name].preempt_at = self.time.now_sec
@@ -249,18 +233,16 @@ class Client:
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         self._called("template")
-        scheduling = {"provisioningModel": self.cloud.market, "preemptible": self.cloud.market == "SPOT"}
         return {
             "labels": {},
             "metadata": {"items": [{"key": "startup-script", "value": "#!"}]},
-            "scheduling": scheduling,
+            "scheduling": {"provisioningModel": "SPOT", "preemptible": True},
         }
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
         self._called("insert")
         if zone not in self.cloud.zones:
-            is_spot = body["scheduling"]["provisioningModel"] == "SPOT"
-            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec, is_spot)
+            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec)
             self.cloud.inserts.append((zone, template, body["scheduling"]["provisioningModel"]))
             self.cloud.most_machines = max(self.cloud.most_machines, len(self.cloud.machines))
         return f"insert {zone}"
@@ -320,7 +302,7 @@ class Client:
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("poll" if once else "find")
         found = self.cloud.objects.get(name)
-        return Entry(len(found[0]), found[1], self.cloud.created[name], found) if found else None
+        return Entry(len(found[0]), found[1], found) if found else None
 
     def read(self, entry: Entry, sink: BinaryIO, *, once: bool = False) -> None:
         self._called("poll" if once else "read")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -35,16 +34,16 @@ def parsed(*arguments: str, settings: Any = SETTINGS, **environ: str) -> Any:
     return parse(arguments, {**ENVIRON, **environ}, lambda *_: text)
 
 
-def mistakes(*arguments: str, **options: Any) -> list[str]:
+def mistake(*arguments: str, **options: Any) -> str:
     with pytest.raises(BadInput) as caught:
         parsed(*arguments, **options)
-    return caught.value.mistakes
+    return str(caught.value)
 
 
-def test_the_example_of_the_documentation_is_accepted(tmp_path: Path) -> None:
+def test_the_example_of_the_documentation_is_accepted() -> None:
     settings, options = parsed(
         *GIVEN, "--timeout", "600", "--artifact", "dist/*.whl", "--artifact", "reports/**/*.xml", "--env", "TOKEN",
-        "--env", "SEED=7", "--image", f"us-docker.pkg.dev/acme/images/cuda@sha256:{DIGEST}", "--dir", str(tmp_path),
+        "--env", "SEED=7", "--image", f"us-docker.pkg.dev/acme/images/cuda@sha256:{DIGEST}",
         "--retry-preempted", *COMMAND,
     )  # fmt: skip
     assert (settings.max, settings.zones, settings.check_sec) == (4, ["us-central1-a", "us-central1-b"], 1200)
@@ -70,10 +69,8 @@ BAD: list[tuple[str, list[str]]] = [
     ("command: is missing\n  got: nothing\n", ["--"]),
     ("arguments: are unknown\n  got: extra\n", ["extra", *COMMAND]),
     ("arguments: unrecognized arguments\n  got: --retry\n", ["--retry", *COMMAND]),
-    ("arguments: argument --timeout\n  got: expected one argument\n", ["--timeout", *COMMAND]),
     ("arguments: are too long", [*BIG, *COMMAND]),
     ("--timeout: is not a whole number above 0", ["--timeout", "30m", *COMMAND]),
-    ("--timeout: is not a whole number above 0", ["--timeout", "0", *COMMAND]),
     ("--timeout: is longer than the bridge allows", ["--timeout", "14401", *COMMAND]),
     ("--image: has no digest", ["--image", "nvidia/cuda:12.9", *COMMAND]),
     ("--artifact: is not a path in the workspace", ["--artifact", "/etc/passwd", *COMMAND]),
@@ -81,48 +78,38 @@ BAD: list[tuple[str, list[str]]] = [
     ("--artifact: is not a valid pattern", ["--artifact", "dist/**.whl", *COMMAND]),
     ("--env: is not set in the step", ["--env", "MISSING", *COMMAND]),
     ("--env: is not the name of a variable", ["--env", "1=hidden", *COMMAND]),
-    ("--dir: is not a folder", ["--dir", "/missing", *COMMAND]),
     ("--settings: is not the address of an object", ["--settings", "bridge.json", *COMMAND]),
 ]
 
 
 @pytest.mark.parametrize(("text", "arguments"), BAD)
 def test_a_mistake_has_one_cause_and_one_hint(text: str, arguments: list[str]) -> None:
-    [mistake] = mistakes(*GIVEN, *arguments)
-    assert mistake.startswith(text)
-    assert [line.partition(": ")[0] for line in mistake.splitlines()[1:]] == ["  got", "  expected", "  hint"]
-    assert "hidden" not in mistake
+    found = mistake(*GIVEN, *arguments)
+    assert found.startswith(text)
+    assert [line.partition(": ")[0] for line in found.splitlines()[1:]] == ["  got", "  expected", "  hint"]
+    assert "hidden" not in found
 
 
 @pytest.mark.parametrize("settings", ["{", "[]", "{}", json.dumps({**SETTINGS, "bucket": None})[:-8]])
 def test_an_object_that_is_no_settings_of_a_bridge_is_one_mistake(settings: str) -> None:
-    [mistake] = mistakes(*GIVEN, *COMMAND, settings=settings)
-    assert mistake.startswith("--settings: are not the settings of a bridge (")
+    assert mistake(*GIVEN, *COMMAND, settings=settings).startswith("--settings: are not the settings of a bridge (")
 
 
 @pytest.mark.parametrize("environ", [{"BUILD_ID": ""}, {"BUILD_ID": "Build 1"}, {"LOCATION": "us central"}])
 def test_a_step_needs_the_variables_of_cloud_build(environ: dict[str, str]) -> None:
-    [mistake] = mistakes(*GIVEN, *COMMAND, **environ)
-    assert mistake.startswith(f"{next(iter(environ))}: is not the value that Cloud Build gives to a step\n")
+    expected = f"{next(iter(environ))}: is not the value that Cloud Build gives to a step\n"
+    assert mistake(*GIVEN, *COMMAND, **environ).startswith(expected)
 
 
-def test_all_mistakes_are_reported_at_once_and_google_is_asked_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_starts_no_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("GoogleCompute", "GoogleBuilds", "GoogleStorage"):
         monkeypatch.setattr(program, name, None)
     monkeypatch.setattr(program, "cancellation", Event)
-    monkeypatch.setenv("BUILD_ID", "1")
-    wrong = ["--timeout", "x", "--image", "cuda", "--artifact", "/a", "--env", "NONE", "--dir", "/no"]
-    assert program.main(["run", "--settings", "x", *wrong]) == 200
-    printed = capsys.readouterr()
-    first, *lines = printed.err.splitlines()
-    assert (printed.out, first) == ("", "gpu-ci: the step has 7 mistakes, and started no machine")
-    where = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
-    assert where == ["command", "--timeout", "--image", "--artifact", "--env", "--dir", "--settings"]
-    for arguments in ([], ["start"], ["run"], ["reap"], ["reap", "extra", "--project", "a"]):
+    for arguments in ([], ["start"], ["run"], ["reap"], ["reap", "extra", "--project", "a"], [*GIVEN, "--", "true"]):
         assert program.main(arguments) == 200
-        assert capsys.readouterr().err.startswith("gpu-ci: the step has one mistake, and started no machine\narguments")
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith("gpu-ci: the step has a mistake, and started no machine\n")
 
 
 @pytest.mark.parametrize(
@@ -153,9 +140,8 @@ def test_settings_that_cannot_be_read_are_one_mistake(
     storage.storage.faults = faults
     with pytest.raises(BadInput) as caught:
         parse([*GIVEN, *COMMAND], ENVIRON, program._settings_text)
-    [mistake] = caught.value.mistakes
-    assert mistake.startswith(f"--settings: {problem}")
-    assert "output serviceAccountEmail" in mistake
+    assert str(caught.value).startswith(f"--settings: {problem}")
+    assert "output serviceAccountEmail" in str(caught.value)
 
 
 def test_each_failure_has_its_own_exit_code_outside_those_of_commands_and_signals(

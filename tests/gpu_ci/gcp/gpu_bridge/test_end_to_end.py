@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
-from gpu_ci.gcp.gpu_bridge.workspace import pack
 from pulumi_sandbox.providers.gcp.object_storage import StoredObject
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
@@ -39,13 +38,18 @@ def test_a_command_over_its_time_limit_may_print_why(bridge: Bridge, folder: Pat
 
 
 @pytest.mark.slow
-def test_sources_that_were_altered_run_no_command(bridge: Bridge, folder: Path) -> None:
+def test_sources_that_were_altered_run_no_command(
+    bridge: Bridge, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     step = bridge.build(folder, "sh", "-c", "echo ran")
-    # An upload of the same workspace finds the object, and does not replace it.
-    target = folder.parent / "source"
-    source = pack(folder, target, 10, print)
-    altered = target.read_bytes()[:-1] + b"\1"
-    bridge.objects.buckets[BUCKET][source.object_name] = StoredObject(altered, 1, {"sha256": source.sha256})
+    upload = step.storage.upload
+
+    def altered(name: str, path: Path, sha256: str) -> None:
+        upload(name, path, sha256)
+        content = path.read_bytes()[:-1] + b"\1"
+        bridge.objects.buckets[BUCKET][name] = StoredObject(content, 1, {"sha256": sha256})
+
+    monkeypatch.setattr(step.storage, "upload", altered)
     with pytest.raises(BridgeError) as caught:
         step.run()
     assert (caught.value.name, "expected" in caught.value.detail) == ("wrong-digest", True)

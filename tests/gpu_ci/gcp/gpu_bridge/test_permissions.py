@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable
@@ -14,25 +13,19 @@ import httplib2  # type: ignore[import-untyped]
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from googleapiclient.http import HttpRequest
-from gpu_agent.google import storage as agent_storage
-from gpu_agent.google.storage import GoogleBucket
-from gpu_agent.http import Answer
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
-from gpu_ci.gcp.gpu_bridge import permissions, steps
+from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
 from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
-from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document, methods
 from pulumi_sandbox.providers.gcp.object_storage import StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
-from tests.agent.fakes.clock import FakeClock
 from tests.gpu_ci.cli.doctor.google_apis import compare
-from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge
+from tests.gpu_ci.gcp.gpu_bridge.bridge import Bridge
 from tests.gpu_ci.gcp.test_build_gpu_bridge import build, named
-from tests.gpu_ci.gcp.test_runner_manager import method_of
 from tests.gpu_ci.harness import Deployment
 
 # Google Cloud documentation "IAM basic and predefined roles reference" (docs.cloud.google.com/iam/docs/
@@ -113,49 +106,9 @@ def test_builds_have_the_permissions_of_every_call_of_the_step_and_the_reaper(
     for call in calls.values():
         call()
     builds.status("p", "us-central1", "b")
-    assert called == set(permissions.CALLS) == set(NEEDED)
+    assert called == set(steps.CALLS) == set(NEEDED)
     missing = {one for each in called for one in NEEDED[each] if not has(deployment, BUILDS, one)}
     assert missing == set()
-
-
-def test_the_step_makes_the_storage_calls_of_the_table(clients: None, storage: StorageServer, tmp_path: Path) -> None:
-    client, file = GoogleStorage(BUCKET), tmp_path / "file"
-    file.write_bytes(b"x")
-    calls: dict[str, Callable[[], Any]] = {
-        "upload": lambda: client.upload("o", file, "0"),
-        "write": lambda: client.write("o", b"1"),
-        "find": lambda: client.find("o"),
-        "read": lambda: client.read(client.find("o"), io.BytesIO()),  # type: ignore[arg-type]
-        "delete": lambda: client.delete("o"),
-        "close": client.close,
-    }
-    assert set(calls) == public(GoogleStorage)
-    for call in calls.values():
-        call()
-    requests = [each.replace("/download/", "/").split(" ", 1) for each in storage.storage.requests]
-    found = {method_of(verb, f"https://storage.googleapis.com{path}") for verb, path in requests}
-    # gcloud lists the program of the step.
-    assert found | {LIST} == set(permissions.READ) | set(permissions.CHANGE)
-
-
-def test_the_machine_reads_and_creates_objects_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    found: set[str] = set()
-
-    def ask(method: str, url: str, **_: Any) -> Answer:
-        if "uploadType" in url:
-            found.add(method_of(method, url))
-        return Answer(200, {"location": "https://storage.googleapis.com/session"}, b"")
-
-    monkeypatch.setattr(agent_storage.http, "ask", ask)
-    monkeypatch.setattr(agent_storage.http, "download", lambda url, *_, **__: found.add(method_of("GET", url)))
-    (file := tmp_path / "file").write_bytes(b"x")
-    bucket = GoogleBucket("https://storage.googleapis.com", "b", lambda _: "token", FakeClock())
-    bucket.read("o", io.BytesIO(), 60, 1)
-    bucket.write("o", b"", "0", 60)
-    bucket.write_file("o", file, "0", 60)
-    assert found == {GET, "storage.objects.insert"}
 
 
 @pytest.mark.slow
@@ -194,7 +147,7 @@ def test_every_request_of_a_whole_build_is_one_of_googles_api_and_is_granted(
     assert parameters <= known | set(document("storage.v1")["parameters"])
     starts = {(who, verb, name.partition("/")[0]) for who, verb, name in requests}
     assert starts == {
-        *((BUILDS, verb, "sources") for verb in (GET, CREATE)),
+        (BUILDS, CREATE, "sources"),
         *((BUILDS, verb, "builds") for verb in (GET, CREATE, DELETE)),
         *((MACHINES, verb, "builds") for verb in (GET, CREATE)),
         (MACHINES, GET, "sources"),

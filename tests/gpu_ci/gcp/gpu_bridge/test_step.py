@@ -115,20 +115,6 @@ def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(clou
     assert finished(step).printed == step.expected
 
 
-@pytest.mark.parametrize(("hours", "cut", "uploads"), [(0, 0, 0), (20, 0, 0), (22, 0, 1), (0, 1, 1)])
-def test_sources_are_uploaded_again_if_they_are_truncated_or_may_be_deleted_too_soon(
-    cloud: Cloud, folder: Path, hours: float, cut: int, uploads: int
-) -> None:
-    """The step may wait an hour, and start two machines, each with 35 minutes until its command and 30 for that."""
-    finished(Step(cloud, folder, 1))
-    [name] = [each for each in cloud.objects if each.startswith("sources/")]
-    cloud.created[name] = cloud.time.now_sec - 3600 * hours
-    content, _ = cloud.objects[name]
-    cloud.change(name, content[: len(content) - cut])
-    second = finished(Step(cloud, folder, 2))
-    assert (second.code, second.client.names.count("upload")) == (0, uploads)
-
-
 @pytest.mark.parametrize(("error", "name"), [(EXHAUSTED, "no-capacity"), (QUOTA, "over-quota"), (FORBIDDEN, "refused")])
 def test_a_step_whose_machine_cannot_start_names_the_cause(
     cloud: Cloud, folder: Path, error: ApiError, name: str
@@ -240,29 +226,6 @@ def test_an_altered_or_truncated_object_ends_the_step(cloud: Cloud, folder: Path
     finished(step)
     assert (step.code, cloud.machines) == (206, {})
     assert step.expected.startswith(step.printed)
-
-
-def test_a_network_that_is_cut_for_long_ends_the_step_and_google_deletes_the_machine(
-    cloud: Cloud, folder: Path
-) -> None:
-    step = Step(cloud, folder, lines=2000)
-    cloud.time.advance(100)
-    cloud.is_cut = True
-    cloud.time.advance(400)
-    assert (step.is_over, step.code, len(cloud.machines)) == (True, 208, 1)
-    [machine] = cloud.machines.values()
-    cloud.time.advance(machine.longest_sec)
-    cloud.tick()
-    assert cloud.machines == {}
-
-
-def test_forty_builds_wait_until_the_bridge_has_fewer_machines_than_its_maximum(cloud: Cloud, folder: Path) -> None:
-    """In virtual time, no step counts the machines between the count of another one and its start."""
-    steps = [Step(cloud, folder, number, lines=20, code=number % 3) for number in range(40)]
-    cloud.time.advance(DAY_SEC)
-    assert [step.code for step in steps] == [number % 3 for number in range(40)]
-    assert all(step.printed == step.expected for step in steps)
-    assert (cloud.most_machines, cloud.machines) == (4, {})
 
 
 @pytest.mark.parametrize(("at", "code", "text"), [(0, 213, "within 100 s"), (40, 210, "was waiting for a machine")])

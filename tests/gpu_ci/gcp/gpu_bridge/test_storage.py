@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.gcp.gate.google_service import ApiError
 from gpu_ci.gcp.gpu_bridge import storage as module
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
-from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer, StoredObject
+from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET
 
@@ -65,13 +65,6 @@ def test_each_request_survives_a_fault(
     client.delete("o")
     assert client.find("o") is None
     assert storage.storage.faults[0].times == 0
-
-
-def test_an_object_has_the_time_of_its_creation(client: GoogleStorage, storage: StorageServer) -> None:
-    storage.storage.buckets[BUCKET]["o"] = StoredObject(b"", 1, created="2026-11-26T12:00:00.250Z")
-    entry = client.find("o")
-    assert entry is not None
-    assert entry.created == 1_795_694_400.25
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.gcp.gate import pace, runner
+from gpu_ci.gcp.gate import runner, waiting
 from gpu_ci.gcp.host_image import __main__ as program
 from gpu_ci.gcp.host_image import build as image_build
 from pulumi_sandbox.providers.gcp.compute import images_api, instances_api, vm_store
@@ -102,7 +102,7 @@ def project_in_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
     monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
     monkeypatch.setattr(images_api, "CREATION_SEC", 0.0)
-    monkeypatch.setattr(pace, "_SHORTEST_SEC", 0.05)
+    monkeypatch.setattr(waiting, "_SHORTEST_SEC", 0.05)
     monkeypatch.setattr(runner, "_OPERATION_EVERY_SEC", 0.05)
     monkeypatch.setattr(image_build, "_OPERATION_EVERY_SEC", 0.05)
     google = Google(tmp_path)

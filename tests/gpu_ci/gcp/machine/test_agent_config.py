@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
-import pulumi
 import pytest
 from gpu_agent.config import Config, DriverConfig, GithubConfig, RunnerConfig, parse
 from gpu_catalog import attachable, attached, machines, n1_shapes
@@ -79,10 +77,6 @@ def test_the_agent_gets_a_driver_that_is_not_in_the_image(choices: Any, expected
     assert told(**choices).driver == expected
 
 
-def test_the_torch_that_was_chosen_is_the_one_it_installs() -> None:
-    assert told(torch="2.9.1+cu126").torch == "2.9.1+cu126"
-
-
 def test_without_an_app_the_agent_gets_no_runner() -> None:
     assert (told().github, told().runner) == (None, None)
 
@@ -112,18 +106,6 @@ def test_another_version_comes_with_the_checksum_it_brought() -> None:
     found = told(registration(version="2.337.0", sha256={"x64": "a" * 64})).runner
     assert found is not None
     assert (found.version, found.sha256) == ("2.337.0", {"x64": "a" * 64})
-
-
-def test_a_group_that_is_made_with_it_arrives_when_it_is_there() -> None:
-    async def go() -> Config:
-        made = pulumi.Output.from_input("gpu-made")
-        text = agent_config("l4", args(), 300, registration(github={"runnerGroup": made}))
-        assert isinstance(text, pulumi.Output)
-        return parse(str(await text.future()))
-
-    found = asyncio.run(go()).github
-    assert found is not None
-    assert found.runner_group == "gpu-made"
 
 
 def everything() -> list[Any]:

@@ -1,10 +1,14 @@
-"""Limits the requests of all smoke gates of a deployment, so that together they stay below Google's rate limit."""
+"""How a program waits for a machine: the clock, the pace of all gates, and the end by a signal."""
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Protocol
 
 # A project has 1,500 "Read requests per minute per region" unless Google granted more
 # (docs.cloud.google.com/compute/api-quota). Half of them are left for Pulumi, instance groups and other programs.
@@ -14,6 +18,26 @@ _READS_A_POLL = 2
 _SHORTEST_SEC = 2.0
 # "The quota refills at the start of the next synchronized interval, such as 10:01:00" (the same page).
 _AFTER_REJECTION_SEC = 15.0
+
+
+class Clock(Protocol):
+    """The time functions of a gate."""
+
+    def now(self) -> float:
+        """Return the seconds since a fixed start."""
+
+    def wait(self, event: Event, seconds: float) -> None:
+        """Return after the given seconds, or as soon as the event is set."""
+
+
+class RealClock:
+    """The system clock."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, event: Event, seconds: float) -> None:
+        event.wait(seconds)
 
 
 class Pace:
@@ -48,3 +72,22 @@ class Pace:
         with self._lock:
             interval_sec = self._gates * _READS_A_POLL * 60 / _READS_A_MINUTE
             return max(_SHORTEST_SEC, interval_sec, self._paused_until - now)
+
+
+def cancellation() -> Event:
+    """Return an event that SIGTERM and SIGINT set from now on, so that the program can delete its machine.
+
+    A handler must not set the event itself. It interrupts the main thread, which may hold the event's lock in `wait`,
+    and would then wait for itself. `SimpleQueue.put` can interrupt any code.
+    """
+    cancel = Event()
+    received: SimpleQueue[int] = SimpleQueue()
+
+    def pass_on() -> None:
+        received.get()
+        cancel.set()
+
+    Thread(target=pass_on, name="cancellation", daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda sent, _: received.put(sent))
+    return cancel

@@ -11,14 +11,13 @@ from gpu_ci.cli.check import stacks
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import parse
 from gpu_ci.stack.lines import entry
-from gpu_ci.stack.pools import POOLS
 
 Values = Mapping[tuple[str, ...], str]
-"""New values by the keys below a pool."""
+"""New values by their keys below `config`."""
 
 
-def write(path: Path, edits: Sequence[tuple[str, Values]]) -> list[bool]:
-    """Write the new values of pools into the file, and return for each entry whether it was written.
+def write(path: Path, edits: Sequence[Values]) -> list[bool]:
+    """Write the new values into the file, and return for each entry whether it was written.
 
     An entry is left as it is if the file has its value as JSON text, behind an anchor or in a block.
 
@@ -27,7 +26,7 @@ def write(path: Path, edits: Sequence[tuple[str, Values]]) -> list[bool]:
     """
     old = path.read_bytes().decode()  # with its own line ends, which `Path.read_text` would convert
     root = yaml.compose(old, yaml.SafeLoader)
-    found = [_spans(old, root, pool, values) for pool, values in edits]
+    found = [_spans(old, root, values) for values in edits]
     spans = {span: value for each in found for span, value in each.items()}
     if not spans:
         return [False for _ in edits]
@@ -39,7 +38,7 @@ def write(path: Path, edits: Sequence[tuple[str, Values]]) -> list[bool]:
         raise InputError(
             f"{path}: not changed, because gpu-ci check refuses the new values",
             got=f"{new[0].path}: {new[0].text}",
-            hint="change the pool by hand",
+            hint="change the file by hand",
         )
     try:
         path.write_bytes(text.encode())
@@ -48,12 +47,12 @@ def write(path: Path, edits: Sequence[tuple[str, Values]]) -> list[bool]:
     return list(map(bool, found))
 
 
-def _spans(text: str, root: yaml.Node | None, pool: str, values: Values) -> dict[tuple[int, int], str]:
+def _spans(text: str, root: yaml.Node | None, values: Values) -> dict[tuple[int, int], str]:
     """Return the new text by start and end of the old text, or an empty dict if a value cannot be replaced."""
     found: dict[tuple[int, int], str] = {}
     for path, value in values.items():
         node = root
-        for key in ("config", POOLS, pool, *path):
+        for key in ("config", *path):
             pair = entry(node, key)
             node = pair[1] if pair else None
         if not isinstance(node, yaml.ScalarNode):
