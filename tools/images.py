@@ -1,9 +1,11 @@
 """Builds container images without a registry, runs them, and reads their layers (`make test-images`).
 
-    sudo .venv/bin/python -m tools.images.build [dev|runtime|runner ...] [--runner FOLDER] [--platform PLATFORM]
+    sudo .venv/bin/python -m tools.images [dev|runtime|runner ...]
 
 The base is made of Debian packages with mmdebstrap, because the default bases are in registries. So the real bases are
 not tested. The packages of torch come from PyPI: 3 GB. Needs root, buildah, mmdebstrap and 33 GiB of disk.
+
+A file that a later command deletes is still in the layer of the command that wrote it, so each layer is read by itself.
 """
 
 from __future__ import annotations
@@ -11,29 +13,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tools.images import layers, pairs
-
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 NEEDED_GIB = 33
 RELEASE = "trixie"
 """The Debian release of the default base of dev and runtime, python:3.13-slim-trixie."""
 IMAGES = ("dev", "runtime", "runner")
 DEFAULT = ("runtime", "runner")
 """The images to build without arguments. dev has the packages of runner on the base of runtime."""
-MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-NATIVE = {machine: name for name, machine in MACHINES.items()}.get(platform.machine(), "linux/amd64")
-EMULATORS = Path("/proc/sys/fs/binfmt_misc")
 EPOCH = 315532800
 """The time that images/install-torch.sh sets, too."""
 TOOLS = ("buildah", "mmdebstrap")
@@ -56,9 +54,38 @@ RUN useradd --uid 1001 --create-home --shell /bin/bash runner
 COPY --chown=1001:1001 runner/ /home/runner/
 USER runner
 """
-# run-helper.sh prints one of these after the listener has ended: the second one if the listener is missing, as in the
-# source code of actions/runner.
-LISTENER_ENDED = ("Runner listener exit with", "Exiting with unknown error code")
+_READ_BYTES = 1 << 20
+"""Larger files are not searched for secrets."""
+
+_PACKAGE_LIST = re.compile(r"var/lib/dpkg/info/[^/]+\.list")
+"""The files of an installed package, which are not checked: some have passwords and keys as public examples."""
+
+PATHS = {
+    "an index of a package manager": re.compile(
+        r"var/lib/apt/lists/.*[^/]|var/cache/apt/[^/]+\.bin|var/cache/(dnf|yum|apk)/.*|etc/apk/cache/.*"
+    ),
+    "a downloaded package": re.compile(r".*\.(deb|rpm|apk|whl|conda)"),
+    "a cache": re.compile(
+        r"(root|home/[^/]+)/\.(cache|ccache|npm|conda/pkgs)/.*[^/]|var/cache/debconf/.*-old|var/cache/ldconfig/aux-cache"
+    ),
+    "a log": re.compile(r"var/log/.*"),
+    "a temporary file": re.compile(r"(var/)?tmp/.*"),
+    "an identity of one machine": re.compile(
+        r"etc/machine-id|var/lib/dbus/machine-id|var/lib/systemd/random-seed|etc/ssh/ssh_host_[^/]*_key"
+    ),
+    "a setting or a login of this machine": re.compile(
+        r"(.*/)?(\.netrc|\.pypirc|\.npmrc|\.git-credentials|\.docker/config\.json|pip\.conf|uv\.toml)"
+    ),
+    "a key": re.compile(r"(.*/)?(id_(rsa|dsa|ecdsa|ed25519)|[^/]+\.(p12|pfx|jks))"),
+    "a state of Pulumi": re.compile(r"(.*/)?(\.pulumi|\.sandbox)/.*"),
+}
+CONTENTS = {
+    "a private key": re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{16}"),
+    "a token of GitHub": re.compile(rb"\b(?:gh[oprsu]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{82})\b"),
+    "an access key of AWS": re.compile(rb"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
+    "a key of a Google service account": re.compile(rb'"type":\s*"service_account"'),
+    "an address with a password": re.compile(rb"https?://[^\s/:@\"'<>{}$]+:(?=[^@]*\d)[^\s/:@\"'<>{}$]{8,}@[a-z0-9]"),
+}
 
 
 class BuildError(Exception):
@@ -72,22 +99,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; default: {' and '.join(DEFAULT)}"
     )
-    parser.add_argument(
-        "--platform", choices=list(pairs.PLATFORMS), default=NATIVE, help=f"another one is emulated; default: {NATIVE}"
-    )
-    parser.add_argument(
-        "--runner", type=Path, metavar="FOLDER", help="GitHub's unpacked runner, whose run.sh the runner image starts"
-    )
-    options = parser.parse_args(arguments)
-    names = options.images or list(DEFAULT)
+    names = parser.parse_args(arguments).images or list(DEFAULT)
     try:
-        require(names, options.runner, options.platform)
+        require(names)
         with tempfile.TemporaryDirectory(prefix="gpu-ci-images-") as folder:
-            builder = Builder(Path(folder), options.platform)
+            builder = Builder(Path(folder))
             try:
-                found = list(wheels())
                 builder.make_base()
-                found += [line for name in names for line in builder.test(name, options.runner)]
+                found = [line for name in names for line in builder.test(name)]
             finally:
                 builder.close()
     except BuildError as error:
@@ -98,28 +117,17 @@ def main(arguments: list[str]) -> int:
     return 1 if found else 0
 
 
-def require(names: list[str], runner: Path | None, built_for: str) -> None:
+def require(names: list[str]) -> None:
     """Raise BuildError if this machine cannot build the images."""
     if unknown := [name for name in names if name not in IMAGES]:
         raise BuildError(f"unknown image\n  got: {', '.join(unknown)}\n  expected: {', '.join(IMAGES)}")
-    if runner and not (runner / "run.sh").is_file():
-        raise BuildError(
-            f"--runner is not GitHub's runner\n  got: {runner}, without a file run.sh\n"
-            "  expected: the folder into which actions-runner-linux-<arch>-<version>.tar.gz was unpacked"
-        )
-    needed = TOOLS if built_for == NATIVE else (*TOOLS, "arch-test")
-    if missing := [tool for tool in needed if shutil.which(tool) is None]:
+    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         raise BuildError(
             f"{' and '.join(missing)} cannot be found on PATH\n"
             f"  hint: on Debian and Ubuntu, apt-get install --no-install-recommends {' '.join(missing)}"
         )
     if os.geteuid():
         raise BuildError("the build needs root, for chroot and overlay mounts\n  hint: sudo make test-images")
-    if built_for != NATIVE and not any(EMULATORS.glob(f"qemu-{MACHINES[built_for]}*")):
-        raise BuildError(
-            f"this machine cannot run programs of {built_for}\n  got: no emulator in {EMULATORS}\n"
-            "  hint: on Debian and Ubuntu, apt-get install qemu-user-static; or build on such a machine"
-        )
     free = shutil.disk_usage(tempfile.gettempdir()).free >> 30
     if free < NEEDED_GIB:
         raise BuildError(
@@ -128,27 +136,11 @@ def require(names: list[str], runner: Path | None, built_for: str) -> None:
         )
 
 
-def wheels() -> Iterator[str]:
-    """Yield the locks with a package that has no wheel for a platform and a Python of the images."""
-    uv = str(ROOT / ".tools/bin/uv")
-    for built_for, machine in MACHINES.items():
-        for python in (f"{major}.{minor}" for major, minor in pairs.PYTHONS):
-            for lock in ("locks/torch.lock", "locks/uv.lock"):
-                command = [uv, "pip", "install", "--dry-run", "--quiet", "--require-hashes", "--only-binary", ":all:"]
-                # The glibc of Ubuntu 24.04, which is older than that of Debian trixie.
-                command += ["--python-platform", f"{machine}-manylinux_2_39", "--python-version", python]
-                command += ["--target", str(Path(tempfile.gettempdir()) / "none"), "--requirements", str(ROOT / lock)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    yield f"{lock}: no wheels for {built_for} and Python {python}: {done.stderr.strip()}"
-
-
 class Builder:
     """buildah with a store of its own, in a temporary folder."""
 
-    def __init__(self, folder: Path, built_for: str = NATIVE) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.platform = built_for
         self.buildah = ["buildah", "--root", str(folder / "store"), "--runroot", str(folder / "run")]
 
     def make_base(self) -> None:
@@ -159,7 +151,7 @@ class Builder:
         hooks += [f"upload {file} {file}" for file in (CERTIFICATES, PIP_SETTINGS) if file.is_file()]
         # The base then does not have the day of the build, which the comparison finds in files that a command changes.
         command = ["env", f"SOURCE_DATE_EPOCH={EPOCH}", "mmdebstrap", "--quiet", "--variant=minbase"]
-        command += ["--include=python3,python3-venv,ca-certificates", f"--architectures={self.platform.split('/')[1]}"]
+        command += ["--include=python3,python3-venv,ca-certificates"]
         command += [f"--customize-hook={hook}" for hook in hooks]
         run([*command, RELEASE, str(self.folder / "base.tar")])
         self.build_text("base", BASE)
@@ -173,21 +165,19 @@ class Builder:
     def build(self, name: str, file: Path, context: Path, *arguments: str) -> None:
         # chroot isolation needs no container runtime. A layer per command, as docker build writes it.
         command = [*self.buildah, "build", "--quiet", "--isolation", "chroot", "--format", "oci", "--layers"]
-        run([*command, *arguments, "--platform", self.platform, "--file", str(file), "--tag", name, str(context)])
+        run([*command, *arguments, "--file", str(file), "--tag", name, str(context)])
 
-    def test(self, name: str, runner: Path | None) -> Iterator[str]:
+    def test(self, name: str) -> Iterator[str]:
         """Build an image and run it, and yield what is wrong with it."""
         base = "localhost/base"
         if name == "runner":
             (self.folder / "runner").mkdir()
-            if runner:
-                shutil.copytree(runner, self.folder / "runner", symlinks=True, dirs_exist_ok=True)
             self.build_text("runner-base", RUNNER_BASE)
             base = "localhost/runner-base"
         self.build_image(name, base)
-        yield from self.run_image(name, bool(runner))
+        yield from self.run_image(name)
         with self.layers(name, base) as (own, config):
-            yield from (f"{name}: {line}" for line in layers.problems(own, config))
+            yield from (f"{name}: {line}" for line in problems(own, config))
 
     def build_image(self, name: str, base: str) -> None:
         file = ROOT / f"images/{name}/Dockerfile"
@@ -197,7 +187,7 @@ class Builder:
         self.build(f"test-{name}", file, ROOT, "--no-cache", *ignored)
         log(f"built {name} in {time.monotonic() - began:.0f} s")
 
-    def run_image(self, name: str, has_runner: bool) -> Iterator[str]:
+    def run_image(self, name: str) -> Iterator[str]:
         """Run the smoke check and the entry point of an image as its user, without root."""
         user = self.inside(name, "id -u").stdout.strip()
         if user != "1001":
@@ -217,19 +207,6 @@ class Builder:
             )
             if written.returncode:
                 yield f"{name}: the user cannot install into /opt/torch: {written.stderr.strip()}"
-        if name == "runner" and has_runner:
-            yield from self.start_runner(name)
-        elif name == "runner":
-            log("runner: run.sh was not started, because --runner names no unpacked runner of GitHub")
-
-    def start_runner(self, name: str) -> Iterator[str]:
-        """Start GitHub's entry script, which starts the listener. Without a registration, the listener ends at once."""
-        done = self.inside(name, "cd /home/runner && timeout 120 ./run.sh")
-        output = done.stdout + done.stderr
-        for line in output.strip().splitlines():
-            log(f"run.sh: {line}")
-        if not any(message in output for message in LISTENER_ENDED):
-            yield f"runner: run.sh exits with {done.returncode} before its listener started"
 
     def inside(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
         container = run([*self.buildah, "from", f"localhost/test-{name}"]).strip()
@@ -249,7 +226,7 @@ class Builder:
         run([*self.buildah, "rmi", f"localhost/test-{name}"])
         run([*self.buildah, "rmi", "--prune"])
         below = json.loads(run([*self.buildah, "inspect", "--type", "image", base]))["OCIv1"]["rootfs"]["diff_ids"]
-        found, config = layers.read(layout)
+        found, config = read(layout)
         yield found[len(below) :], config
         shutil.rmtree(layout)
 
@@ -257,6 +234,59 @@ class Builder:
         """Remove the containers and images, because the mounts of a store keep its folder from being removed."""
         subprocess.run([*self.buildah, "rm", "--all"], capture_output=True, check=False)
         subprocess.run([*self.buildah, "rmi", "--all", "--force"], capture_output=True, check=False)
+
+
+def read(layout: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Return the layers and the configuration of the only image of an OCI layout, the lowest layer first."""
+    [entry] = _json(layout / "index.json")["manifests"]
+    manifest = _json(_blob(layout, entry["digest"]))
+    config: dict[str, Any] = _json(_blob(layout, manifest["config"]["digest"]))
+    return [_blob(layout, each["digest"]) for each in manifest["layers"]], config
+
+
+def problems(layers: Iterable[Path], config: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each file, and for each entry of the configuration, that an image must not have."""
+    packaged: set[str] = set()
+    found = []
+    for number, layer in enumerate(layers, 1):
+        for name, content in _files(layer):
+            if _PACKAGE_LIST.fullmatch(name):
+                packaged.update(content.decode().splitlines())
+            kinds = [f"is {what}" for what, pattern in PATHS.items() if pattern.fullmatch(name)]
+            kinds += [f"has {what}" for what in _secrets(content)]
+            found += [(number, f"/{name}", kind) for kind in kinds]
+    for number, path, kind in found:
+        if path not in packaged:
+            yield f"layer {number}: {path} {kind}"
+    for what in _secrets(json.dumps(config).encode()):
+        yield f"configuration: has {what}"
+    for entry in config.get("config", {}).get("Env", []):
+        name, _, value = entry.partition("=")
+        if value and re.search(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|INDEX_URL|PROXY", name, re.IGNORECASE):
+            yield f"configuration: the variable {name} has a value"
+
+
+def _files(blob: Path) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(blob, "r|*") as archive:
+        for member in archive:
+            name = member.name.removeprefix("./").removeprefix("/")
+            if not member.isfile() or name.rpartition("/")[2].startswith(".wh."):
+                continue
+            content = archive.extractfile(member) if member.size <= _READ_BYTES else None
+            yield name, content.read() if content else b""
+
+
+def _secrets(content: bytes) -> list[str]:
+    return [what for what, pattern in CONTENTS.items() if pattern.search(content)]
+
+
+def _blob(layout: Path, digest: str) -> Path:
+    algorithm, _, value = digest.partition(":")
+    return layout / "blobs" / algorithm / value
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text())
 
 
 def log(text: str) -> None:
