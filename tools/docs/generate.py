@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_ci.program.keys import Keys
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from tools.docs import cloud_build_gpu, components, tables
+from tools.docs import components, tables
 from tools.docs.tables import DOCS
 
 
@@ -21,7 +21,6 @@ def pages() -> dict[str, str]:
         "reference/preview-dangers.md": "\n".join(tables.preview_dangers()),
         "reference/gpu-floors.md": "\n".join(tables.gpu_floors()),
         "../smoke/gpu_smoke/data/gpu_table.py": "\n".join(tables.gpu_table()),
-        "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
         "preview-report.schema.json": tables.preview_report(),
     }
 
