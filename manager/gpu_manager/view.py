@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_common import capacity
-
-from .decision import standby
+from .decision import capacity, standby
 from .job_states import JobState, job_states
 from .loop import PassResult
 from .memory import Memory

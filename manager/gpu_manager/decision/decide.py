@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpu_common import capacity
-
 from ..assignment import ownership
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import jobs, machines, registrations, reruns, standby
+from . import capacity, jobs, machines, registrations, reruns, standby
 from .names import pool_of, slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
