@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pytest_gpu_ci import share
+from pytest_gpu_ci import machine
 
 from .conftest import L4, L40S, T4, Suite, lines_of
 
@@ -97,4 +97,4 @@ def test_a(number):
 )
 def test_gpus_are_parted_equally_and_none_is_left_over(workers: int, gpus: int, parts: list[str]) -> None:
     names = list("abcd")[:gpus]
-    assert ["".join(share.of_worker(place, workers, names)) for place in range(workers)] == parts
+    assert ["".join(machine.of_worker(place, workers, names)) for place in range(workers)] == parts
