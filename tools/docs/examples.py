@@ -68,6 +68,6 @@ def python(component: ComponentInfo, values: dict[str, Any]) -> str:
         f"from {component.module} import {component.name}, {component.name}Args\n\n",
         f'{component.name}("ci", {component.name}Args({arguments},),)',
     ]
-    command = [str(Path(sys.executable).with_name("ruff")), "format", "--isolated", "-"]
+    command = [str(Path(sys.executable).with_name("ruff")), "format", "--line-length=120", "-"]
     done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True)
     return done.stdout.rstrip()
