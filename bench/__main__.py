@@ -9,7 +9,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot"     a machine's boot, step by step, as root
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
-    make bench ARGS="--only manager"  waits and costs of the runner manager compared with other managers
+    make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
     make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
@@ -187,7 +187,7 @@ def main() -> None:
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
     if args.only == "manager":
-        from bench.manager.compare import bench_manager
+        from bench.manager.policies import bench_manager
 
         bench_manager(args.seeds, args.days, console)
     if args.only == "sweep":

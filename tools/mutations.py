@@ -43,9 +43,7 @@ _MANAGER_TESTS = tuple(
     )
 )  # fmt: skip
 PARTS = {
-    "decision": Part(
-        ("gpu_manager/decision/*.py", "gpu_common/capacity.py"), _MANAGER_TESTS, "not the_configuration_decides"
-    ),
+    "decision": Part(("gpu_manager/decision/*.py",), _MANAGER_TESTS, "not the_configuration_decides"),
     "judge": Part(("gpu_smoke/judge/*.py", "gpu_smoke/checks.py", "gpu_smoke/faults.py"), ("tests/smoke/judge",)),
     "stack": Part(
         ("gpu_ci/stack/*.py",),

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from gpu_common import capacity
-
 from . import registration
-from .decision import commit_statuses, jobs, reruns
+from .decision import capacity, commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory, Pending

@@ -8,11 +8,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpu_common.capacity import Cooldown as Cooldown
-from gpu_common.capacity import StoppedPool as StoppedPool
 from pydantic import TypeAdapter
 
 from .model import Job, JobKey, Rung, RunKey
+
+
+@dataclass
+class Cooldown:
+    """A place (zone, machine type and market) that had no capacity for a machine, and the end of its pause."""
+
+    until: float
+    stockouts: int
+    """The number of consecutive failures."""
+    zones_available: tuple[str, ...] = ()
+    """The zones that Google's answer named as available."""
+
+
+@dataclass
+class StoppedPool:
+    """A template from which no more machines are created, because the next one would fail like this one."""
+
+    template: str
+    machine: str
+    reason: str
+    detail: str
 
 
 @dataclass

@@ -9,10 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from gpu_common.capacity import InsertError as InsertError
-from gpu_common.capacity import Reason as Reason
-from gpu_common.capacity import Rung as Rung
-
 OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
 
@@ -23,6 +19,58 @@ RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested"
 def printable(text: str) -> str:
     """Return untrusted text as one line, with a space for each character that could control a terminal."""
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a pool's capacity ladder: a zone, a machine type and a market in which to request a machine."""
+
+    zone: str
+    machine_type: str
+    market: str
+    """spot, standard, reservation or flex-start. Google may preempt a spot machine."""
+    gpu: str = ""
+    """Google's accelerator type, such as nvidia-l4. Quotas are per region, GPU and market."""
+    usd_per_hour: float | None = None
+    """The catalog's price of one machine; None if the catalog has no price."""
+    template: str = ""
+    """Self link of this rung's own instance template, whose check passed; empty to use the pool's template."""
+
+    @property
+    def region(self) -> str:
+        return self.zone.rpartition("-")[0]
+
+    @property
+    def preemptible(self) -> bool:
+        return self.market == "spot"
+
+
+@dataclass(frozen=True)
+class InsertError:
+    """The error of a failed insert, from the call or from its operation."""
+
+    kind: Literal["no-capacity", "over-quota", "refused"]
+    message: str
+    zones_available: tuple[str, ...] = ()
+    quota: str = ""
+    """Google's id of the quota that is used up."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The reason why a queued job has no machine."""
+
+    code: str
+    """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
+    approval-pending, never-picked-up, expired or no-pool."""
+    detail: str
+    next_try: float | None = None
+    """The time of the next try on the clock of Observation.now; None if it is unknown."""
+
+    @property
+    def waiting_helps(self) -> bool:
+        """True if the job may get a machine without a change or a cancellation by a person."""
+        return self.code not in ("no-pool", "never-picked-up", "expired")
 
 
 @dataclass(frozen=True)

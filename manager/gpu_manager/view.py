@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpu_common import capacity
-
-from .decision import standby
+from .decision import capacity, standby
 from .loop import PassResult
 from .memory import Memory
 from .model import Job, Machine, Pool, Reason

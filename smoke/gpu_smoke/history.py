@@ -23,20 +23,6 @@ _SPEEDS = {"gemm.speed": ("tflops", "n", "TFLOPS"), "mem.speed": ("gbs", "bytes"
 _HINT = "give receipts that gpu-smoke --json wrote, or a folder of them"
 _HINT_SPECS = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
 
-_TEXT, _NUMBER, _INDEX = (str,), (int, float), (int, float, type(None))
-_KINDS = {str: "text", int: "number", float: "number", type(None): "null", dict: "object", list: "array"}
-# The fields that this module reads: a receipt of a later version may have more. Those after `|` may be missing.
-_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
-    "": {"verdict": _TEXT, "device": _TEXT, "started": _TEXT},
-    "host": {"|driver": _TEXT},
-    "torch": {"|version": _TEXT, "|cuda": (str, type(None))},
-    "gpus[]": {"index": _NUMBER, "name": _TEXT, "uuid": _TEXT, "sm": _NUMBER},
-    "products[]": {"gpu": _INDEX, "dtype": _TEXT, "n": _NUMBER, "hash": _TEXT},
-    "measured[]": {"stage": _TEXT, "gpu": _INDEX, "|dtype": _TEXT}
-    | dict.fromkeys(("|n", "|bytes", "|tflops", "|gbs", "|width"), _NUMBER),
-    "checks[]": {"id": _TEXT, "status": _TEXT},
-}
-
 # Checks that compare the speed of a GPU with a reference. Their warning means that this GPU is slow.
 _COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
 _FLOORS = ("gemm.speed", "mem.speed")
@@ -131,8 +117,8 @@ class Run:
         for each in self.record["measured"]:
             gpu, (speed, size, unit) = gpus.get(each["gpu"]), _SPEEDS.get(each["stage"], ("", "", ""))
             if gpu and each.get(speed):
-                kind = (gpu["name"], gpu["sm"], each["stage"], each.get("dtype", ""), each.get(size, 0))
-                found.append(Speed(gpu["index"], kind, each[speed], unit))
+                kind = (gpu["name"], int(gpu["sm"]), each["stage"], each.get("dtype", ""), int(each.get(size, 0)))
+                found.append(Speed(gpu["index"], kind, float(each[speed]), unit))
         return found
 
     @property
@@ -141,7 +127,7 @@ class Run:
         found, gpus = [], self._gpus()
         for each in self.record["products"]:
             if gpu := gpus.get(each["gpu"]):
-                kind = (gpu["name"], gpu["sm"], "gemm", each["dtype"], each["n"])
+                kind = (gpu["name"], int(gpu["sm"]), "gemm", each["dtype"], int(each["n"]))
                 gpu_id = gpu["uuid"] or f"{self.digest}:{gpu['index']}"
                 found.append(Product(gpu["index"], kind, gpu_id, each["hash"]))
         return found
@@ -150,7 +136,7 @@ class Run:
         """Return the number of PCIe lanes under load for each GPU of a model, if NVML reported it."""
         gpus = self._gpus()
         with_width = [each for each in self.record["measured"] if each["stage"] == "nvml" and each.get("width")]
-        return [each["width"] for each in with_width if gpus.get(each["gpu"], {}).get("name") == name]
+        return [int(each["width"]) for each in with_width if gpus.get(each["gpu"], {}).get("name") == name]
 
     def _gpus(self) -> dict[Any, Mapping[str, Any]]:
         return {gpu["index"]: gpu for gpu in self.record["gpus"]}
@@ -224,48 +210,29 @@ def _refuse_constant(constant: str) -> float:
 
 
 def _problems(file: str, record: Any) -> Iterator[Problem]:
-    """Return the errors of a receipt, each with its path, such as `gpus[0].name`."""
-    if not isinstance(record, dict):
-        yield _wrong_type(file, record, (dict,))
+    """Return the reason why a file is no receipt. A receipt of a later version may have more fields."""
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        got = repr(record.get("schema") if isinstance(record, dict) else record)[:80]
+        yield Problem(file, "not a receipt of gpu-smoke", got, f"the schema {SCHEMA!r}", _HINT)
         return
-    if record.get("schema") != SCHEMA:
-        yield Problem(f"{file}: schema", "unknown value", repr(record.get("schema")), repr(SCHEMA), _HINT)
-    started = record.get("started")
-    if isinstance(started, str) and not re.match(r"\d{4}-\d\d-\d\dT", started):
-        yield Problem(f"{file}: started", "wrong format", repr(started), "2026-11-28T12:00:00Z", _HINT)
-    for path, fields in _FIELDS.items():
-        name = path.removesuffix("[]")
-        kind = list if path.endswith("[]") else dict
-        value = record.get(name) if name else record
-        if not isinstance(value, kind):
-            yield _wrong_type(f"{file}: {name}", value, (kind,)) if name in record else _missing(f"{file}: {name}")
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from _wrong(f"{file}: {name}[{index}]", item, fields)
-        else:
-            yield from _wrong(f"{file}: {name}".rstrip(), value, fields)
-
-
-def _wrong(at: str, found: Any, fields: Mapping[str, tuple[type, ...]]) -> Iterator[Problem]:
-    if not isinstance(found, dict):
-        yield _wrong_type(at, found, (dict,))
-        return
-    for each, kinds in fields.items():
-        name = each.removeprefix("|")
-        place = f"{at} {name}" if at.endswith(":") else f"{at}.{name}"
-        if name not in found:
-            yield from () if each.startswith("|") else (_missing(place),)
-        elif not isinstance(found[name], kinds) or isinstance(found[name], bool):
-            yield _wrong_type(place, found[name], kinds)
-
-
-def _missing(place: str) -> Problem:
-    return Problem(place, "missing", "nothing", "this field", _HINT)
-
-
-def _wrong_type(place: str, value: Any, kinds: tuple[type, ...]) -> Problem:
-    expected = " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds))
-    return Problem(place, "wrong type", repr(value)[:80], expected, _HINT)
+    run = Run(file, record)
+    try:
+        texts = [
+            record["verdict"],
+            record["device"],
+            *(gpu[name] for gpu in record["gpus"] for name in ("name", "uuid")),
+        ]
+        texts += [each.kind[2] for each in run.speeds] + [each.bits for each in run.products]
+        texts += [text for check in record["checks"] for text in (check["id"], check["status"])]
+        _ = run.driver, run.torch, [run.lanes(gpu["name"]) for gpu in record["gpus"]]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a text was expected")
+        if not re.match(r"\d{4}-\d\d-\d\dT", record["started"]):
+            raise ValueError(f"started: {record['started']!r}")
+    except KeyError as error:
+        yield Problem(file, "not a complete receipt", f"no field {error}", "every field of a receipt", _HINT)
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        yield Problem(file, "not a receipt of gpu-smoke", repr(str(error)), "the values that gpu-smoke writes", _HINT)
 
 
 def _refused(run: Run) -> Iterator[Problem]:

@@ -4,7 +4,7 @@
 - A *profile* is the set of stages that a run has.
 - A *task* is a stage with its parameters, such as the number format. The parent sends it to a worker.
 
-A new stage is a row here, a function in WORK (workers/roles.py) and a function in JUDGES (judge/stages.py).
+A new stage is a row here, a function in WORK (workers/roles.py) and a function in JUDGES (workers/coordinator.py).
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpu_ci.memory import Watch
-from pytest_gpu_ci.session import Death, Session, is_dead, note, of, synchronize
+from pytest_gpu_ci.session import Death, Session, Watch, is_dead, note, of, synchronize
 
 GIB_IN_MIB = 1024
 SEED = 0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from pytest_gpu_ci import needs, share
+from pytest_gpu_ci import machine, needs
 from pytest_gpu_ci.fixtures import _gpu_memory, gpu_device, gpu_devices, gpu_seed
-from pytest_gpu_ci.machine import visible
 from pytest_gpu_ci.session import MODES, Session, of, problem
 from pytest_gpu_ci.summary import Summary
 
@@ -44,31 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("gpu_leak_mib", LEAK_INI, default="1")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Choose GPUs before any conftest file can use CUDA, and report a conftest file that adds one of our options."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Choose GPUs before any conftest file can use CUDA."""
     choose_gpus(early_config)
-    try:
-        return (yield)
-    except ValueError as error:
-        lines = second_option(error)
-        if not lines:
-            raise
-        raise pytest.UsageError(problem(*lines)) from None
-
-
-def second_option(error: ValueError) -> list[str]:
-    """Return the lines of the problem if pytest refuses an option of a conftest file because the plugin has it too."""
-    option = next((option for option in OPTIONS if f"'{option}'" in str(error)), None)
-    frame = next((at for at in traceback.extract_tb(error.__traceback__) if at.name == "pytest_addoption"), None)
-    if option is None or frame is None:
-        return []
-    return [
-        f"{os.path.relpath(frame.filename)}:{frame.lineno}: {option}: the plugin gpu-ci has this option already",
-        f"got: a second {option}",
-        "expected: each option once",
-        "hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
-    ]
 
 
 def choose_gpus(early_config: pytest.Config) -> None:
@@ -76,13 +53,13 @@ def choose_gpus(early_config: pytest.Config) -> None:
     known = early_config.known_args_namespace
     if known.gpu_id is None and known.gpu in (None, "off"):
         return
-    worker = share.place_of_worker()
+    worker = machine.place_of_worker()
     # A worker inherits the CUDA_VISIBLE_DEVICES that --gpu-id set in the process that started it.
-    gpus, lines = share.chosen(None if worker else known.gpu_id)
+    gpus, lines = machine.chosen(None if worker else known.gpu_id)
     if lines:
         raise pytest.UsageError(problem(*lines))
     if worker and gpus:
-        gpus = share.of_worker(*worker, gpus)
+        gpus = machine.of_worker(*worker, gpus)
     # An empty list does not prove that there is no GPU. Setting an empty variable would hide it.
     if gpus and (worker or known.gpu_id is not None):
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
@@ -100,9 +77,9 @@ def pytest_configure(config: pytest.Config) -> None:
             problem("pytest: gpu_leak_mib: invalid value", f"got: {limit!r}", f"expected: {expected}")
         ) from None
     workers = 0 if hasattr(config, "workerinput") else workers_of(config)
-    gpus = visible()
+    gpus = machine.visible()
     if config.option.gpu not in (None, "off"):
-        lines = share.too_many(workers, gpus, config.option.gpu_share)
+        lines = machine.too_many(workers, gpus, config.option.gpu_share)
         if lines:
             raise pytest.UsageError(problem(*lines))
     session = config.stash[Session.KEY] = Session(config.option.gpu or "auto", leak_mib)

@@ -7,12 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.manager import compare, world
-from bench.manager.compare import POLICIES, STANDBY, simulate, total
-from bench.manager.history import Arrival, Place, Series, jobs, zones
-from bench.manager.ours import GpuCi
-from bench.manager.peers import RunsOn, TerraformAws
-from bench.manager.world import Policy, World
+from bench.manager import simulation
+from bench.manager.policies import POLICIES, STANDBY, GpuCi, RunsOn, simulate, total
+from bench.manager.simulation import SHARES, Arrival, Place, Policy, Series, World, jobs, zones
 
 SPOT, STANDARD = Place("us-central1-a", "spot"), Place("us-central1-a", "standard")
 DAY = 86400.0
@@ -20,8 +17,8 @@ DAY = 86400.0
 
 @pytest.fixture(autouse=True)
 def _equal_boots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "BOOT_SEC", (100.0, 100.0))
-    monkeypatch.setattr(world, "START_SEC", (50.0, 50.0))
+    monkeypatch.setattr(simulation, "BOOT_SEC", (100.0, 100.0))
+    monkeypatch.setattr(simulation, "START_SEC", (50.0, 50.0))
 
 
 def run(policy: Callable[[World], Policy], *arrivals: Arrival, out: tuple[int, int] = (0, 0)) -> World:
@@ -32,16 +29,6 @@ def run(policy: Callable[[World], Policy], *arrivals: Arrival, out: tuple[int, i
 
 def spans(made: World) -> list[tuple[str, float, float | None]]:
     return [(machine.place.market, machine.created, machine.ended) for machine in made.machines]
-
-
-def test_terraform_aws_fails_over_and_loses_the_job_of_a_preempted_machine() -> None:
-    def policy(own: World) -> Policy:
-        return TerraformAws(own, [SPOT], [STANDARD], 4)
-
-    # 1 s of webhook, 30 s of delay, 3 s for each request; 100 s of boot, 600 s of the job, 10 s until it costs nothing.
-    assert spans(run(policy, Arrival(1, 0, 600), out=(0, 95))) == [("standard", 37, 37 + 100 + 600 + 10)]
-    lost = run(policy, Arrival(1, 0, 600), out=(300, 400))
-    assert (spans(lost), lost.jobs[0].status) == ([("spot", 34, 300)], "failed")
 
 
 def test_runs_on_runs_an_interrupted_job_again_on_a_standard_machine() -> None:
@@ -76,8 +63,9 @@ def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
 def test_our_loop_starts_a_stopped_machine_for_a_job_and_replaces_it() -> None:
     made = run(lambda own: GpuCi(own, [SPOT], 4, standby=1), Arrival(1, 1000, 600))
     first, second = made.machines
-    assert (first.boots, first.stops[0][1], second.created) == (2, 1000, 1000)
-    assert (made.jobs[0].began_at or 0) < 1000 + 50 + 10.8 + 5 + 2 * 12
+    assert (first.boots, first.stops[0][1]) == (2, second.created)
+    assert 1000 <= second.created <= 1000 + 32
+    assert (made.jobs[0].began_at or 0) < second.created + 50 + 10.8 + 5 + 2 * 12
     assert second.ended is None
     usd = total("one", [made], 1).usd_per_job_hour * 600 / 3600
     on = sum(each.seconds_on(DAY) for each in made.machines) / 3600 * 0.5121
@@ -90,12 +78,12 @@ def test_each_job_ends_once_and_each_machine_takes_one_job(name: str) -> None:
     states = Counter(job.status for job in made.jobs)
     attempts = Counter(machine.job.number for machine in made.machines if machine.job)
     assert len(made.jobs) == len(jobs(4, 1)) > 50
-    assert set(states) <= {"done", "failed", "expired", "cancelled"}
+    assert set(states) <= {"done", "failed", "cancelled"}
     for job in made.jobs:
         assert (job.began_at is not None) == (attempts[job.number] > 0)
         assert job.status != "done" or attempts[job.number] == job.attempt
     found = total(name, [made], 1)
-    assert found.jobs == states["done"] + states["failed"] + states["expired"]
+    assert found.jobs == states["done"] + states["failed"]
     left = [machine.state for machine in made.machines if machine.ended is None]
     assert left == ["stopped"] * (STANDBY if "standby" in name else 0)
 
@@ -104,4 +92,4 @@ def test_a_seed_gives_the_same_history_with_about_the_recorded_shares() -> None:
     made = zones(4, 3)
     assert made == zones(4, 3) != zones(5, 3)
     shares = [sum(each.up) / len(each.up) for place, each in made.items() if place.market == "spot"]
-    assert sum(shares) / 9 == pytest.approx(sum(compare.SHARES.values()) / 9, abs=0.2)
+    assert sum(shares) / 9 == pytest.approx(sum(SHARES.values()) / 9, abs=0.2)

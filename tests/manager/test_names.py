@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_common.capacity import place
+from gpu_manager.decision.capacity import place
 from gpu_manager.decision.names import machine_name, machine_of, slug
 from gpu_manager.model import JobKey, Rung
 

@@ -51,13 +51,6 @@ def test_later_tests_name_the_test_that_killed_cuda(suite: Suite, killer: str, o
     assert result.ret == 1
 
 
-def test_an_error_after_the_last_line_is_the_tests_own(suite: Suite) -> None:
-    result = suite(SUITE.format(killer=KILLER), gpus=[L4])
-    result.stdout.fnmatch_lines(
-        ["*ERROR at teardown of test_killer*", f"CUDA failed after the test's last line: {WORDS}"]
-    )
-
-
 @pytest.mark.parametrize(
     "killer",
     [

@@ -77,27 +77,3 @@ class TestOld(unittest.TestCase):
     result = suite(source, gpus=[L4])
     result.assert_outcomes(passed=1, errors=1)
     assert lines_of(result) == ["1 GPU test ran on NVIDIA L4", "highest peak: 9.0 MiB in test_it.py::TestOld::test_a"]
-
-
-OWN = """
-def pytest_addoption(parser):
-    parser.addoption(
-        "--gpu", action="store_true", help="a suite's own"
-    )
-"""
-
-
-@pytest.mark.slow
-def test_a_conftest_with_an_option_of_the_plugin_is_an_error_with_line_and_hint(
-    suite: Suite, pytester: pytest.Pytester
-) -> None:
-    pytester.makeconftest(OWN)
-    result = suite("def test_a(): pass", process=True)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.errlines if line] == [
-        "ERROR: conftest.py:2: --gpu: the plugin gpu-ci has this option already",
-        "  got: a second --gpu",
-        "  expected: each option once",
-        "  hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
-    ]
-    suite("def test_a(): pass", "-p", "no:gpu-ci", process=True).assert_outcomes(passed=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pytest_gpu_ci import share
+from pytest_gpu_ci import machine
 
-from .conftest import L4, L40S, T4, Suite, lines_of
+from .conftest import L4, T4, Suite, lines_of
 
 pytest_plugins = ["pytester"]
 
@@ -31,12 +31,6 @@ def test_each_worker_has_its_own_gpu(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=auto", "-n2", gpus=[L4, T4], process=True, visible="0,1")
     result.assert_outcomes(failed=4)
     assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['Tesla T4']"}
-
-
-@pytest.mark.slow
-def test_the_workers_divide_the_chosen_gpus(suite: Suite) -> None:
-    result = suite(SEEN, "--gpu-id=2,1", "-n2", gpus=[L4, T4, L40S], process=True, visible="0,1,2")
-    assert seen(result) == {"seen gw0 ['NVIDIA L40S']", "seen gw1 ['Tesla T4']"}
 
 
 def test_more_workers_than_gpus_are_an_error_with_a_hint(suite: Suite) -> None:
@@ -97,4 +91,4 @@ def test_a(number):
 )
 def test_gpus_are_parted_equally_and_none_is_left_over(workers: int, gpus: int, parts: list[str]) -> None:
     names = list("abcd")[:gpus]
-    assert ["".join(share.of_worker(place, workers, names)) for place in range(workers)] == parts
+    assert ["".join(machine.of_worker(place, workers, names)) for place in range(workers)] == parts

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_smoke import plan
-from gpu_smoke.judge import values
+from gpu_smoke.judge import results
 
 from .conftest import ROOT
 
@@ -74,4 +74,4 @@ def test_the_page_of_checks_has_the_limits_of_the_code() -> None:
     assert told == plan.LIMITS
     says = {name: row[1] for row in table(CHECKS, "fails when") for name in quoted([row[0]])}
     assert says["gemm.bitwise"] == f"one of {plan.REPEATS['cuda']} repetitions differs in a bit"
-    assert says["cudnn.conv"].endswith(f"by more than {values.CONVOLUTION:.0e}".replace("e-0", "e-"))
+    assert says["cudnn.conv"].endswith(f"by more than {results.CONVOLUTION:.0e}".replace("e-0", "e-"))

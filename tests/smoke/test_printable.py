@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from gpu_common.visible import visible
 from gpu_smoke.output import printable
 
@@ -9,9 +8,3 @@ def test_characters_that_the_preview_escapes_are_spaces_here() -> None:
     """The check runs without the preview's package, so it has a table of its own."""
     for code in (*range(0x10000), *range(0xE0000, 0xE0200)):  # and nothing between is invisible but unassigned
         assert printable(chr(code)) == (chr(code) if visible(chr(code)) == chr(code) else " "), hex(code)
-
-
-@pytest.mark.parametrize("hidden", ["\u3164", "\u115f", "\u034f", "\u2800", "\ufe0f"])
-def test_a_letter_that_draws_nothing_is_a_space(hidden: str) -> None:
-    assert hidden.isprintable()
-    assert printable(f"a{hidden}b") == "a b"

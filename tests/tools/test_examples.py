@@ -34,11 +34,3 @@ def test_the_python_of_a_component_builds_it(component: ComponentInfo) -> None:
         config={"project:appKey": KEY},
     )
     assert [row.name for row in deployment.rows if row.type == component.token] == ["ci"]
-
-
-def test_values_are_written_as_python() -> None:
-    value = {"a": True, "b-c": [1, None], "d": 'say "x"', "e": examples.Code("f(x)"), "f": "x" * 50}
-    assert examples.literal(value, "") == (
-        f'{{\n    "a": True,\n    "b-c": [1, None],\n    "d": \'say "x"\',\n    "e": f(x),\n    "f": "{"x" * 50}",\n}}'
-    )
-    assert examples.literal({"a": True, "b": None}, "") == '{"a": True, "b": None}'

@@ -149,15 +149,6 @@ def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
     assert checkout.install("torch").stdout == ""
 
 
-def test_torch_is_the_cpu_build_where_its_index_answers(checkout: Checkout) -> None:
-    if checkout.module().has_gpu():
-        pytest.skip("this machine has an NVIDIA driver, so the CPU build is rightly not taken")
-    assert checkout.install("torch").returncode == 0
-    [install] = [call for call in checkout.calls() if "torch-backend" in call]
-    assert "--torch-backend cpu --constraints" in install
-    assert not any("pip sync" in call for call in checkout.calls())
-
-
 def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Checkout) -> None:
     checkout.fail_on("torch-backend")
     done = checkout.install("torch")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 from gpu_ci import versions
 from gpu_ci.kinds import ComponentInfo
 
 
-class Code(NamedTuple):
+class Code(str):
     """An expression of the program."""
 
-    text: str
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 APP = {
@@ -58,36 +62,12 @@ def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, A
 def python(component: ComponentInfo, values: dict[str, Any]) -> str:
     """Return the program."""
     names = {field.alias or name: name for name, field in component.load().ARGS.model_fields.items()}
-    arguments = [f"        {names[name]}={literal(value, '        ')}," for name, value in values.items()]
+    arguments = ",".join(f"{names[name]}={value!r}" for name, value in values.items())
     lines = [
-        f"from {component.module} import {component.name}, {component.name}Args",
-        "",
-        f"{component.name}(",
-        '    "ci",',
-        f"    {component.name}Args(",
-        *arguments,
-        "    ),",
-        ")",
+        "import pulumi\n" if "pulumi." in arguments else "",
+        f"from {component.module} import {component.name}, {component.name}Args\n\n",
+        f'{component.name}("ci", {component.name}Args({arguments},),)',
     ]
-    return "\n".join([*(["import pulumi"] if any("pulumi." in line for line in arguments) else []), *lines])
-
-
-def literal(value: Any, indent: str) -> str:
-    """Return a value as source code: on one line if it fits, else one entry a line."""
-    if isinstance(value, Code):
-        return value.text
-    if not isinstance(value, (dict, list)):
-        return json.dumps(value) if isinstance(value, str) and '"' not in value else repr(value)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-
-    def entries(inner: str) -> Iterator[str]:
-        if isinstance(value, dict):
-            yield from (f"{json.dumps(name)}: {literal(each, inner)}" for name, each in value.items())
-        else:
-            yield from (literal(each, inner) for each in value)
-
-    line = f"{opening}{', '.join(entries(indent))}{closing}"
-    if "\n" not in line and len(line) + len(indent) <= 80:
-        return line
-    step = f"{indent}    "
-    return "\n".join([opening, *(f"{step}{entry}," for entry in entries(step)), indent + closing])
+    command = [str(Path(sys.executable).with_name("ruff")), "format", "--line-length=120", "-"]
+    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True)
+    return done.stdout.rstrip()

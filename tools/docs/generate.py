@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gpu_ci.program.keys import Keys
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from tools.docs import (
-    cloud_build_gpu,
-    components,
-    dangers,
-    ends,
-    floors,
-    gpu_build_step,
-    gpu_table,
-    policies,
-    preview_report,
-    receipt,
-)
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from tools.docs import components, tables
+from tools.docs.tables import DOCS
 
 
 def pages() -> dict[str, str]:
@@ -28,15 +14,14 @@ def pages() -> dict[str, str]:
     return {
         **components.pages(),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
-        "reference/gpu-smoke-receipt.md": "\n".join(receipt.page()),
-        "guides/policies.md": policies.page(),
-        "reference/runner-ends.md": "\n".join(ends.page()),
-        "reference/gpu-build-step.md": gpu_build_step.page(),
-        "reference/preview-dangers.md": "\n".join(dangers.page()),
-        "reference/gpu-floors.md": "\n".join(floors.page()),
-        "../smoke/gpu_smoke/data/gpu_table.py": "\n".join(gpu_table.module()),
-        "../examples/cloud-build-gpu/cloudbuild.yaml": cloud_build_gpu.file(),
-        "preview-report.schema.json": preview_report.schema(),
+        "reference/gpu-smoke-receipt.md": "\n".join(tables.smoke_receipt()),
+        "guides/policies.md": tables.policies(),
+        "reference/runner-ends.md": "\n".join(tables.runner_ends()),
+        "reference/gpu-build-step.md": tables.gpu_build_step(),
+        "reference/preview-dangers.md": "\n".join(tables.preview_dangers()),
+        "reference/gpu-floors.md": "\n".join(tables.gpu_floors()),
+        "../smoke/gpu_smoke/data/gpu_table.py": "\n".join(tables.gpu_table()),
+        "preview-report.schema.json": tables.preview_report(),
     }
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.live.confirmation import RefusedError, require
+from tools.live import RefusedError, require
 
 ROOT = Path(__file__).resolve().parents[2]
 RECEIPTS = ROOT / "bench" / "results" / "receipts"

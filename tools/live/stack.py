@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from gpu_ci.cli.main import run as gpu_ci
 
-from tools.live.confirmation import RefusedError, require
+from tools.live import RefusedError, require
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT, STACK_FILE = "GPU_CI_LIVE_PROJECT", "GPU_CI_LIVE_STACK_FILE"

@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpu_common import capacity
-
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import jobs, machines, registrations, reruns, standby
+from . import capacity, jobs, machines, registrations, reruns, standby
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.

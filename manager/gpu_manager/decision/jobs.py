@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpu_common import capacity
-
 from ..memory import JobMemory, Memory, Pending
 from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, OtherPool, Pool, Reason, Rung, Start
-from . import machines, reruns, standby
+from . import capacity, machines, reruns, standby
 from .names import STANDBY, machine_name, request_id, slug
 
 # GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpu_catalog.locations import region_of
-from gpu_common import capacity
 
 from ..memory import MachineMemory, Memory, StoppedPool
 from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
-from . import standby
+from . import capacity, standby
 from .names import slug
 
 # How long a machine that no job needs is kept: a new commit cancels jobs and then queues the same jobs again.

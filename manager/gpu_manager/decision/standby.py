@@ -14,10 +14,9 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpu_common import capacity
-
 from ..memory import MachineMemory, Memory, Pending, StandbyMemory
 from ..model import Insert, Job, Machine, Observation, Pool, Rung, Start, Stop
+from . import capacity
 from .names import request_id, slug, standby_name, start_id
 
 

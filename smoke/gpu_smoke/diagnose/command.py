@@ -6,18 +6,18 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .. import __version__, checks, faults, options, output
+from .. import __version__, checks, faults, machine, options, output
 from ..checks import BAD, FAIL, PASS, SKIP, WARN
 from ..options import Parser
 from ..output import unwritable
 from ..reports import write
 from ..workers.parent import EventLoop, stop_signals
-from . import environment, kernel_log, machine_files
-from .finding import PROBES, Finding
-from .probes import ProbeGroup
+from ..workers.process import Group, WorkerProcess
+from . import driver, environment, machine_files
+from .finding import PROBES, Finding, finding_of
 
 SCHEMA = "smoke-diagnose/1"
 COMMAND = "gpu-smoke diagnose"
@@ -54,7 +54,7 @@ def _run(path: str, deadline_sec: float) -> int:
     findings = [
         *machine_files.findings(os.environ),
         *environment.findings(os.environ, where != "machine"),
-        *kernel_log.findings(),
+        *machine_files.log_findings(),
     ]
     with stop_signals() as stopped:
         has_no_gpu, deadline = machine_files.has_no_gpu(where), began + deadline_sec
@@ -132,3 +132,88 @@ def _parser() -> Any:
         help=f"when to stop waiting for the driver and torch (default: {DEADLINE_SEC:g})",
     )
     return parser
+
+
+class ProbeGroup(Group):
+    """The worker processes of a diagnosis, for the event loop of workers/parent.py.
+
+    The first worker starts NVML. The second starts CUDA and then torch. If CUDA fails, a third worker only imports
+    torch.
+    """
+
+    def __init__(
+        self, on_start: Callable[[WorkerProcess], None], has_no_gpu: bool, deadline: float, time_limit_text: str
+    ) -> None:
+        super().__init__(on_start)
+        self.deadline, self.time_limit_text = deadline, time_limit_text
+        self._has_no_gpu = has_no_gpu
+        self.findings: list[Finding] = []
+        self._torch: dict[str, Any] = {}
+        self._names: list[str] = []
+        self.start("nvml", 0, {})
+        self.start("first", 0, {"device": "cuda"})
+
+    def advance(self) -> bool:
+        """Start the work that can start now. Returns False if the diagnosis is over."""
+        for worker in self.processes:
+            if worker.idle:
+                self._ready(worker)
+        if any(not worker.gone for worker in self.processes):
+            return True
+        if self._torch or len(self.processes) > 2 or self._import_tried():
+            return False
+        self.start("host", 0, {})
+        return True
+
+    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
+        """Stop waiting for a worker. It is killed after the report."""
+        worker.abandoned = True
+        stage = "stopped" if reason.startswith("stopped") else worker.stage
+        means = faults.hang(stage, on_cpu=worker.role == "host")
+        self.findings.append(finding_of(checks.failure("deadline", f"{reason} while {worker.text}", means)))
+
+    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
+        """Handle one event of a worker."""
+        kind = event.pop("event")
+        if kind == "stage":
+            worker.begin_step(**event)
+        elif kind == "nvml":
+            self.findings += driver.nvml(event)
+        elif kind == "libcuda":
+            self.findings += driver.library(machine.driver(), event, self._has_no_gpu)
+        elif kind == "torch":
+            self._torch = event
+            self.findings.append(driver.torch(event))
+        elif kind == "host":
+            self._names = event["arch_list"]
+        elif kind == "devices":
+            self.findings += driver.devices(event, self._torch["version"], self._names)
+        elif kind == "ready":
+            worker.ready()
+        elif kind == "fault":
+            self._handle_fault(worker, event)
+        elif kind == "done":
+            worker.done = True
+
+    def handle_end(self, worker: WorkerProcess) -> None:
+        """Handle the end of a process."""
+        if failed := worker.handle_exit():
+            self.findings.append(finding_of(checks.failure("child", *failed)))
+
+    def _ready(self, worker: WorkerProcess) -> None:
+        if worker.role == "host":
+            self.findings.append(finding_of(checks.Check("torch.import", checks.PASS, "torch can be imported")))
+        worker.end_tasks()
+
+    def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
+        message = event["message"] or event["type"]
+        if worker.check_id == "torch.import" and not machine.torch().version:
+            text = "this Python has no torch to check"
+            self.findings.append(finding_of(checks.Check("torch.import", checks.SKIP, text)))
+            return
+        self.findings.append(driver.fault(worker.check_id, worker.text, message, worker.stage))
+
+    def _import_tried(self) -> bool:
+        """Return True if a worker already tried to import torch, or has ended or hung before."""
+        tried = ("torch.import", "deadline", "child")
+        return any(finding.check.id in tried for finding in self.findings)

@@ -32,7 +32,7 @@ _CODES = {
 }
 _OTHER = Meaning(faults.ENV, faults.REBOOT, "see enum nvmlReturn_t in NVIDIA's NVML API")
 _USED_BY_OTHERS = "a job that has ended may still use it; processes of other containers are not visible from here"
-# The most memory that the driver itself uses, in bytes and as a share (judge/values.py).
+# The most memory that the driver itself uses, in bytes and as a share (judge/results.py).
 _OWN_BYTES, _OWN_SHARE = 750e6, 0.03
 
 

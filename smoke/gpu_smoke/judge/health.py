@@ -16,7 +16,7 @@ from ..data import health
 from ..faults import Meaning
 from ..options import Options, name_tokens
 from ..plan import HEALTH, TIMED
-from . import load, slowdown
+from . import load
 from .nvml_samples import Samples, error_of, gpu_lost_error, merged
 from .subject import Subject
 
@@ -86,7 +86,7 @@ def judge(
     all_samples = merged(stages.values())
     timed_samples = merged(samples for stage, samples in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
-    slow_stages = slowdown.slow_stages(speeds, subject.index)
+    slow_stages = load.slow_stages(speeds, subject.index)
     lost = lost_gpu(subject, [*before.values(), *after.values(), *all_samples.refusals.values()])
     link_error = timed_samples.refusals.get("generation") or timed_samples.refusals.get("width")
     return [

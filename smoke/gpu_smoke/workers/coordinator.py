@@ -14,7 +14,7 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,14 @@ from ..compat import rules
 from ..data import health
 from ..faults import Meaning
 from ..history import References, Run
-from ..judge import between_gpus, completeness, devices, history, speed, stages, static
+from ..judge import between_gpus, completeness, devices, history, results, speed, static
 from ..judge.subject import Subject
 from ..options import Options
+from ..plan import ALONE, FREE, Stage
 from ..receipt import Receipt
-from . import process, schedule
+from . import process
 from .nvml_monitor import NvmlMonitor
-from .process import WorkerProcess
+from .process import Group, WorkerProcess
 
 # The roles that start after the stages of the GPUs, in this order. A role starts only if no check has failed before.
 # The roles of _ALL_GPUS need more than one GPU.
@@ -44,19 +45,34 @@ _NO_FOLDER = (
 )
 _NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or make /dev/shm writable")
 
+# The function that judges the measurements of each stage (plan.py defines the stages).
+JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[checks.Check]]] = {
+    "memory": results.memory,
+    "gemm": results.product,
+    "cudnn.conv": results.convolution,
+    "train": results.training,
+    "mem.pattern": results.pattern,
+    "gemm.speed": results.timed,
+    "mem.speed": speed.memory,
+    "copies": speed.host,
+    "burn": results.burned,
+    "dataloader": static.loader,
+    "p2p": between_gpus.pairs,
+    "allreduce": between_gpus.reduction,
+}
 
-class WorkerGroup:
+
+class WorkerGroup(Group):
     """All workers of a run, and the handling of their events."""
 
     def __init__(
         self, options: Options, receipt: Receipt, references: References, on_start: Callable[[WorkerProcess], None]
     ) -> None:
+        super().__init__(on_start)
         self.options, self.receipt, self.references = options, receipt, references
         self.profile = options.chosen_profile
-        self.processes: list[WorkerProcess] = []
         self.subjects: dict[int, Subject] = {}
         self.nvml = NvmlMonitor(options, receipt)
-        self._on_start = on_start
         self._first_started = False
         self._remaining_roles = [role for role in LATER_ROLES if getattr(self.profile, role)]
         self._folder = ""
@@ -68,14 +84,14 @@ class WorkerGroup:
             receipt.host["dropped_variables"] = changed
 
     @property
-    def time_limit_text(self) -> str:
+    def time_limit_text(self) -> str:  # type: ignore[override]
         """The time limit of the run, for a sentence."""
         since = " of torch's import" if self.options.deadline_sec is None else ""
         return f"{self._budget_sec():g} s{since}"
 
     def begin(self) -> None:
         """Start the worker that monitors NVML. The others start after its first answers."""
-        self.nvml.begin(self._start)
+        self.nvml.begin(self.start)
 
     def advance(self) -> bool:
         """Start the workers and the tasks that can start now. Returns False if the run is over."""
@@ -85,16 +101,12 @@ class WorkerGroup:
                 break
             if not self._next_role():
                 return not self._first_started or self.nvml.request_last_answers()
-        for worker in schedule.startable(working, self._stages()):
+        for worker in startable(working, self._stages()):
             self._send_task(worker)
         for worker in working:
             if worker.idle and worker.next is None:
                 worker.end_tasks()
         return True
-
-    def overdue(self, now: float) -> list[WorkerProcess]:
-        """Return the workers that exceeded their time limit. A worker that waits for a task has no limit."""
-        return [worker for worker in self.processes if not worker.gone and not worker.idle and now >= worker.deadline]
 
     def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
         """Stop waiting for a worker. It is killed after the verdict."""
@@ -104,12 +116,6 @@ class WorkerGroup:
         stage = "stopped" if reason.startswith("stopped") else worker.stage
         means = faults.hang(stage, on_cpu=self.options.on_cpu)
         self.receipt.add(self._check_without_result(worker, "deadline", f"{reason} while {worker.text}", means))
-
-    def stop_waiting_for_all(self, reason: str) -> None:
-        """Stop waiting for all workers."""
-        remaining = [worker for worker in self.processes if not worker.gone]
-        for worker in [worker for worker in remaining if worker.role != "health"] or remaining:
-            self.stop_waiting(worker, reason)
 
     def add_final_checks(self) -> None:
         """Add the checks that need the results of all devices. A worker that hangs may still run."""
@@ -125,8 +131,7 @@ class WorkerGroup:
 
     def close(self) -> None:
         """Close all workers and remove the temporary folder."""
-        for worker in self.processes:
-            worker.close()
+        super().close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -167,12 +172,6 @@ class WorkerGroup:
         if failed := worker.handle_exit():
             self.receipt.add(self._check_without_result(worker, "child", *failed))
 
-    def _start(self, role: str, index: int, given: dict[str, Any]) -> WorkerProcess:
-        worker = WorkerProcess(role, index, given)
-        self.processes.append(worker)
-        self._on_start(worker)
-        return worker
-
     def _stages(self) -> tuple[plan.Stage, ...]:
         """Return the stages of the role that runs now. One role of LATER_ROLES runs at a time."""
         working = [worker.role for worker in self.processes if not worker.gone and worker.role in LATER_ROLES]
@@ -206,16 +205,16 @@ class WorkerGroup:
         role = self._remaining_roles.pop(0)
         several_gpus = [index for index in self.subjects if len(self.subjects) > 1]
         if role == "host":
-            self._set_tasks(self._start("host", 0, {}), None)
+            self._set_tasks(self.start("host", 0, {}), None)
         elif role == "peers" and several_gpus:
-            self._set_tasks(self._start("peers", 0, {"index": 0}), self.subjects[0])
+            self._set_tasks(self.start("peers", 0, {"index": 0}), self.subjects[0])
         elif role == "rank" and several_gpus:
             self._folder = _meeting_folder()
             if not self._folder:
                 self.receipt.add(checks.failure("allreduce", _NO_FOLDER, _NO_FOLDER_MEANS, status=checks.ERROR))
                 return False
             for index in several_gpus:
-                self._set_tasks(self._start("rank", index, {"index": index}), self.subjects[index])
+                self._set_tasks(self.start("rank", index, {"index": index}), self.subjects[index])
         return True
 
     def _start_first_worker(self) -> bool:
@@ -224,7 +223,7 @@ class WorkerGroup:
             return False
         self._first_started = True
         if not self.receipt.has_failed():
-            self._start("first", 0, {"device": self.options.device})
+            self.start("first", 0, {"device": self.options.device})
         return not self.receipt.has_failed()
 
     def _set_tasks(self, worker: WorkerProcess, subject: Subject | None) -> None:
@@ -267,7 +266,7 @@ class WorkerGroup:
                 receipt.add(found)
                 if found.status in checks.BAD:
                     continue
-            self._set_tasks(worker if index == worker.index else self._start("gpu", index, {"index": index}), subject)
+            self._set_tasks(worker if index == worker.index else self.start("gpu", index, {"index": index}), subject)
 
     def _budget_sec(self) -> float:
         return self.options.budget_sec(len(self.receipt.devices))
@@ -285,7 +284,7 @@ class WorkerGroup:
             self.receipt.products.append({"gpu": gpu, **event})
         else:
             self.receipt.measured.append({"gpu": gpu, "stage": stage, **event})
-        judged = stages.JUDGES[stage](subject, event)
+        judged = JUDGES[stage](subject, event)
         self.receipt.add(*(checks.with_duration(each, seconds) for each in judged))
 
     def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> checks.Check:
@@ -323,3 +322,38 @@ def _meeting_folder() -> str:
         with contextlib.suppress(OSError):
             return tempfile.mkdtemp(prefix="gpu-smoke-", dir=folder)
     return ""
+
+
+def startable(processes: Sequence[WorkerProcess], stages: Sequence[Stage]) -> list[WorkerProcess]:
+    """Return the workers that may start their next task now. A worker that has ended blocks no other worker."""
+    present = [worker for worker in processes if not worker.gone]
+    starting: list[WorkerProcess] = []
+    for worker in present:
+        own = _stage_index(worker, stages)
+        others = [
+            (_stage_index(other, stages), other.busy or other in starting) for other in present if other is not worker
+        ]
+        if worker.idle and worker.next and _may_start(stages, own, others):
+            starting.append(worker)
+    return starting
+
+
+def _may_start(stages: Sequence[Stage], own: float, others: Sequence[tuple[float, bool]]) -> bool:
+    """Return True if a worker may start its stage.
+
+    `own` is the index of the stage. `others` has the stage index and the busy state of each other worker.
+    """
+    how = stages[int(own)].how
+    slowest = min([own, *(index for index, _ in others)])
+    if how == FREE:  # a free stage only waits for stages that run alone
+        return all(stage.how != ALONE for stage in stages[int(slowest) : int(own)])
+    if how == ALONE and any(busy for index, busy in others if index == own):
+        return False
+    return slowest == own
+
+
+def _stage_index(worker: WorkerProcess, stages: Sequence[Stage]) -> float:
+    """Return the index of a worker's next stage; infinity if the worker has done all tasks."""
+    if worker.next is None and worker.plan:
+        return math.inf
+    return stages.index(worker.next.stage) if worker.next else 0

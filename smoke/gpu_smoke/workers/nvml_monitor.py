@@ -12,7 +12,7 @@ from typing import Any
 
 from ..checks import BAD, Check
 from ..history import Run
-from ..judge import health, history, load, slowdown
+from ..judge import health, history, load
 from ..judge.nvml_samples import Samples, error_of, merged, other_processes
 from ..judge.subject import Subject
 from ..options import Options
@@ -191,6 +191,6 @@ class NvmlMonitor:
     def _with_cause(self, check: Check, subjects: Mapping[int, Subject]) -> Check:
         if check.gpu not in subjects or check.gpu is None:
             return check
-        samples = self._samples.get((check.gpu, slowdown.STAGES.get(check.id, "")))
+        samples = self._samples.get((check.gpu, load.STAGES.get(check.id, "")))
         state = self._data_of(check.gpu, self._gpus)
-        return slowdown.with_cause(check, subjects[check.gpu], state, samples) if samples and state else check
+        return load.with_cause(check, subjects[check.gpu], state, samples) if samples and state else check

@@ -12,7 +12,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from .. import machine, output
 from ..history import References
@@ -21,7 +21,7 @@ from ..options import Options
 from ..peers import Peers
 from ..receipt import Receipt
 from .coordinator import WorkerGroup
-from .process import WorkerProcess
+from .process import Group, WorkerProcess
 
 TICK_SEC = 0.05
 # The maximum reads of 64 KiB after the end of a worker. A process that the worker started may keep its pipe open, and
@@ -90,38 +90,6 @@ def stop_signals() -> Iterator[list[int]]:
 def _stop_reason(stopped: list[int]) -> str:
     """Return the signal that stopped the run, for a sentence; empty if there was none."""
     return f"stopped by {signal.Signals(stopped[0]).name}" if stopped else ""
-
-
-class Group(Protocol):
-    """The workers of a run or of a diagnosis, as the event loop uses them."""
-
-    processes: list[WorkerProcess]
-    deadline: float  # by time.monotonic(); after it the loop waits for no worker
-
-    @property
-    def time_limit_text(self) -> str:
-        """The time limit, for a sentence."""
-
-    def advance(self) -> bool:
-        """Start the work that can start now. Returns False if the run is over."""
-
-    def overdue(self, now: float) -> list[WorkerProcess]:
-        """Return the workers that exceeded their time limit."""
-
-    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
-        """Stop waiting for a worker."""
-
-    def stop_waiting_for_all(self, reason: str) -> None:
-        """Stop waiting for all workers."""
-
-    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
-        """Handle one event of a worker."""
-
-    def handle_end(self, worker: WorkerProcess) -> None:
-        """Handle the end of a process."""
-
-    def close(self) -> None:
-        """Release all resources."""
 
 
 AnyGroup = TypeVar("AnyGroup", bound=Group)

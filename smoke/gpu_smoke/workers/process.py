@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,55 @@ def changed(environment: Mapping[str, str]) -> list[str]:
     """Return the names of variables that workers do not get, or get with another value."""
     found = [name for name in environment if _dropped(name)]
     return sorted(found + [name for name, value in SET.items() if environment.get(name, value) != value])
+
+
+class Group:
+    """The workers of a run or of a diagnosis, as the event loop uses them. `on_start` is called for each new worker."""
+
+    deadline: float  # by time.monotonic(); after it the loop waits for no worker
+    time_limit_text: str  # the time limit, for a sentence
+
+    def __init__(self, on_start: Callable[[WorkerProcess], None]) -> None:
+        self.processes: list[WorkerProcess] = []
+        self._on_start = on_start
+
+    def start(self, role: str, index: int, given: dict[str, Any]) -> WorkerProcess:
+        """Start a worker."""
+        worker = WorkerProcess(role, index, given)
+        self.processes.append(worker)
+        self._on_start(worker)
+        return worker
+
+    def advance(self) -> bool:
+        """Start the work that can start now. Returns False if the run is over."""
+        raise NotImplementedError
+
+    def overdue(self, now: float) -> list[WorkerProcess]:
+        """Return the workers that exceeded their time limit. A worker that waits for a task has no limit."""
+        return [worker for worker in self.processes if not worker.gone and not worker.idle and now >= worker.deadline]
+
+    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
+        """Stop waiting for a worker. It is killed after the report."""
+        raise NotImplementedError
+
+    def stop_waiting_for_all(self, reason: str) -> None:
+        """Stop waiting for all workers: first for those with tasks."""
+        remaining = [worker for worker in self.processes if not worker.gone]
+        for worker in [worker for worker in remaining if worker.role != "health"] or remaining:
+            self.stop_waiting(worker, reason)
+
+    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
+        """Handle one event of a worker."""
+        raise NotImplementedError
+
+    def handle_end(self, worker: WorkerProcess) -> None:
+        """Handle the end of a process."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close all workers."""
+        for worker in self.processes:
+            worker.close()
 
 
 def _dropped(name: str) -> bool:

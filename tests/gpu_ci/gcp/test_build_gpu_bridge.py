@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci import versions
+from gpu_ci.gcp.build.image_steps import DIGEST
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
 from gpu_ci.gcp.build_program import BuildProgram
 from gpu_ci.gcp.gpu_bridge import steps
@@ -29,7 +30,6 @@ from tests.conftest import ROOT
 from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
-from tools.docs import cloud_build_gpu
 
 PROJECT = "example-ci"
 WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-central1/subnetworks/ci"}
@@ -197,14 +197,29 @@ def test_no_file_of_a_program_is_empty_because_the_engine_drops_the_text_of_such
 
 
 def test_the_steps_of_the_output_are_a_build_of_cloud_builds_api() -> None:
-    for build in (example(), cloud_build_gpu.build()):
-        compare(build, "cloudbuild", "Build")
+    compare(example(), "cloudbuild", "Build")
     fetch, install, test = example()["steps"]
     assert fetch["args"] == ["storage", "cp", f"gs://{BUCKET}/program/{PROGRAM.digest()}/*", "/gpu-ci/"]
     assert "--require-hashes" in install["args"]
     assert test["name"] == versions.PYTHON_IMAGE
     assert test["args"][:5] == ["-m", "gpu_ci.gcp.gpu_bridge", "run", "--settings", f"gs://{BUCKET}/bridge.json"]
     assert test["args"][-2:] == ["--", "nvidia-smi"]
+
+
+def test_the_example_of_a_build_has_the_steps_and_versions_of_this_release() -> None:
+    build = yaml.safe_load((ROOT / "examples/cloud-build-gpu/cloudbuild.yaml").read_text())
+    compare(build, "cloudbuild", "Build")
+    *prepare, builder, image, test, tag = build["steps"]
+    assert prepare == steps.prepare_steps("${_BUCKET}", "${_PROGRAM}")
+    assert {each["name"] for each in (builder, image, tag)} == {versions.DOCKER_IMAGE}
+    assert builder["args"][-1] == f"image={versions.BUILDKIT_IMAGE}"
+    own = steps.step("gpu-test", [])
+    assert {name: test[name] for name in ("id", "name", "volumes")} == {
+        name: own[name] for name in ("id", "name", "volumes")
+    }
+    assert test["env"][: len(own["env"])] == own["env"]
+    assert all(f"\n{DIGEST}" in each["script"] for each in (test, tag))
+    assert f'--settings "gs://$BUCKET/{steps.SETTINGS_OBJECT}"' in test["script"]
 
 
 def output(**changes: Any) -> dict[str, Any]:

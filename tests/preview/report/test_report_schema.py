@@ -10,9 +10,9 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from tests.preview import hostile, reports
-from tools.docs import preview_report
+from tools.docs import tables
 
-SCHEMA = json.loads(preview_report.schema())
+SCHEMA = json.loads(tables.preview_report())
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

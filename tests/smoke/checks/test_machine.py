@@ -90,40 +90,11 @@ def test_a_driver_that_is_too_old_for_the_wheel_is_known_before_torch_is_importe
     assert not (tmp_path / "imports").exists()
 
 
-def test_cudas_compatibility_package_may_make_up_for_an_old_driver(smoke: Smoke, root: Path, tmp_path: Path) -> None:
-    version = root / "proc" / "driver" / "nvidia" / "version"
-    version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
-    package = root / "usr" / "local" / "cuda-13.0" / "compat"
-    package.mkdir(parents=True)
-    (package / "libcuda.so.580.159.03").touch()
-    maps = root / "proc" / "self" / "maps"
-    maps.write_text(maps.read_text().replace(LIBRARY, "/usr/local/cuda-13.0/compat/libcuda.so.580.159.03"))
-    run = smoke(env={**on(root), **torch(tmp_path, "2.15.0+cu132", "13.2")})
-    assert run.code == 0
-    found = {check["id"]: check["status"] for check in run.receipt["checks"]}
-    assert (found["driver.wheel"], found["driver.match"]) == ("warn", "skip")
-
-
-def test_a_library_of_another_version_than_the_kernels_driver_is_refused(smoke: Smoke, root: Path) -> None:
-    maps = root / "proc" / "self" / "maps"
-    maps.write_text(maps.read_text().replace("libcuda.so.580.159.03", "libcuda.so.580.95.05"))
-    run = smoke(env=on(root))
-    assert run.code == 2
-    assert run.bad() == [("driver.match", None)]
-    assert run.summary.startswith("the kernel runs driver 580.159.03, the library is 580.95.05 (")
-    assert run.receipt["action"] == "reboot"
-
-
 @pytest.mark.parametrize(
     ("code", "said", "action"),
     [
-        (34, "34 (stub library)", "fix-image"),
-        (100, "100 (no device)", "fix-driver"),
-        (802, "802 (system not ready)", "fix-driver"),
         (803, "803 (driver mismatch)", "reboot"),
-        (804, "804 (compatibility not supported on this device)", "fix-image"),
         (999, "999 (unknown error)", "reboot"),
-        (46, "46 (an error)", "reboot"),
     ],
 )
 def test_if_the_driver_does_not_start_the_reason_is_reported_and_torch_is_not_imported(
@@ -135,13 +106,6 @@ def test_if_the_driver_does_not_start_the_reason_is_reported_and_torch_is_not_im
     assert run.bad() == [("libcuda.real", None)]
     assert run.receipt["action"] == action
     assert not (tmp_path / "imports").exists()
-
-
-def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
-    run = smoke(cuinit="missing")
-    assert run.code == 2
-    assert run.summary.startswith("no CUDA device: libcuda.so.1: cannot open shared object file")
-    assert "NVIDIA_DRIVER_CAPABILITIES" in run.first_bad()["hint"]
 
 
 def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
@@ -221,3 +185,17 @@ def test_eight_workers_share_the_processors_of_a_pod(monkeypatch: pytest.MonkeyP
     cuda = SimpleNamespace(set_device=lambda _: None, device_count=lambda: 8)
     setup.target(SimpleNamespace(cuda=cuda, set_num_threads=asked.append, device=lambda *_: None), "cuda", 3)
     assert asked == [2]
+
+
+def test_cudas_compatibility_package_may_make_up_for_an_old_driver(smoke: Smoke, root: Path, tmp_path: Path) -> None:
+    version = root / "proc" / "driver" / "nvidia" / "version"
+    version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
+    package = root / "usr" / "local" / "cuda-13.0" / "compat"
+    package.mkdir(parents=True)
+    (package / "libcuda.so.580.159.03").touch()
+    maps = root / "proc" / "self" / "maps"
+    maps.write_text(maps.read_text().replace(LIBRARY, "/usr/local/cuda-13.0/compat/libcuda.so.580.159.03"))
+    run = smoke(env={**on(root), **torch(tmp_path, "2.15.0+cu132", "13.2")})
+    assert run.code == 0
+    found = {check["id"]: check["status"] for check in run.receipt["checks"]}
+    assert (found["driver.wheel"], found["driver.match"]) == ("warn", "skip")

@@ -35,14 +35,6 @@ def test_the_summary_of_a_pass_names_the_speeds_and_their_share_of_the_floor(
     assert run.message == run.summary + "\n"
 
 
-def test_of_several_gpus_the_summary_names_the_slowest(smoke: Smoke) -> None:
-    slow = [{"kind": "slow", "what": "gemm", "by": 0.95, "gpu": 1}]
-    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO, faults=slow)
-    assert run.code == 0
-    slowest = "at least 56.43 TFLOPS bfloat16 (110% of the floor); at least 250 GB/s (118% of the floor)"
-    assert run.summary.endswith(f"every time; {slowest}")
-
-
 def test_every_gpu_is_made_to_compute_in_every_format(smoke: Smoke) -> None:
     run = smoke("--expect-gpus", "2", gpus=TWO)
     assert run.code == 0
@@ -68,24 +60,8 @@ def test_one_wrong_element_is_a_gpu_fault_although_the_norm_does_not_see_it(smok
     assert 0.06 < run.first_bad()["value"] < 0.12
 
 
-def test_a_small_error_everywhere_is_a_gpu_fault_although_no_element_is_far_off(smoke: Smoke) -> None:
-    run = smoke(faults=[{"kind": "everywhere", "by": 5e-5, "dtype": "float32"}])
-    assert run.code == 1
-    assert run.bad() == [("gemm.norm", 0)]
-    assert run.first_bad()["fail_above"] == 1e-5
-
-
-def test_one_bit_that_differs_in_a_repetition_is_a_gpu_fault(smoke: Smoke) -> None:
-    # Every fourth product, of which there were 33 in float32 before: 8 of the repetitions in float16.
-    run = smoke(faults=[{"kind": "drift", "every": 4, "dtype": "float16"}])
-    assert run.code == 1
-    assert run.bad() == [("gemm.bitwise", 0)]
-    assert "24 of 32 repetitions had the same bits" in run.summary
-
-
-@pytest.mark.parametrize("value", ["nan", "inf"])
-def test_a_product_that_is_no_number_is_a_gpu_fault_and_the_receipt_stays_json(smoke: Smoke, value: str) -> None:
-    run = smoke(faults=[{"kind": "value", "value": value, "dtype": "float32"}])
+def test_a_product_that_is_no_number_is_a_gpu_fault_and_the_receipt_stays_json(smoke: Smoke) -> None:
+    run = smoke(faults=[{"kind": "value", "value": "nan", "dtype": "float32"}])
     assert run.code == 1
     assert ("gemm.finite", 0) in run.bad()
     assert ("gemm.element", 0) in run.bad()
@@ -93,14 +69,6 @@ def test_a_product_that_is_no_number_is_a_gpu_fault_and_the_receipt_stays_json(s
     assert "NaN or infinity" in run.summary
     [product] = [p for p in run.receipt["products"] if p["dtype"] == "float32"]
     assert product["element_error"] is None
-
-
-def test_a_fault_on_one_of_two_gpus_names_that_one(smoke: Smoke) -> None:
-    run = smoke("--expect-gpus", "2", gpus=TWO, faults=[{"kind": "element", "by": 3, "gpu": 1, "dtype": "float32"}])
-    assert run.code == 1
-    assert run.bad() == [("gemm.norm", 1), ("gemm.element", 1), ("gemm.hash", None)]
-    assert run.summary.startswith("GPU 1 gave a wrong float32 product")
-    assert run.summary.endswith("(and 2 more)")
 
 
 def test_on_the_cpu_the_same_code_runs_and_the_summary_denies_a_test_of_a_gpu(smoke: Smoke) -> None:
@@ -117,10 +85,3 @@ def test_the_device_may_come_from_the_environment_and_the_command_line_wins(smok
     assert smoke(env={"GPU_SMOKE_DEVICE": "cpu"}).receipt["device"] == "cpu"
     assert smoke("--device", "cuda", env={"GPU_SMOKE_DEVICE": "cpu"}).receipt["device"] == "cuda"
     assert smoke(env={"GPU_SMOKE_DEVICE": ""}).receipt["device"] == "cuda"
-
-
-def test_a_broken_gpu_outranks_a_wrong_environment(smoke: Smoke) -> None:
-    run = smoke("--expect-gpu", "H100", faults=[{"kind": "element", "by": 3, "dtype": "float32"}])
-    assert run.code == 1
-    assert run.bad()[0] == ("gpu.name", 0)  # found first
-    assert run.summary.startswith("GPU 0 gave a wrong float32 product")

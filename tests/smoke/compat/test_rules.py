@@ -155,10 +155,6 @@ def test_a_driver_branch_that_is_not_in_the_table_is_unknown_and_not_refused() -
     assert compat.check("8.9", 580, "2.9.1").unknown == ()
 
 
-def test_the_pythons_are_those_of_every_torch_of_the_tables() -> None:
-    assert compat.pythons() == ((3, 6), (3, 15))
-
-
 def test_the_nearest_torch_is_one_for_the_same_python() -> None:
     verdict = compat.check("8.9", 580, "2.15.0", python=(3, 10))
     assert [problem.text for problem in verdict.problems] == ["torch 2.15.0 supports Python 3.11 to 3.15, not 3.10"]
@@ -182,10 +178,6 @@ def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:
 def test_an_invalid_driver_version_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a driver"):
         compat.branch_of(text)
-
-
-def test_a_driver_is_read_in_each_way_it_is_written() -> None:
-    assert [compat.branch_of(each) for each in (580, "580", "R580", "580.159.03")] == [580] * 4
 
 
 def test_the_newest_cuda_of_a_driver_is_that_of_its_branch() -> None:
@@ -217,25 +209,6 @@ def test_the_nearest_always_works_and_there_is_one_for_every_gpu_of_a_cloud() ->
 def test_a_jetson_has_no_such_wheel_before_cuda_13_2_and_none_is_made_up() -> None:
     assert compat.check("5.3", 580, "2.9.1").nearest is None
     assert compat.check("8.7", 580, "2.9.1+cu130", machine="arm64").nearest == Pair(580, "2.12.0+cu132")
-
-
-@pytest.mark.parametrize(
-    ("capability", "torch", "works"),
-    [
-        ("8.0", "1.10.1", False),  # A100s failed on PyPI's own
-        ("8.0", "1.10.1+cu111", True),
-        ("9.0", "1.13.1", False),  # so did H100s
-        ("9.0", "2.0.1", False),
-        ("9.0", "2.0.1+cu118", True),
-        ("9.0", "2.1.0", True),
-        ("8.9", "1.13.1", True),  # sm_86 runs there
-        ("10.0", "2.2.0", False),
-        ("9.0", "2.3.1", True),
-        ("10.0", "2.3.1", False),
-    ],
-)
-def test_an_old_torch_has_no_kernels_for_what_came_after_it(capability: str, torch: str, works: bool) -> None:
-    assert rules(compat.check(capability, 570, torch)) == ([] if works else ["torch.no-kernels"])
 
 
 def test_every_row_names_a_source() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gpu_catalog.data_files import document
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import ALLREDUCE, FAIL, FLOP_PER_CLOCK, GPUS, Figure, Gpu
-from gpu_smoke.judge import between_gpus, completeness, gemm, speed, values
+from gpu_smoke.judge import between_gpus, completeness, results, speed
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.plan import HEALTH, PROFILES
 from hypothesis import given
@@ -26,7 +26,7 @@ def subject(key: str, index: int = 0) -> Subject:
 
 
 def product(key: str, tflops: float) -> Check:
-    [found] = gemm.timed(subject(key), {"tflops": tflops, "dtype": GPUS[key].dtype})
+    [found] = results.timed(subject(key), {"tflops": tflops, "dtype": GPUS[key].dtype})
     return found
 
 
@@ -126,7 +126,7 @@ def test_memory_below_its_least_fails(key: str) -> None:
     least = 0.93 * GPUS[key].memory_gb * 1e9
     for size, status in ((math.ceil(least), "pass"), (math.ceil(least) - 1, "fail")):
         gpu = Subject(0, GPUS[key].names[0], "8.0", 1, size)
-        found = {check.id: check.status for check in values.memory(gpu, {"free": size, "total": size})}
+        found = {check.id: check.status for check in results.memory(gpu, {"free": size, "total": size})}
         assert found == {"mem.total": status, "exclusive": "pass"}
 
 
@@ -174,7 +174,7 @@ def test_a_faster_gpu_is_never_judged_worse(value: float, key: str) -> None:
 def test_a_slice_must_reach_its_share_and_never_more_than_the_whole(sm: int) -> None:
     part = Subject(0, "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "8.0", sm, 10 * 10**9)
     whole = 0.8 * 264.53 * FAIL
-    [found] = gemm.timed(part, {"tflops": 1e6, "dtype": "bfloat16"})
+    [found] = results.timed(part, {"tflops": 1e6, "dtype": "bfloat16"})
     assert found.fail_below == pytest.approx(whole * sm / 108, rel=1e-3)
 
 
@@ -184,7 +184,7 @@ UNKNOWN = Subject(0, "NVIDIA New", "8.9", 10, 10**10, clock_mhz=2000, memory_clo
 
 @pytest.mark.parametrize(("tflops", "status"), [(2.047, "fail"), (2.049, "warn"), (100.0, "warn")])
 def test_an_unknown_gpu_fails_below_a_fifth_of_what_it_could_compute_at_most(tflops: float, status: str) -> None:
-    [found] = gemm.timed(UNKNOWN, {"tflops": tflops, "dtype": "bfloat16"})
+    [found] = results.timed(UNKNOWN, {"tflops": tflops, "dtype": "bfloat16"})
     assert (found.status, found.warn_below, found.fail_below) == (status, None, 2.048)
     assert found.reference == "NVIDIA New: theory"
     assert found.message == (
@@ -202,7 +202,7 @@ def test_an_unknown_gpu_fails_below_three_tenths_of_what_its_memory_could_copy(g
 
 def test_values_that_torch_or_the_table_lacks_are_only_reported() -> None:
     for one in ({"clock_mhz": 0}, {"cc": "99.0"}):
-        [found] = gemm.timed(replace(UNKNOWN, **one), {"tflops": 0.01, "dtype": "bfloat16"})
+        [found] = results.timed(replace(UNKNOWN, **one), {"tflops": 0.01, "dtype": "bfloat16"})
         assert (found.status, found.fail_below) == ("warn", None)
         assert found.message == "0.01 TFLOPS; no measurement of NVIDIA New is published, so only reported"
     for two in ({"memory_clock_mhz": 0}, {"memory_bus_bits": 0}, {"name": "NVIDIA New MIG 1g.10gb"}):
@@ -215,7 +215,7 @@ def test_a_known_gpu_without_a_measurement_is_held_to_theory_and_its_slice_to_it
     part = replace(whole, name="NVIDIA H100 NVL MIG 1g.12gb", sm=16)
     most = 132 * 1000 * 4096 / 1e6
     for gpu, share in ((whole, 1.0), (part, 16 / 132)):
-        [found] = gemm.timed(gpu, {"tflops": 1.0, "dtype": "bfloat16"})
+        [found] = results.timed(gpu, {"tflops": 1.0, "dtype": "bfloat16"})
         assert (found.status, found.fail_below) == ("fail", round(0.2 * most * share, 4))
 
 

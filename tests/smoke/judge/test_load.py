@@ -10,7 +10,7 @@ from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.data.health import LANE_GBS, LINKS
 from gpu_smoke.history import Run
-from gpu_smoke.judge import history, load, slowdown
+from gpu_smoke.judge import history, load
 from gpu_smoke.judge.load import Link
 from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.judge.subject import Subject
@@ -175,7 +175,7 @@ def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str,
 
 
 def slow(check: str = "gemm.speed", **more: Any) -> set[str]:
-    return slowdown.slow_stages([Check(check, "warn", "", gpu=0, warn_below=51.2, **more)], 0)
+    return load.slow_stages([Check(check, "warn", "", gpu=0, warn_below=51.2, **more)], 0)
 
 
 @pytest.mark.parametrize("reason", [BLIP, BRAKE, HOT])
@@ -238,7 +238,7 @@ def test_the_quick_profile_fails_no_gpu_for_heat() -> None:
     ],
 )  # fmt: skip
 def test_a_stage_is_slow_where_its_speed_is_below_what_it_should_be(check: Check, expected: set[str]) -> None:
-    assert slowdown.slow_stages([check], 0) == expected
+    assert load.slow_stages([check], 0) == expected
 
 
 @pytest.mark.parametrize(

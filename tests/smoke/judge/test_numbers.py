@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from gpu_smoke.checks import Check
-from gpu_smoke.judge import between_gpus, gemm, speed, values
+from gpu_smoke.judge import between_gpus, results, speed
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.measure import gemm as measured_gemm
 
@@ -37,7 +37,7 @@ def product(**more: Any) -> dict[str, Any]:
     ids=str,
 )
 def test_a_product(more: dict[str, Any], wrong: set[str]) -> None:
-    found = gemm.product(L4, product(**more))
+    found = results.product(L4, product(**more))
     assert {check.id for check in found if check.status == "fail"} == wrong
     assert {(check.severity, check.action) for check in found if check.status == "fail"} <= {("gpu", "replace-node")}
     assert len(found) == 4
@@ -45,9 +45,9 @@ def test_a_product(more: dict[str, Any], wrong: set[str]) -> None:
 
 def test_a_product_without_its_counts_is_not_right() -> None:
     lacking = {"dtype": "float32", "finite": True, "norm_error": 0.0, "element_error": 0.0}
-    assert verdict(gemm.product(L4, lacking))["gemm.bitwise"] == "fail"
-    assert verdict(gemm.product(L4, {**lacking, "same": 1}))["gemm.bitwise"] == "fail"
-    assert verdict(gemm.product(L4, {**lacking, "repeats": 1}))["gemm.bitwise"] == "fail"
+    assert verdict(results.product(L4, lacking))["gemm.bitwise"] == "fail"
+    assert verdict(results.product(L4, {**lacking, "same": 1}))["gemm.bitwise"] == "fail"
+    assert verdict(results.product(L4, {**lacking, "repeats": 1}))["gemm.bitwise"] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_product_without_its_counts_is_not_right() -> None:
     [(75.0, "pass", 0.75), (74.99, "warn", 0.7499), (100.0, "pass", 1.0), (76.54321, "pass", 0.7654)],
 )
 def test_a_burn(ended: float, status: str, value: float) -> None:
-    [found] = gemm.burned(L4, {"dtype": "float16", "began": 100.0, "ended": ended, "wrong": 0, "products": 40})
+    [found] = results.burned(L4, {"dtype": "float16", "began": 100.0, "ended": ended, "wrong": 0, "products": 40})
     assert (found.status, found.value) == (status, value)
 
 
@@ -73,10 +73,10 @@ def test_a_burn_is_measured_by_its_first_tenth_and_its_last(monkeypatch: pytest.
 
 def test_a_burn_that_never_was_fast_is_no_pass_and_one_wrong_product_fails() -> None:
     nothing = {"dtype": "float16", "began": 0.0, "ended": 0.0, "wrong": 0, "products": 4}
-    assert gemm.burned(L4, nothing)[0].status == "warn"
-    assert gemm.burned(L4, nothing)[0].value == 0.0
-    assert gemm.burned(CPU, nothing)[0].status == "pass"
-    [found] = gemm.burned(L4, {**nothing, "wrong": 1})
+    assert results.burned(L4, nothing)[0].status == "warn"
+    assert results.burned(L4, nothing)[0].value == 0.0
+    assert results.burned(CPU, nothing)[0].status == "pass"
+    [found] = results.burned(L4, {**nothing, "wrong": 1})
     assert (found.status, found.severity, found.message) == (
         "fail",
         "gpu",
@@ -188,26 +188,26 @@ def test_copies_with_the_host() -> None:
     ("wrong", "tested", "status", "severity"), [(0, 4, "pass", ""), (1, 4, "fail", "gpu"), (0, 0, "fail", "env")]
 )
 def test_the_pattern_in_memory(wrong: int, tested: int, status: str, severity: str) -> None:
-    [found] = values.pattern(L4, {"wrong": wrong, "bytes": tested})
+    [found] = results.pattern(L4, {"wrong": wrong, "bytes": tested})
     assert (found.status, found.severity, found.value, found.fail_above) == (status, severity, wrong, 0)
     if wrong:
         assert found.message == "GPU 0 loses data: 1 of 1 words came back changed"
 
 
 def test_sizes_are_printed_in_gigabytes() -> None:
-    [found] = values.pattern(L4, {"wrong": 0, "bytes": 10 * 10**9})
+    [found] = results.pattern(L4, {"wrong": 0, "bytes": 10 * 10**9})
     assert found.message == "10 GB came back as written, twice"
-    total, taken = values.memory(
+    total, taken = results.memory(
         Subject(0, "NVIDIA L4", mem_bytes=20 * 10**9), {"free": 6 * 10**9, "total": 10 * 10**9}
     )
     assert total.message == "GPU 0 shows 20 GB of memory, NVIDIA L4 has 22.32 at least"
     assert taken.message == "another process uses GPU 0: 4 of 10 GB are taken at the start"
-    assert values.memory(NEW, {"free": 9_300_000_000, "total": 10**10})[1].message == "0.7 GB in use at the start"
+    assert results.memory(NEW, {"free": 9_300_000_000, "total": 10**10})[1].message == "0.7 GB in use at the start"
 
 
 @pytest.mark.parametrize(("error", "status"), [(1e-4, "pass"), (1.01e-4, "fail"), (None, "fail"), (0.0, "pass")])
 def test_a_convolution(error: float | None, status: str) -> None:
-    [found] = values.convolution(L4, {"error": error})
+    [found] = results.convolution(L4, {"error": error})
     assert (found.status, found.value) == (status, error)
     assert ("NaN" in found.message) is (error is None)
 
@@ -225,7 +225,7 @@ def test_a_convolution(error: float | None, status: str) -> None:
     ],
 )
 def test_training(first: float | None, last: float | None, finite: bool, status: str, value: float | None) -> None:
-    [found] = values.training(L4, {"first": first, "last": last, "finite": finite, "steps": 30, "dtype": "float32"})
+    [found] = results.training(L4, {"first": first, "last": last, "finite": finite, "steps": 30, "dtype": "float32"})
     assert (found.status, found.value) == (status, value)
 
 
@@ -239,13 +239,13 @@ def test_training(first: float | None, last: float | None, finite: bool, status:
     ],
 )
 def test_memory_that_is_taken(total: int, taken: int, status: str) -> None:
-    found = values.memory(NEW, {"free": total - taken, "total": total})
+    found = results.memory(NEW, {"free": total - taken, "total": total})
     assert verdict(found) == {"mem.total": "skip", "exclusive": status}
     assert found[1].value == taken
 
 
 def test_the_memory_size_of_slices_and_cpus_is_not_checked() -> None:
-    assert verdict(values.memory(SLICE, {"free": 10, "total": 10}))["mem.total"] == "skip"
-    assert values.memory(SLICE, {"free": 10, "total": 10})[0].message == "10 GB; a MIG slice"
-    assert values.memory(NEW, {"free": 10, "total": 10})[0].message == "10 GB; its expected size is unknown"
-    assert verdict(values.memory(CPU, {})) == {"mem.total": "skip", "exclusive": "skip"}
+    assert verdict(results.memory(SLICE, {"free": 10, "total": 10}))["mem.total"] == "skip"
+    assert results.memory(SLICE, {"free": 10, "total": 10})[0].message == "10 GB; a MIG slice"
+    assert results.memory(NEW, {"free": 10, "total": 10})[0].message == "10 GB; its expected size is unknown"
+    assert verdict(results.memory(CPU, {})) == {"mem.total": "skip", "exclusive": "skip"}

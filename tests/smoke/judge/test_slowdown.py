@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
-from gpu_smoke.judge import slowdown
+from gpu_smoke.judge import load
 from gpu_smoke.judge.nvml_samples import Samples, merged, other_processes
 from gpu_smoke.judge.subject import Subject
 
@@ -42,7 +42,7 @@ def subject(key: str) -> Subject:
 def cause(what: Samples, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
     """Return the action and the hint of the failure of a slow GPU."""
     slow = Check(check, "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
-    told = slowdown.with_cause(slow, subject(key), state, what)
+    told = load.with_cause(slow, subject(key), state, what)
     assert (told.status, told.severity, told.message) == ("fail", "perf", "slow")  # a cause is no excuse
     return told.action, told.hint
 
@@ -98,8 +98,8 @@ def test_heat_is_reported_without_an_unknown_temperature() -> None:
 def test_two_samples_under_load_are_enough_to_name_a_cause() -> None:
     slow = Check("gemm.speed", "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
     two, one = seen({"reasons": 1}, {"reasons": 0x40}, {"reasons": 0x40}), seen({"reasons": 1}, {"reasons": 0x40})
-    assert slowdown.with_cause(slow, subject("l4"), STATE, two).hint.startswith("HwThermalSlowdown")
-    assert slowdown.with_cause(slow, subject("l4"), STATE, one) == slow
+    assert load.with_cause(slow, subject("l4"), STATE, two).hint.startswith("HwThermalSlowdown")
+    assert load.with_cause(slow, subject("l4"), STATE, one) == slow
 
 
 def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> None:
@@ -117,12 +117,12 @@ def test_a_check_that_is_not_slow_or_has_few_samples_keeps_its_hint() -> None:
         Check("gemm.bitwise", "fail", "", 0, severity="gpu", hint="generic"),
         Check("h2d", "fail", "", 0, severity="gpu", hint="generic"),
     ):
-        assert slowdown.with_cause(check, subject("l4"), STATE, hot) == check
+        assert load.with_cause(check, subject("l4"), STATE, hot) == check
     unknown = Check("gemm.speed", "warn", "only reported", 0, hint="generic")
-    assert slowdown.with_cause(unknown, subject("l4"), STATE, hot) == unknown
+    assert load.with_cause(unknown, subject("l4"), STATE, hot) == unknown
     slow = Check("gemm.speed", "warn", "", 0, hint="generic", warn_below=51.2)
-    assert slowdown.with_cause(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
-    warned = slowdown.with_cause(slow, subject("l4"), STATE, hot)
+    assert load.with_cause(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
+    warned = load.with_cause(slow, subject("l4"), STATE, hot)
     assert (warned.action, warned.hint.partition(" ")[0]) == ("", "HwThermalSlowdown")
 
 

@@ -91,18 +91,6 @@ def test_each_function_answers_as_nvidia_ml_pys_does(nvml_folder: Path, nvml: di
     assert {*FUNCTIONS, "the UUID of a slice"} == set(ours)
 
 
-def test_the_fake_library_gives_the_answers_of_the_test(nvml_folder: Path) -> None:
-    busy = answers("pynvml", nvml_folder, BUSY)
-    assert busy["nvmlDeviceGetMemoryErrorCounter"] == 2**40
-    assert busy["nvmlDeviceGetRemappedRows"] == [1, 2, 1, 0]
-    assert [process["pid"] for process in busy["nvmlDeviceGetComputeRunningProcesses"]] == [*range(4242, 4262)]
-    assert busy["nvmlDeviceGetFieldValues"][0]["value"]["uiVal"] == 2
-    assert busy["nvmlEventSetWait_v2"]["eventData"] == 79
-    assert busy["the UUID of a slice"] == "MIG-a"
-    refused = answers("pynvml", nvml_folder, REFUSED)
-    assert refused["nvmlDeviceGetUUID"] == {"NVMLError": 999}
-
-
 def test_a_missing_function_and_a_missing_library_have_the_errors_of_nvidia_ml_py(tmp_path: Path) -> None:
     old, none = tmp_path / "old", tmp_path / "none"
     old.mkdir()

@@ -10,7 +10,7 @@ from gpu_smoke import plan
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
 from gpu_smoke.history import runs
-from gpu_smoke.judge import gemm, load, slowdown, speed
+from gpu_smoke.judge import load, results, speed
 from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject
 
@@ -38,7 +38,7 @@ def test_a_healthy_gpu_is_above_every_warning_with_a_margin(model: str) -> None:
     record = receipt(model)
     subject = Subject.of("cuda", record["gpus"][0])
     measured = {each["stage"]: each for each in record["measured"]}
-    found = [*gemm.timed(subject, measured["gemm.speed"]), *speed.memory(subject, measured["mem.speed"])]
+    found = [*results.timed(subject, measured["gemm.speed"]), *speed.memory(subject, measured["mem.speed"])]
     assert [check.status for check in found] == ["pass", "pass"]
     # A floor that its own GPU barely reaches would warn of every other one.
     assert all(check.value * WARN >= check.warn_below for check in found), found
@@ -49,14 +49,14 @@ def judged(record: dict[str, Any]) -> dict[str, Check]:
     subject = Subject.of("cuda", record["gpus"][0])
     measured = {each["stage"]: each for each in record["measured"]}
     speeds = [
-        *gemm.timed(subject, measured["gemm.speed"]),
+        *results.timed(subject, measured["gemm.speed"]),
         *speed.memory(subject, measured["mem.speed"]),
         *speed.host(subject, measured["copies"]),
     ]
     stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
     timed = merged(part for stage, part in stages.items() if stage in plan.TIMED)
     most = {"generation": 5, "width": 16, "replays": 0}  # what both GPUs and their slots can do
-    heat = load.throttle(subject, stages, slowdown.slow_stages(speeds, subject.index))
+    heat = load.throttle(subject, stages, load.slow_stages(speeds, subject.index))
     link = load.pcie(subject, most, most, timed, measured["copies"]["h2d"], "")
     return {check.id: check for check in [*speeds, heat, link]}
 

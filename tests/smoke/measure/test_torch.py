@@ -59,7 +59,7 @@ def test_products_have_the_same_inputs_on_every_cpu(torch_python: Path) -> None:
 # One bit of one element, flipped in what a real matrix product gives; bit 8 of a bfloat16 belongs to its exponent.
 FLIP = """\
 import json, torch
-from gpu_smoke.judge.gemm import product as judge
+from gpu_smoke.judge.results import product as judge
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.measure import gemm, setup
 real, count = torch.Tensor.__matmul__, 0

@@ -83,15 +83,6 @@ def test_a_receipt_that_standard_output_does_not_take_is_no_pass_but_its_reader_
     assert (last == "gpu-smoke: cannot be written: --json -: No space left on device") == (code == 2)
 
 
-def test_the_table_is_for_people_and_ends_with_the_summary(smoke: Smoke) -> None:
-    run = smoke("--expect-gpus", "2")
-    lines = run.stderr.splitlines()
-    assert lines[-1] == "gpu-smoke: 1 GPU found, 2 expected"
-    assert lines[-2].startswith("  hint: ")
-    [count] = [line for line in lines if line.startswith("gpu.count")]
-    assert count.split() == ["gpu.count", "-", "fail", "1", "GPU", "found,", "2", "expected"]
-
-
 def test_the_message_is_cut_to_4000_bytes_between_characters(smoke: Smoke) -> None:
     # Names of two-byte characters, one byte apart in the two runs: the cut must hit one in the middle once.
     lengths = set()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from gpu_smoke.output import escape_commands
-from gpu_smoke.reports import cut, limits, message, safe_line, table
+from gpu_smoke.reports import cut, message, safe_line, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,19 +80,6 @@ def test_cut_returns_the_longest_prefix_that_fits(text: str, limit: int) -> None
     assert clean.startswith(kept)
     assert len(kept.encode()) <= limit
     assert kept == clean or len(clean[: len(kept) + 1].encode()) > limit
-
-
-@pytest.mark.parametrize(
-    ("check", "text"),
-    [
-        ({"fail_below": 18, "warn_below": 21.6, "unit": "TFLOPS"}, ">= 18 TFLOPS"),
-        ({"warn_below": 21.6}, ">= 21.6"),
-        ({"fail_above": 1e-05, "unit": "\x1b"}, "<= 1e-05"),
-        ({}, ""),
-    ],
-)
-def test_a_limit_is_the_bound_that_fails_with_its_unit(check: dict[str, Any], text: str) -> None:
-    assert limits(check) == text
 
 
 # What a full disk does: no file of this process grows beyond ten bytes.

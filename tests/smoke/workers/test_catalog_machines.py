@@ -72,13 +72,6 @@ def test_a_healthy_machine_of_each_model_passes_standard_in_half_of_its_time(key
     assert copied["seconds"] < (60 + count * (count - 1)) / 2  # half of its limit
 
 
-@pytest.mark.slow
-def test_a_healthy_machine_with_sixteen_gpus_passes_standard() -> None:
-    record = standard("a100-40gb", gpus=16)
-    assert (bad(record), record["budget_seconds"]) == ([], 480)
-    assert record["seconds"] - IMPORT_SEC < 240
-
-
 @pytest.mark.parametrize("key", some("t4"))
 def test_one_gpu_of_each_model_takes_less_than_a_minute_once_torch_is_there(key: str) -> None:
     record = standard(key, gpus=1)
@@ -119,17 +112,10 @@ ON_FIVE: dict[str, tuple[dict[str, Any], int, list[tuple[str, int | None]]]] = {
     "slow products": ({"kind": "slow", "what": "gemm", "by": 0.7}, 3, [("gemm.speed", 5), ("gemm.peers", 5)]),
     "slow copies": ({"kind": "slow", "what": "copy", "by": 0.6}, 3, [("mem.speed", 5), ("mem.peers", 5)]),
     "a wrong element": ({"kind": "element", "by": 3.0}, 1, [("gemm.norm", 5), ("gemm.element", 5)]),
-    "other bits now and then": ({"kind": "drift", "every": 20}, 1, [("gemm.bitwise", 5)]),
-    "forgetful memory": ({"kind": "forget"}, 1, [("mem.pattern", 5)]),
-    "a corrupt link to the host": ({"kind": "corrupt", "what": "host"}, 1, [("h2d", 5)]),
     "a corrupt link to its peers": ({"kind": "corrupt", "what": "peer"}, 1, [("p2p", None)]),
     "a wrong sum": ({"kind": "corrupt", "what": "sum"}, 1, [("allreduce", 5)]),
-    "a convolution that is wrong": ({"kind": "convolves wrong"}, 1, [("cudnn.conv", 5)]),
-    "nothing learned": ({"kind": "learns nothing"}, 1, [("train", 5)]),
     "a product that hangs": ({"kind": "hang", "dtype": "float16"}, 4, [("deadline", 5)]),
-    "a copy to a peer that hangs": ({"kind": "hang", "what": "peer"}, 4, [("deadline", 0)]),
     "a sum that hangs": ({"kind": "hang", "what": "sum"}, 4, [("deadline", 5)]),
-    "an error of the driver": ({"kind": "raise", "text": "CUDA error: uncorrectable ECC error"}, 1, [("gemm.run", 5)]),
 }
 
 
@@ -156,15 +142,6 @@ def test_a_torch_that_comes_from_a_cold_disk_is_no_hang(profile: str) -> None:
     record = run("l4", "--profile", profile, gpus=1, delays={"cold": COLD_SEC})
     assert bad(record) == []
     assert record["seconds"] > COLD_SEC > record["budget_seconds"]
-
-
-def test_an_import_is_given_up_after_its_own_limit_or_the_given_deadline() -> None:
-    def summary(*args: str, import_sec: float) -> str:
-        return str(virtual_time.run(*args, gpus=[{}], delays={"cold": import_sec})["summary"])
-
-    assert summary(import_sec=400) == "no answer within 300 s while importing torch"
-    assert summary("--deadline-sec", "100", import_sec=400) == "no answer within 100 s while importing torch"
-    assert " products are right" in summary("--deadline-sec", "600", import_sec=400)
 
 
 @pytest.mark.slow
@@ -225,6 +202,10 @@ def test_a_card_that_its_power_limit_holds_is_judged_once_it_is_warm() -> None:
     assert judged == 24.0
 
 
-def test_a_module_is_timed_at_once() -> None:
-    [timed] = stages(standard("h100", gpus=1), "gemm.speed")
-    assert not {"first", "heat_sec"} & timed.keys()
+def test_an_import_is_given_up_after_its_own_limit_or_the_given_deadline() -> None:
+    def summary(*args: str, import_sec: float) -> str:
+        return str(virtual_time.run(*args, gpus=[{}], delays={"cold": import_sec})["summary"])
+
+    assert summary(import_sec=400) == "no answer within 300 s while importing torch"
+    assert summary("--deadline-sec", "100", import_sec=400) == "no answer within 100 s while importing torch"
+    assert " products are right" in summary("--deadline-sec", "600", import_sec=400)

@@ -58,13 +58,6 @@ def test_a_hang_before_the_first_kernel_names_the_step(
     assert run.receipt["action"] == action
 
 
-def test_a_run_given_up_before_anything_was_begun_is_a_hang_too(smoke: Smoke) -> None:
-    # Who asks NVML still loads, and the others wait for its first look.
-    run = smoke("--deadline-sec", "1", nvml={"import": "hang"})
-    assert (run.code, run.bad()) == (4, [("deadline", None)])
-    assert run.summary in (f"no answer within 1 s while {what}" for what in ("starting Python", "loading NVML"))
-
-
 @pytest.mark.parametrize(
     ("name", "code", "action"), [("SIGSEGV", 1, "replace-node"), ("SIGKILL", 2, "none"), ("SIGILL", 2, "fix-image")]
 )
@@ -74,12 +67,6 @@ def test_a_child_that_dies_in_a_kernel_is_no_pass(smoke: Smoke, name: str, code:
     words = f"died of {name} while multiplying float32 matrices; its last output: the driver has a last word"
     assert run.summary == f"GPU 0: {words}"
     assert run.receipt["action"] == action
-
-
-def test_a_child_that_dies_while_it_imports_torch_is_an_environment_failure(smoke: Smoke) -> None:
-    run = smoke(**{"import": "SIGABRT"})
-    assert run.code == 2
-    assert run.summary.startswith("died of SIGABRT while importing torch")
 
 
 @pytest.mark.parametrize(

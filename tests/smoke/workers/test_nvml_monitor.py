@@ -49,12 +49,6 @@ def test_without_the_library_the_checks_of_nvml_are_skipped_with_a_hint(smoke: S
     assert {found(run, what, None)["message"] for what in ("nvml", *HEALTH)} == {MISSING}
 
 
-def test_on_the_cpu_no_expectation_is_checked(smoke: Smoke) -> None:
-    run = smoke("--device", "cpu", nvml={"start": 18})
-    assert run.code == 0
-    assert not {check["id"] for check in run.receipt["checks"]} & {"nvml", *HEALTH}
-
-
 @pytest.mark.parametrize(
     ("code", "exit_code", "status", "message"),
     [
@@ -91,11 +85,6 @@ def test_a_package_that_takes_for_ever_to_load_is_no_hang_of_the_driver(tmp_path
     assert (receipt["exit_code"], bad(receipt)) == (0, [])
     [check] = [c for c in receipt["checks"] if c["id"] == "nvml"]
     assert (check["status"], check["message"]) == ("skip", "NVML took too long to load")
-
-
-def test_an_nvml_that_hangs_at_its_last_answers_is_a_hang_too(tmp_path: Path) -> None:
-    receipt = watched(tmp_path, {"hang": "nvmlDeviceGetMigMode", "answers": 1}, end=0.5)
-    assert (receipt["exit_code"], bad(receipt)) == (4, [("deadline", None)])
 
 
 def test_a_monitor_that_sends_no_samples_is_given_up_before_the_others_are_done(tmp_path: Path) -> None:

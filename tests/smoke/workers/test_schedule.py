@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_smoke import plan
 from gpu_smoke.plan import ALONE, FREE, TOGETHER, Stage, Task
-from gpu_smoke.workers.schedule import startable
+from gpu_smoke.workers.coordinator import startable
 from hypothesis import given
 from hypothesis import strategies as st
 

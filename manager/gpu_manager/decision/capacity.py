@@ -1,17 +1,19 @@
 """Selects the rung on which to request a machine, from the pool's ladder and the memory of failed requests.
 
-The runner manager and the steps of a GPU bridge use it. A rung is one entry of the ladder, and its place is the zone,
-machine type and market of this entry. After a stockout (Google has no capacity at a place) the place gets a pause,
-which grows with each consecutive stockout. After a pause one insert tests the place for all jobs. After several
-preemptions of one machine type in a region, a breaker avoids spot machines of that type there (`_breaker_is_open`).
+A rung is one entry of the ladder, and its place is the zone, machine type and market of this entry. After a stockout
+(Google has no capacity at a place) the place gets a pause, which grows with each consecutive stockout. After a pause
+one insert tests the place for all jobs. After several preemptions of one machine type in a region, a breaker avoids
+spot machines of that type there (`_breaker_is_open`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..memory import Cooldown, Memory, StoppedPool
+from ..model import InsertError, Pool, Reason, Rung
 
 # The next request to a place without capacity follows after a minute. The pause doubles each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
@@ -32,117 +34,7 @@ FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One step of a pool's capacity ladder: a zone, a machine type and a market in which to request a machine."""
-
-    zone: str
-    machine_type: str
-    market: str
-    """spot, standard, reservation or flex-start. Google may preempt a spot machine."""
-    gpu: str = ""
-    """Google's accelerator type, such as nvidia-l4. Quotas are per region, GPU and market."""
-    usd_per_hour: float | None = None
-    """The catalog's price of one machine; None if the catalog has no price."""
-    template: str = ""
-    """Self link of this rung's own instance template, whose check passed; empty to use the pool's template."""
-
-    @property
-    def region(self) -> str:
-        return self.zone.rpartition("-")[0]
-
-    @property
-    def preemptible(self) -> bool:
-        return self.market == "spot"
-
-
-@dataclass(frozen=True)
-class InsertError:
-    """The error of a failed insert, from the call or from its operation."""
-
-    kind: Literal["no-capacity", "over-quota", "refused"]
-    message: str
-    zones_available: tuple[str, ...] = ()
-    quota: str = ""
-    """Google's id of the quota that is used up."""
-
-
-@dataclass(frozen=True)
-class Reason:
-    """The reason why a queued job has no machine."""
-
-    code: str
-    """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
-    approval-pending, never-picked-up, expired or no-pool."""
-    detail: str
-    next_try: float | None = None
-    """The time of the next try on the clock of Observation.now; None if it is unknown."""
-
-    @property
-    def waiting_helps(self) -> bool:
-        """True if the job may get a machine without a change or a cancellation by a person."""
-        return self.code not in ("no-pool", "never-picked-up", "expired")
-
-
-@dataclass
-class Cooldown:
-    """A place (zone, machine type and market) that had no capacity for a machine, and the end of its pause."""
-
-    until: float
-    stockouts: int
-    """The number of consecutive failures."""
-    zones_available: tuple[str, ...] = ()
-    """The zones that Google's answer named as available."""
-
-
-@dataclass
-class StoppedPool:
-    """A template from which no more machines are created, because the next one would fail like this one."""
-
-    template: str
-    machine: str
-    reason: str
-    detail: str
-
-
-class Ladder(Protocol):
-    """A pool with a ladder."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def rungs(self) -> tuple[Rung, ...]: ...
-    @property
-    def price_ceiling_usd(self) -> float | None: ...
-    @property
-    def templates(self) -> tuple[str, ...]: ...
-    def template_of(self, rung: Rung) -> str:
-        """Return the template for a machine on this rung."""
-
-
-class HasRung(Protocol):
-    """A request whose result is not known."""
-
-    @property
-    def rung(self) -> Rung: ...
-
-
-class CapacityMemory(Protocol):
-    """The facts about failed requests that are remembered. The manager's class Memory describes each of them."""
-
-    cooldowns: dict[str, Cooldown]
-    closed_quotas: dict[str, tuple[float, str]]
-    preferred: dict[str, float]
-    preemptions: dict[str, list[float]]
-    refusals: dict[str, tuple[float, str]]
-
-    @property
-    def pending(self) -> Mapping[str, HasRung]: ...
-    @property
-    def stopped(self) -> Mapping[str, StoppedPool]: ...
-
-
-def choose(pool: Ladder, memory: CapacityMemory, now: float, avoid_preemptible: bool) -> Rung | Reason:
+def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
     """Return the first rung on which a machine may be requested now, or the reason against all rungs.
 
     With `avoid_preemptible`, preemptible rungs are not considered, if the pool has other rungs.
@@ -167,7 +59,7 @@ def choose(pool: Ladder, memory: CapacityMemory, now: float, avoid_preemptible: 
     return _merged_reason(pool, [(rung, reason) for rung, reason in reason_by_rung.items() if reason])
 
 
-def _sort_key(rung: Rung, pool: Ladder, memory: CapacityMemory) -> tuple[bool, int, bool]:
+def _sort_key(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
     """Return the sort key of the rung: zones that Google named come first, then the order of the ladder.
 
     Consecutive rungs in zones of one region are equal. Of these, zones without a remembered stockout come first,
@@ -182,19 +74,19 @@ def _kind(rung: Rung) -> tuple[str, str, str]:
     return rung.region, rung.machine_type, rung.market
 
 
-def is_test_insert(rung: Rung, memory: CapacityMemory) -> bool:
+def is_test_insert(rung: Rung, memory: Memory) -> bool:
     """Return True if the place had a stockout. The next insert then tests the place, and later inserts wait for
     its answer."""
     return place(rung) in memory.cooldowns
 
 
-def stockouts(rung: Rung, memory: CapacityMemory) -> int:
+def stockouts(rung: Rung, memory: Memory) -> int:
     """Return the number of consecutive stockouts of the place."""
     cooldown = memory.cooldowns.get(place(rung))
     return cooldown.stockouts if cooldown else 0
 
 
-def is_open(pool: Ladder, rung: Rung, memory: CapacityMemory, now: float) -> bool:
+def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
     """Return True if a machine may be requested on this rung now."""
     awaited_places = {place(pending.rung) for pending in memory.pending.values()}
     return _reason_against(
@@ -202,19 +94,19 @@ def is_open(pool: Ladder, rung: Rung, memory: CapacityMemory, now: float) -> boo
     ) is None and has_few_preemptions(rung, memory)
 
 
-def has_few_preemptions(rung: Rung, memory: CapacityMemory) -> bool:
+def has_few_preemptions(rung: Rung, memory: Memory) -> bool:
     """Return False for a rung whose spot place had recent preemptions, and True for any other rung."""
     return not (rung.preemptible and _breaker_is_open(rung, memory))
 
 
-def stopped_pool(pool: Ladder, memory: CapacityMemory) -> StoppedPool | None:
+def stopped_pool(pool: Pool, memory: Memory) -> StoppedPool | None:
     """Return the failed machine that stops the pool, or None. A pool stops when each of its templates has a
     failed machine."""
     ends = [memory.stopped.get(template) for template in pool.templates]
     return ends[0] if all(ends) else None
 
 
-def remember_failure(pool: str, rung: Rung, error: InsertError, memory: CapacityMemory, now: float) -> None:
+def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
     """Remember the error of an insert or a start of this pool on this rung."""
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
@@ -237,7 +129,7 @@ def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Capacity
         memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
-def remember_refused_runner(pool: str, reason: str, memory: CapacityMemory, now: float) -> None:
+def remember_refused_runner(pool: str, reason: str, memory: Memory, now: float) -> None:
     """Remember that GitHub refused a runner of the pool. A new machine would get no runner either, so none starts for a
     while.
     """
@@ -260,17 +152,17 @@ def _shortest_pause_end(cooldown: Cooldown) -> float:
     return cooldown.until - pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
-def forget_stockouts(rung: Rung, memory: CapacityMemory) -> None:
+def forget_stockouts(rung: Rung, memory: Memory) -> None:
     """Forget the stockouts of a place, because a machine was just created there."""
     memory.cooldowns.pop(place(rung), None)
 
 
-def count_preemption(where: str, memory: CapacityMemory, now: float) -> None:
+def count_preemption(where: str, memory: Memory, now: float) -> None:
     """Remember a preemption. `where` is the key of names.spot_place: a machine type in a region."""
     memory.preemptions.setdefault(where, []).append(now)
 
 
-def forget_old(memory: CapacityMemory, now: float) -> None:
+def forget_old(memory: Memory, now: float) -> None:
     """Drop expired entries at the start of a pass. The remaining entries count for the whole pass."""
     memory.preferred = {key: until for key, until in memory.preferred.items() if until > now}
     memory.closed_quotas = {key: closed for key, closed in memory.closed_quotas.items() if closed[0] > now}
@@ -287,7 +179,7 @@ def forget_old(memory: CapacityMemory, now: float) -> None:
 
 
 def _reason_against(
-    pool: Ladder, rung: Rung, awaited_places: Iterable[str], memory: CapacityMemory, now: float, shorten_pauses: bool
+    pool: Pool, rung: Rung, awaited_places: Iterable[str], memory: Memory, now: float, shorten_pauses: bool
 ) -> Reason | None:
     """Return the reason against a request on this rung now, or None.
 
@@ -313,7 +205,7 @@ def _reason_against(
     return None
 
 
-def _merged_reason(pool: Ladder, reason_by_rung: Sequence[tuple[Rung, Reason]]) -> Reason:
+def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Rung, Reason]]) -> Reason:
     """Merge the reasons against all rungs into one, with the code of the reason that is likely to end soonest."""
     [code, *_] = sorted({reason.code for _, reason in reason_by_rung}, key=_ORDER.index)
     if code == "price-ceiling":
@@ -326,7 +218,7 @@ def _merged_reason(pool: Ladder, reason_by_rung: Sequence[tuple[Rung, Reason]]) 
     return Reason(code, details, min(times, default=None))
 
 
-def _detail(pool: Ladder, code: str, detail: str, rungs: Sequence[Rung]) -> str:
+def _detail(pool: Pool, code: str, detail: str, rungs: Sequence[Rung]) -> str:
     """Return the text of one reason with the rungs to which it applies."""
     offers = {(rung.machine_type, rung.market) for rung in pool.rungs}
     if code == "over-quota":
@@ -354,7 +246,7 @@ def _quota_key(rung: Rung, quota: str) -> str:
     )
 
 
-def _breaker_is_open(rung: Rung, memory: CapacityMemory) -> bool:
+def _breaker_is_open(rung: Rung, memory: Memory) -> bool:
     """Return True if Google preempted so many machines of this type and region that no spot machine is requested."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))
