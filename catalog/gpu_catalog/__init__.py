@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .demand import Demand
 from .errors import (
     DoesNotFit,
     UnknownAccelerator,
@@ -26,6 +25,7 @@ from .models import (
     Architecture,
     Attachment,
     Cloud,
+    Demand,
     DriverBranches,
     Gpu,
     LocalDisks,

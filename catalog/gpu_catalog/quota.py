@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from . import data_files, queries
-from .demand import Demand
 from .limits import GLOBAL, Limit, row_of
-from .models import Cloud
+from .models import Cloud, Demand
 
 Key = tuple[str, str]
 """Region or `global`, and metric."""

@@ -9,7 +9,7 @@ from typing import Any
 import gpu_catalog as catalog
 import pytest
 from gpu_catalog import cost
-from gpu_catalog.demand import Demand
+from gpu_catalog.models import Demand
 
 
 def demand(machine: str, market: str, region: str, most: int = 2, **changes: Any) -> Demand:

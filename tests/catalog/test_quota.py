@@ -7,8 +7,8 @@ from typing import Any
 import gpu_catalog as catalog
 import pytest
 from gpu_catalog import quota
-from gpu_catalog.demand import Demand
 from gpu_catalog.limits import Limit
+from gpu_catalog.models import Demand
 
 HERE = "us-central1"
 

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from gpu_catalog import data_files, device_types, queries, solver
+from gpu_catalog import data_files, machine_rules, queries, solver
 from gpu_catalog.errors import UnknownName
 from gpu_catalog.setup import driver_source, driver_sources_for
 from gpu_catalog.solver import Refused, Setup, Works, check, findings
@@ -148,7 +148,7 @@ def test_every_device_of_a_machine_is_one_of_its_cloud() -> None:
     taken = {(part, each.cloud, name) for each in queries.machines() for part, names in
              (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
     assert len(taken) == 8
-    assert [each for each in taken if not device_types.is_offered_by(each[0], each[2], each[1])] == []
+    assert [each for each in taken if not machine_rules.is_offered_by(each[0], each[2], each[1])] == []
 
 
 def test_a_location_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:

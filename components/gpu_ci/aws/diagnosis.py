@@ -71,7 +71,7 @@ def after_failed_check(
         return False  # do not retry the Job
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        # A Job without hooks means that the engine does not support them (failure_hints.py).
+        # A Job without hooks means that the engine does not support them (smoke_job.py).
         if args.type_ != "kubernetes:batch/v1:Job" or args.opts.hooks is None:
             return None
         options = copy.copy(args.opts)

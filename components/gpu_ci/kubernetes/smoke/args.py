@@ -8,8 +8,17 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import invalid
-from ..name_types import Image, NamespaceName, Pool, PullSecrets
-from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, NodeLabels, Tolerations
+from ..name_types import (
+    ENVIRONMENT,
+    TOLERATIONS,
+    Environment,
+    Image,
+    NamespaceName,
+    NodeLabels,
+    Pool,
+    PullSecrets,
+    Tolerations,
+)
 
 
 class SmokeJobArgs(Args):

@@ -11,9 +11,9 @@ import pulumi_kubernetes as kubernetes
 import pytest
 from gpu_ci.args import Args, Integer
 from gpu_ci.component import Component
-from gpu_ci.kubernetes.pod_settings import Toleration
+from gpu_ci.kubernetes.name_types import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
-from gpu_ci.kubernetes.pool.node import Node
+from gpu_ci.kubernetes.pool.rules import Node
 from gpu_ci.kubernetes.pool.runners import checked_runners
 from pydantic import Field
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pulumi
 import pytest
 from gpu_ci.kubernetes import smoke_job
-from gpu_ci.kubernetes.smoke import cluster_events, events
+from gpu_ci.kubernetes.smoke import events
 
 POD = "l4-job-1a2b3c4d-x7k2p"
 NOWHERE = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
@@ -232,5 +232,5 @@ def test_a_credential_plugin_that_is_not_installed_is_named(server: Server, tmp_
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
 def test_an_invalid_kubeconfig_is_reported(given: str) -> None:
-    with pytest.raises(cluster_events.UnreadableEventsError, match="does not have the format of kubectl"):
-        cluster_events.events(given, "gpu-ci")
+    with pytest.raises(events.UnreadableEventsError, match="does not have the format of kubectl"):
+        events.events(given, "gpu-ci")
