@@ -216,12 +216,6 @@ def regions(machine: str | Machine | None = None) -> tuple[str, ...]:
     return tuple(sorted({region for each in machines(n1=True) for region in each.regions}))
 
 
-def sold_as(machine: str | Machine, market: str) -> bool | None:
-    """Return True if the machine is sold in the market, False if it is not sold there, None if no source says so."""
-    found, word = _machine(machine), _market(market)
-    return None if word in found.unverified_markets else word in found.markets
-
-
 def driver_branches(card: str | Gpu | Machine) -> DriverBranches | None:
     """Return the driver branches that support a GPU; None for a GPU that is not an NVIDIA GPU."""
     found = _card_of(card)

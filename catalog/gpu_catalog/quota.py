@@ -133,11 +133,6 @@ def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
     return dict(sorted(found.items()))
 
 
-def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
-    """Return the pools whose machines have no known quota in their market."""
-    return tuple(each.pool for each in demands if not queries.quota_metrics(each.machine, each.market))
-
-
 def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:
     """Return a finding for each quota that is too small or unknown, in the order of the needs."""
     moved = _without_preemptible(needed, given)
