@@ -89,8 +89,8 @@ class SmokeJobArgs(Args):
     )
     kubeconfig: Input[str] | None = Field(
         default=None,
-        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails, because "
-        "components cannot read the provider's kubeconfig",
+        description="the cluster's kubeconfig with a credential program or a token, to read the events of the check's "
+        "pods if the check fails, because components cannot read the provider's kubeconfig",
     )
     rerun_on: list[Input[str]] = Field(
         default=[],

@@ -11,12 +11,10 @@ import json
 import os
 import ssl
 import subprocess
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -94,20 +92,20 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
         url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events"
-        credentials = _credentials(user, cluster)
-    except OSError as error:
-        raise UnreadableEventsError(f"{error.filename}: {error.strerror}") from None
-    except (AttributeError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
-        raise UnreadableEventsError("the kubeconfig does not have the format of kubectl") from None
+        token = _token(user, cluster)
+        authority = cluster.get("certificate-authority-data")
+        tls = ssl.create_default_context(cadata=base64.b64decode(authority).decode() if authority else None)
+    except (AttributeError, OSError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
+        raise UnreadableEventsError("the kubeconfig has no cluster, or no user with a program or a token") from None
     try:
-        return [event for page in _pages(url, credentials.get("token"), _tls(cluster, credentials)) for event in page]
+        return [event for page in _pages(url, token, tls) for event in page]
     except urllib.error.HTTPError as error:
         raise UnreadableEventsError(f"the API server returned {error.code} {error.reason}") from None
     except (OSError, ValueError, KeyError) as error:
         raise UnreadableEventsError(f"the API server did not answer ({type(error).__name__})") from None
 
 
-def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[dict[str, Any]]]:
+def _pages(url: str, token: str, tls: ssl.SSLContext) -> Iterator[list[dict[str, Any]]]:
     """Yield the pages of a list.
 
     Source: kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results sets in chunks".
@@ -115,9 +113,8 @@ def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[di
     query = {"limit": str(_PAGE_SIZE)}
     while True:
         page = f"{url}?{urllib.parse.urlencode(query)}"
-        request = urllib.request.Request(page, headers={"Accept": "application/json"})  # noqa: S310 - the user's own
-        if token:
-            request.add_header("Authorization", f"Bearer {token}")
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(page, headers=headers)  # noqa: S310 - the user's own
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SEC, context=tls) as answer:  # noqa: S310 - the same
             found = json.load(answer)
         yield found["items"]
@@ -130,23 +127,15 @@ def _named(entries: list[Any], name: str) -> Any:
     return next(each for each in entries if each["name"] == name)
 
 
-def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, str]:
-    """Return a token, or a certificate and its key in PEM form."""
+def _token(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+    """Return the token of a user that has one, or whose program returns one, as in the kubeconfig of a `Cluster`."""
     if plugin := user.get("exec"):
         return _from_plugin(plugin, cluster)
-    credentials = {"token": user["token"]} if "token" in user else {}
-    if "tokenFile" in user:
-        credentials = {"token": Path(user["tokenFile"]).read_text(encoding="utf-8").strip()}
-    for key, field in (("clientCertificateData", "client-certificate"), ("clientKeyData", "client-key")):
-        if f"{field}-data" in user:
-            credentials[key] = base64.b64decode(user[f"{field}-data"]).decode()
-        elif field in user:
-            credentials[key] = Path(user[field]).read_text(encoding="utf-8")
-    return credentials
+    return str(user["token"])
 
 
-def _from_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, str]:
-    """Run a credential plugin, such as `aws eks get-token` or `gke-gcloud-auth-plugin`, and return its credentials."""
+def _from_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+    """Run a credential plugin, such as `aws eks get-token` or `gke-gcloud-auth-plugin`, and return its token."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = {key: value for key, value in cluster.items() if key in _OF_CLUSTER}
@@ -162,22 +151,8 @@ def _from_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[
             check=True,
             timeout=_TIMEOUT_SEC,
         )
-        return dict(json.loads(completed.stdout)["status"])
+        return str(json.loads(completed.stdout)["status"]["token"])
     except FileNotFoundError:
         raise UnreadableEventsError(f"{plugin['command']} is not installed") from None
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
         raise UnreadableEventsError(f"{plugin['command']} returned no credentials for the cluster") from None
-
-
-def _tls(cluster: Mapping[str, Any], credentials: Mapping[str, str]) -> ssl.SSLContext:
-    authority = cluster.get("certificate-authority-data")
-    context = ssl.create_default_context(
-        cafile=cluster.get("certificate-authority"),
-        cadata=base64.b64decode(authority).decode() if authority else None,
-    )
-    if certificate := credentials.get("clientCertificateData"):
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(f"{certificate}\n{credentials['clientKeyData']}\n")
-            file.flush()
-            context.load_cert_chain(file.name)
-    return context
