@@ -67,12 +67,6 @@ def test_the_pod_is_on_the_nodes_of_the_check_and_uses_the_secrets_of_the_runner
     assert [each["image"] for each in spec["containers"]] == [JOB]
 
 
-def test_parallel_and_early_pulls_can_be_combined() -> None:
-    both = {"prePull": {"images": [JOB]}, "parallelImagePull": True, "diskThroughputMib": 600}
-    assert EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **both}) == []
-    assert pulled(**both) == [RUNNER, JOB]
-
-
 # The instance types with the least memory in addition to what runners may request, and the largest number of their pods
 # (awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/kubelet/instance-info.jsonl and eni_max_pods.go).
 MAX_PODS = {"g5g.xlarge": 58, "g6f.large": 20, "g7.2xlarge": 254, "g5.xlarge": 58, "g4dn.xlarge": 29}

@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.check.stacks import problems
-from gpu_ci.cli.stack_files import read as read_stack_file
-from gpu_ci.errors import Problem
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
-from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, load, refused, site
+from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, site
 from tests.gpu_ci.program.test_github_apps import GROUP, RUNNERS
 from tests.gpu_ci.program.test_program import STACK, run
 from tests.gpu_ci.support import TEMPLATE
@@ -46,15 +43,6 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
     assert pool.template
 
 
-def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
-    assert "manager" not in run(stack()).outputs[STACK]
-
-
-def test_no_machine_may_read_any_key_where_the_manager_registers() -> None:
-    found = run(stack(managerApp=MANAGER))
-    assert found.of(":SecretIamMember") == []
-
-
 IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"
 ON_GOOGLE_CLOUD = {"gpu-ci:manager": {"image": IMAGE, "region": "us-central1"}}
 
@@ -80,22 +68,6 @@ def test_no_part_of_the_deployed_manager_has_a_key() -> None:
     assert "envs" not in pool["template"]["containers"][0]
 
 
-def test_a_manager_without_what_it_needs_is_refused() -> None:
-    alone = config({"l4": L4}) | ON_GOOGLE_CLOUD
-    assert [problem.path for problem in refused(alone).problems] == [
-        "gpu-ci:site.github.managerApp",
-        "gpu-ci:github.runnerGroup",
-    ]
-    # The manager registers the runners of machines: an App for these is not needed.
-    owner = {"owner": "acme", "managerApp": MANAGER}
-    assert load(config({"l4": L4}, **site(github=owner)) | {"gpu-ci:github": GROUP} | ON_GOOGLE_CLOUD).pools
-    wrong = {"gpu-ci:manager": {"image": "docker.io/acme/manager:1", "region": "us-central1-a"}}
-    assert [(problem.path, bool(problem.hint)) for problem in refused(stack(managerApp=MANAGER) | wrong).problems] == [
-        ("gpu-ci:manager.image", True),
-        ("gpu-ci:manager.region", True),
-    ]
-
-
 def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> None:
     alerts = {"notificationChannels": ["projects/example-ci/notificationChannels/12"], "waitObjectiveSec": 600}
     wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "alerts": alerts}}
@@ -118,22 +90,6 @@ def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None
     found = run(two | wanted).outputs[STACK]["manager"]
     (tmp_path / "manager.json").write_text(json.dumps(found))
     assert read(tmp_path / "manager.json").instances == 2
-
-
-def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_path: Path) -> None:
-    values = stack(managerApp=MANAGER)
-    values["gpu-ci:manager"] = {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 3}
-    [problem] = refused(values).problems
-    assert problem == Problem(
-        "gpu-ci:manager.instances",
-        "is more than the number of pools on Compute Engine",
-        "3",
-        "at most 1",
-        "each instance serves a share of the pools, and a share contains at least one pool",
-        "too-many-instances",
-    )
-    (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
-    assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]
 
 
 EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"

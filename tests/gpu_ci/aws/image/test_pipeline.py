@@ -10,7 +10,6 @@ import botocore.session  # type: ignore[import-untyped]
 import pytest
 from botocore.validate import ParamValidator  # type: ignore[import-untyped]
 from gpu_ci.aws import resource_names
-from gpu_ci.aws.gpu_ami_pipeline import version_of
 
 from tests.gpu_ci.aws.image.image_pipelines import PRIVATE, PUBLIC, pipeline
 from tests.gpu_ci.harness import Row
@@ -171,11 +170,6 @@ def test_versions_and_recipes_are_created_before_the_old_ones_are_deleted() -> N
     assert [(row.request.deleteBeforeReplaceDefined, row.request.deleteBeforeReplace) for row in rows] == [
         (True, False)
     ] * 3
-
-
-def test_a_version_is_a_hash() -> None:
-    assert version_of("a") == "1.0.212432913"
-    assert version_of("a") != version_of("b")
 
 
 def request(row: Row) -> dict[str, Any]:
