@@ -56,16 +56,15 @@ def test_gpus_that_cannot_be_attached_are_an_error(
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("n2-standard-8", "did you mean g2-standard-8, which has a GPU, or n1-standard-8+nvidia-tesla-t4x1?"),
-        ("n2d-standard-96", "did you mean g2-standard-96, which has a GPU?"),
-        ("n1-standrd-8", "did you mean n1-standard-8+nvidia-tesla-t4x1?"),
+        ("n1-standrd-8", "did you mean n1-standard-8?"),
+        ("n2-standard-8", "did you mean g2-standard-8?"),
         ("g2-standrd-8", "did you mean g2-standard-8?"),
         ("L4", "L4 is a GPU, and g2-standard-4 is a machine with it"),
         ("a100", "A100 40GB is a GPU, and a2-highgpu-1g is a machine with it"),
         ("v100", "V100 is a GPU, and n1-standard-4+nvidia-tesla-v100x1 is a machine with it"),
     ],
 )
-def test_each_machine_in_a_hint_has_a_gpu(name: str, hint: str) -> None:
+def test_an_unknown_machine_is_answered_with_a_known_one(name: str, hint: str) -> None:
     with pytest.raises(catalog.UnknownMachine) as caught:
         catalog.machine(name)
     assert caught.value.hint == hint
