@@ -96,9 +96,3 @@ def test_a_fact_of_general_knowledge_is_marked() -> None:
     assert "nics" not in catalog.machine("a4-highgpu-8g").uncertain
     assert "memory_gib" in catalog.gpu("b300").uncertain
     assert "memory_gib" not in catalog.gpu("gb300").uncertain
-
-
-def test_flex_start_is_unverified_where_google_and_its_users_contradict_each_other() -> None:
-    g4 = [each for each in catalog.machines(cloud="gcp") if each.machine_type.startswith("g4-")]
-    assert {(each.markets, each.unverified_markets) for each in g4} == {(("standard", "spot"), ("flex-start",))}
-    assert len(g4) == 7

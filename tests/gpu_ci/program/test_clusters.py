@@ -143,19 +143,6 @@ def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
     }
 
 
-def test_as_many_runners_as_the_nodes_have_room_for() -> None:
-    four = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE}})
-    assert release(run(four), "a10g-runners-release")["values"]["maxRunners"] == 12
-    # A node has four GPUs, 47 CPUs and 171 GiB for pods.
-    hungry = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE, "memoryGib": 80}})
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
-    # Of 100 GiB of disk, 89 are for pods.
-    hungry["gpu-ci:pools"]["a10g"]["runner"] = {"image": IMAGE, "ephemeralStorageGib": 30}
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
-    hungry["gpu-ci:pools"]["a10g"]["diskGib"] = 135
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 12
-
-
 def test_the_check_proves_that_policies_are_enforced_where_the_namespace_is_closed() -> None:
     def tries(**cluster: Any) -> bool:
         values = stack()

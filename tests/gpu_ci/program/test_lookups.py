@@ -99,12 +99,3 @@ def test_all_unreadable_secrets_are_in_one_report_without_values() -> None:
         "gpu-ci:github.secrets.k.secrets.TWO",
     ]
     assert "hunter2" not in text
-
-
-def test_an_unreadable_app_key_is_reported_at_the_app() -> None:
-    app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
-    text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
-    assert text.startswith(
-        "Pulumi.stack.yaml: gpu-ci:site.github.app.privateKey: cannot read "
-        "projects/example-ci/secrets/app-key from Secret Manager\n"
-    )
