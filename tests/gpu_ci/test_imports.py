@@ -46,12 +46,6 @@ def test_no_cloud_is_loaded_before_a_component_is_built() -> None:
     assert loaded("\n".join(statements), *parts) == []
 
 
-def test_components_for_kubernetes_load_no_other_cloud() -> None:
-    statement = "import gpu_ci.kubernetes.runner_scale_set, gpu_ci.kubernetes.device_plugin"
-    clouds = ("gpu_ci.aws", "gpu_ci.gcp", "pulumi_aws", "pulumi_gcp", "pulumi_github", "pulumi_kubernetes")
-    assert loaded(statement, *clouds) == ["pulumi_kubernetes"]
-
-
 def test_a_stack_on_clusters_loads_no_cloud_before_a_cluster_is_described() -> None:
     statement = (
         "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.stack.clusters, gpu_ci.kubernetes.cluster"

@@ -10,7 +10,7 @@ import botocore.session
 import gpu_catalog as catalog
 import pytest
 from gpu_ci.aws import resource_names
-from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES, GpuNodeGroupArgs
+from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES
 from gpu_ci.aws.nodes import rules
 from pydantic import TypeAdapter, ValidationError
 
@@ -46,16 +46,6 @@ def _gp3(text: str) -> tuple[int, int]:
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
-
-
-def test_a_group_takes_as_many_types_as_the_api() -> None:
-    said = shape("eks", "CreateNodegroupRequest").members["instanceTypes"].documentation
-    assert "0-20 instance types" in said
-    assert [
-        mark.max_length
-        for mark in GpuNodeGroupArgs.model_fields["instance_types"].metadata
-        if hasattr(mark, "max_length")
-    ] == [20]
 
 
 def test_a_clusters_name_has_the_apis_form() -> None:

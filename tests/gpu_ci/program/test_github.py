@@ -130,15 +130,3 @@ def test_everything_on_github_is_made_anew_for_another_owner() -> None:
     assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
     names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
     assert names == ["github-acme", "github-other"]
-
-
-def keeps(name: str, **scope: str) -> dict[str, Any]:
-    return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
-
-
-def test_the_same_name_in_two_places_is_two_secrets() -> None:
-    other = keeps("T", kind="environment", environment="prod")
-    asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}
-    chosen = load(stack(asked)).github
-    assert chosen is not None
-    assert sorted(chosen.secrets) == ["a", "b", "c", "d"]

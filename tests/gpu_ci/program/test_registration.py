@@ -74,11 +74,6 @@ def test_where_a_manager_registers_rootful_docker_gives_no_key_away() -> None:
     assert stack_warnings.warnings(load(stack(owner=MANAGED, runner={"docker": "rootful"})), day) == []
 
 
-@pytest.mark.parametrize(("github", "registers"), [(GROUP, True), ({}, False)])
-def test_the_outputs_say_whether_a_pool_registers_runners(github: dict[str, Any], registers: bool) -> None:
-    assert run(stack(github)).outputs[STACK]["pools"]["l4"]["registersRunners"] is registers
-
-
 def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
     found = run(stack())
     template = found.one(":RegionInstanceTemplate").request.propertyDependencies["metadata"]
