@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.kubernetes import arc_definitions
+from gpu_ci.kubernetes import arc_controller
 from gpu_preview.environment.venv_clone import create, site_packages
 from hypothesis import HealthCheck, settings
 
@@ -120,8 +120,8 @@ def short_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
         versions = [{**version, "schema": {}} for version in one["spec"]["versions"]]
         return {**one, "spec": {**one["spec"], "versions": versions}}
 
-    short_ones = [short(one) for one in arc_definitions.definitions()]
-    monkeypatch.setattr(arc_definitions, "definitions", lambda: short_ones)
+    short_ones = [short(one) for one in arc_controller.definitions()]
+    monkeypatch.setattr(arc_controller, "definitions", lambda: short_ones)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 
 import yaml
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
-from gpu_ci.stack import costs
+from gpu_ci.stack import quotas
 
 from tests.conftest import ROOT
 
@@ -25,7 +25,7 @@ def test_each_example_names_the_price_that_the_catalog_has() -> None:
     args = RunnerPoolArgs(
         **{**pool(), "project": "acme-ci", "subnetwork": "projects/p/regions/us-central1/subnetworks/s"}
     )
-    (cost,) = costs.of_pools([("l4", args)]).pools
+    (cost,) = quotas.cost_of([("l4", args)]).pools
     assert cost.price is not None
     price = f"{cost.price.usd_per_hour:.2f} USD per hour (spot, us-central1, {cost.price_date})"
     for name, folder in PROGRAMS.items():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .demand import Demand
 from .errors import (
     DoesNotFit,
     UnknownAccelerator,
@@ -26,6 +25,7 @@ from .models import (
     Architecture,
     Attachment,
     Cloud,
+    Demand,
     DriverBranches,
     Gpu,
     LocalDisks,
@@ -65,7 +65,6 @@ from .queries import (
     quota_metric,
     quota_metrics,
     regions,
-    sold_as,
     source,
     sources_of,
     zones,
@@ -129,7 +128,6 @@ __all__ = [
     "quota_metrics",
     "region_of",
     "regions",
-    "sold_as",
     "source",
     "sources_of",
     "staleness",

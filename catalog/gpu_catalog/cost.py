@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .demand import Demand
-from .models import Market, Price
+from .models import Demand, Market, Price
 from .prices import price
 
 HOURS_A_MONTH = 730

@@ -13,8 +13,7 @@ from gpu_smoke.compat import rules
 from gpu_smoke.compat.data import BRANCHES
 
 from . import data_files, queries
-from .finding import Change, Finding, changes, cited, machines_like, origin
-from .setup import Setup, driver_source, driver_sources_for
+from .setup import Change, Finding, Setup, changes, cited, driver_source, driver_sources_for, machines_like, origin
 
 PREFERRED_BRANCH = rules.PREFERRED_BRANCH
 """The driver branch with long-term support. It is the first choice if the driver has to change."""

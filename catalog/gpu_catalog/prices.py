@@ -26,16 +26,6 @@ def price(machine: str | Machine, region: str, market: str) -> Price | None:
     return listed or (_estimated(found.machine_type, region) if word == "spot" else None)
 
 
-def list_price(machine: Machine, region: str) -> Price | None:
-    """Return the on-demand list price, which is the maximum of spot prices.
-
-    The price is also returned if the machine is listed but not sold on demand.
-    """
-    if machine.attached:
-        return _sum(machine, region, "standard")
-    return _listed(machine.machine_type, region, "standard")
-
-
 def interruption(machine: str | Machine, region: str) -> str:
     """Return the monthly rate of spot interruptions on AWS, such as 5-10%; empty if it is unknown."""
     found = named(machine) if isinstance(machine, str) else machine

@@ -100,21 +100,9 @@ def machine_with_gpu(name: str, cloud: Cloud | None = None) -> Machine | None:
 
 
 def _hint_for_unknown_machine(name: str, cloud: Cloud | None) -> str:
-    """Return a hint for an unknown machine type, or "".
-
-    The name of a GPU gets a machine that has it. A name that resembles an N1 type gets that type with a GPU attached,
-    because N1 types have no GPU of their own.
-    """
-    if found := machine_with_gpu(name, cloud):
-        return f"{found.gpu.name} is a GPU, and {found.key.partition('/')[2]} is a machine with it"
-    types = machine_types(cloud)
-    near = closest(name, types)
-    if not n1.takes_accelerator(near):
-        return ""
-    better = [] if n1.too_large(near, "nvidia-tesla-t4", 1) else [f"{near}+nvidia-tesla-t4x1"]
-    if not name.startswith("n1-") and (built_in := closest(name, set(types) - set(data_files.n1_shapes()))):
-        better.insert(0, f"{built_in}, which has a GPU")
-    return f"did you mean {', or '.join(better)}?" if better else ""
+    """Return a hint for the name of a GPU instead of a machine type: a machine that has it. Else return ""."""
+    found = machine_with_gpu(name, cloud)
+    return f"{found.gpu.name} is a GPU, and {found.key.partition('/')[2]} is a machine with it" if found else ""
 
 
 def machine(name: str, cloud: Cloud | None = None) -> Machine:
@@ -130,7 +118,9 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"{bare} has no built-in GPU; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
-        raise UnknownMachine(name, machine_types(cloud), hint=_hint_for_unknown_machine(bare, cloud))
+        # An N1 machine has no built-in GPU, so it is only suggested for another N1 machine.
+        known = [each for each in machine_types(cloud) if bare.startswith("n1-") or not n1.takes_accelerator(each)]
+        raise UnknownMachine(name, known, hint=_hint_for_unknown_machine(bare, cloud))
     return found
 
 
@@ -214,12 +204,6 @@ def regions(machine: str | Machine | None = None) -> tuple[str, ...]:
     if machine is not None:
         return _machine(machine).regions
     return tuple(sorted({region for each in machines(n1=True) for region in each.regions}))
-
-
-def sold_as(machine: str | Machine, market: str) -> bool | None:
-    """Return True if the machine is sold in the market, False if it is not sold there, None if no source says so."""
-    found, word = _machine(machine), _market(market)
-    return None if word in found.unverified_markets else word in found.markets
 
 
 def driver_branches(card: str | Gpu | Machine) -> DriverBranches | None:

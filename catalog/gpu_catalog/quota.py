@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from . import data_files, queries
-from .demand import Demand
 from .limits import GLOBAL, Limit, row_of
-from .models import Cloud
+from .models import Cloud, Demand
 
 Key = tuple[str, str]
 """Region or `global`, and metric."""
@@ -132,11 +131,6 @@ def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
             key = (each.region, each.metric)
             found[key] = _sum(found[key], each) if key in found else each
     return dict(sorted(found.items()))
-
-
-def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
-    """Return the pools whose machines have no known quota in their market."""
-    return tuple(each.pool for each in demands if not queries.quota_metrics(each.machine, each.market))
 
 
 def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:

@@ -14,10 +14,9 @@ from typing import Any
 
 from gpu_smoke.compat.rules import pythons
 
-from . import device_types, driver_rules, machine_rules, queries
-from .finding import Change, Finding
+from . import driver_rules, machine_rules, queries
 from .models import Machine
-from .setup import DRIVER_SOURCES, DriverSource, Setup
+from .setup import DRIVER_SOURCES, Change, DriverSource, Finding, Setup
 
 __all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check", "pythons"]
 
@@ -86,8 +85,8 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
     if choices.get("market"):
         choices["market"] = queries.market(choices["market"])
     choices |= {
-        device: device_types.canonical_name(device, choices[device])
-        for device in device_types.DEVICE_TYPES
+        device: machine_rules.canonical_name(device, choices[device])
+        for device in machine_rules.DEVICE_TYPES
         if choices.get(device)
     }
     return check_setup(Setup(machine=found, **choices))
@@ -106,7 +105,11 @@ def check_setup(setup: Setup) -> Works | Refused:
 def findings(setup: Setup) -> list[Finding]:
     """Return every finding about a setup. If the machine itself cannot be used, nothing else is checked."""
     unusable = list(machine_rules.unusable(setup.machine))
-    return unusable or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
+    return unusable or [
+        *machine_rules.findings(setup),
+        *machine_rules.device_findings(setup),
+        *driver_rules.findings(setup),
+    ]
 
 
 def change_text(change: Mapping[str, Any]) -> str:

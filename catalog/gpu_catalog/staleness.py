@@ -25,7 +25,6 @@ _WARN_BEFORE_DAYS = 10
 _ENDS_SOON_DAYS = 90
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
-_CUDA = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-|$)")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -90,30 +89,6 @@ def driver_branch(branch: int, today: date) -> tuple[Stale, ...]:
         if row["words"] == ["nvidia", str(branch)]:
             return tuple(_ended(subject, row, today))
     return (Stale(subject, "has no known end of support", "see NVIDIA's list of supported drivers", "unknown"),)
-
-
-def cuda_tag(tag: str, today: date) -> tuple[Stale, ...]:
-    """Return a warning about a tag of the container image nvidia/cuda.
-
-    NVIDIA supports a tag as long as the driver branch that the CUDA version was released with. NVIDIA deletes the tag
-    six months later.
-    """
-    subject = f"the image nvidia/cuda:{tag}"
-    document = data_files.document("cuda_images")
-    branches = {row["cuda"]: row["branch"] for row in document["rows"]}
-    found = _CUDA.match(tag)
-    ends = {row["words"][1]: row["ends"] for row in data_files.rows("lifetimes") if row["words"][0] == "nvidia"}
-    end = ends.get(str(branches.get(found[1]))) if found else None
-    if found is None or end is None:
-        text = "has no known end of support"
-        return (Stale(subject, text, "compare with NVIDIA's list of container images", "unknown"),)
-    days = (_last_day(end) - today).days
-    if days > _ENDS_SOON_DAYS:
-        return ()
-    verb = "ended" if days < 0 else "ends"
-    text = f"{verb} with driver {branches[found[1]]} in {end}, and NVIDIA deletes the tag six months later"
-    hint = "take a tag of a newer CUDA, pinned by its digest, or keep a copy in your own registry"
-    return (Stale(subject, text, hint, "outdated" if days < 0 else "soon", document["source"]),)
 
 
 def ami_type(name: str, today: date) -> tuple[Stale, ...]:

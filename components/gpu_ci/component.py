@@ -66,3 +66,13 @@ class Component(pulumi.ComponentResource):
     def state(self) -> dict[str, pulumi.Output[Any]]:
         """Return the outputs by their names in the engine and in other languages."""
         return {to_camel(name): getattr(self, name) for name in self.output_names()}
+
+
+class ImagePipeline(Component):
+    """Builds images and checks them. An image that passed its check is a candidate, which no pool uses by itself."""
+
+    IMAGE_KIND: ClassVar[str]
+    """The `kind` of the pipeline under gpu-ci:images in a stack file."""
+
+    PINS: ClassVar[tuple[tuple[str, ...], ...]]
+    """The fields of pools that can name an image of this pipeline, each by the keys below the pool."""

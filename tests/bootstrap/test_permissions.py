@@ -288,8 +288,5 @@ def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pyte
     health.issues("ci", "l4")
     health.activities("eks-l4-1")
     # Each method of both protocols was called once.
-    assert (
-        sum(not name.startswith("_") for each in (eks_api.EksApi, diagnosis.NodeGroupHealth) for name in vars(each))
-        == 6
-    )
+    assert sum(not name.startswith("_") for each in (eks_api.EksApi, diagnosis.AwsHealth) for name in vars(each)) == 6
     assert called == aws_permissions.CALLS.keys()

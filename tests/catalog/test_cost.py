@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import gpu_catalog as catalog
 import pytest
 from gpu_catalog import cost
-from gpu_catalog.demand import Demand
+from gpu_catalog.models import Demand
 
 
 def demand(machine: str, market: str, region: str, most: int = 2, **changes: Any) -> Demand:
@@ -125,12 +124,6 @@ def test_the_date_of_a_stack_is_that_of_its_oldest_price() -> None:
 def test_a_stack_without_pools_costs_nothing() -> None:
     found = cost.of_stack([])
     assert (found.total.usd_worst_month, found.total.at_least, found.price_date) == (0, False, "unknown")
-
-
-def test_findings_can_be_written_as_json() -> None:
-    document = cost.of_stack([L4, T4, GB300, G6]).to_json()
-    assert json.loads(json.dumps(document)) == document
-    assert document["notIncluded"] == ["boot disks", "network traffic"]
 
 
 def test_a_pool_that_is_billed_by_another_unit_makes_the_total_the_least_there_is() -> None:

@@ -6,15 +6,6 @@ import gpu_catalog as catalog
 import pytest
 
 
-@pytest.mark.parametrize("size", ["xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"])
-def test_g4ad_is_not_nvidia(size: str) -> None:
-    machine = catalog.machine(f"g4ad.{size}")
-    assert not catalog.is_nvidia(machine)
-    assert machine.gpu.capability == (0, 0)
-    assert catalog.driver_branches(machine) is None
-    assert catalog.ami_types(machine) == ()
-
-
 def test_everything_that_can_be_chosen_is_nvidia() -> None:
     assert [each.key for each in catalog.machines() if not catalog.is_nvidia(each)] == []
 
@@ -54,56 +45,6 @@ def test_a_card_there_is_not(name: str, text: str) -> None:
         catalog.gpu(name)
     assert str(caught.value) == text
     assert isinstance(caught.value, LookupError)
-
-
-@pytest.mark.parametrize(
-    ("card", "first", "last", "module"),
-    [
-        ("p100", 375, 580, "proprietary"),
-        ("v100", 384, 580, "proprietary"),
-        ("t4", 418, None, "either"),
-        ("b200", 570, None, "open"),
-        ("rtx-pro-4500", 595, None, "open"),
-    ],
-)
-def test_the_driver_branches_of_a_gpu(card: str, first: int, last: int | None, module: str) -> None:
-    branches = catalog.driver_branches(card)
-    assert branches is not None
-    assert (branches.first, branches.last, catalog.gpu(card).kernel_module) == (first, last, module)
-
-
-def test_what_a_card_has_is_compared_with_gpuhunt_and_so_not_read_there() -> None:
-    keys = {
-        key for each in catalog.gpus() for fact in ("memory_gib", "compute_capability") for key in each.sources[fact]
-    }
-    assert "nv_mig" in keys
-    assert [key for key in keys if "gpuhunt" in catalog.source(key).what] == []
-
-
-@pytest.mark.parametrize(
-    ("card", "memory_gib", "capability", "read_in"),
-    [
-        ("p4", 8, "6.1", {"gdoc_gpus", "nv_cuda_legacy"}),
-        ("t4g", 16, "7.5", {"awsbatch", "awstester"}),
-        ("b200", 180, "10.0", {"gdoc_gpus", "nv_mig", "nv_cuda_gpus"}),
-        ("b300", 270, "10.3", {"ultra_sheet", "nv_cuda_gpus"}),
-        ("gb300", 279, "10.3", {"gdoc_gpus", "nv_cuda_gpus"}),
-        ("rtx-pro-4500", 32, "12.0", {"nv_mig", "nv_cuda_gpus"}),
-    ],
-)
-def test_the_facts_of_a_gpu(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
-    found = catalog.gpu(card)
-    assert (found.memory_gib, found.compute_capability) == (memory_gib, capability)
-    assert {*found.sources["memory_gib"], *found.sources["compute_capability"]} == read_in
-
-
-def test_a_whole_card_has_no_more_than_its_nominal_memory_and_hardly_less() -> None:
-    """EC2 and drivers report the memory without the reserved part: at least 93 %, as for an L4."""
-    shares = {
-        each.gpu_memory_gib / each.gpu.memory_gib for each in catalog.machines(legacy=True) if each.gpu_count >= 1
-    }
-    assert max(shares) == 1
-    assert round(min(shares), 2) == 0.93
 
 
 def test_a_branch_is_within_or_not() -> None:

@@ -113,11 +113,6 @@ def test_a_limit_is_a_number(metric: str, limit: Any, got: str, hint: str) -> No
     )
 
 
-def test_the_hint_for_a_limit_of_a_gpu_family_names_the_family() -> None:
-    mistake = mistake_of({"us-central1": {"GPUS_PER_GPU_FAMILY": {"NVIDIA_H100": "8"}}})
-    assert (mistake.path[-1], mistake.hint) == ("NVIDIA_H100", "write it without quotes: NVIDIA_H100: 8")
-
-
 def test_a_limit_that_no_float_holds_is_too_large() -> None:
     assert mistake_of({"us-central1": {"NVIDIA_L4_GPUS": 10**400}}) == Mistake(
         ("us-central1", "NVIDIA_L4_GPUS"), "is too large", "more than 1e+308", "the limit that was granted, 0 or more"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gpu_catalog as catalog
 import pytest
-from gpu_catalog import data_files
 
 
 @pytest.mark.parametrize(
@@ -72,27 +71,6 @@ def test_a_region_google_has_withdrawn_the_gpu_from_does_not_have_it(machine: st
     assert catalog.machine(machine).is_in(stays)
 
 
-def test_a_machine_is_in_the_regions_of_its_price_list_but_for_these() -> None:
-    """The pages of regions list families. The price list has the largest size of A2 in three regions only."""
-    priced = {
-        row["machine_type"]: {*row["usd_per_hour"]} for row in data_files.rows("prices") if row["source"] == "kgcp"
-    }
-    machines = [each for each in catalog.machines(cloud="gcp", n1=False) if each.machine_type in priced]
-    assert len(machines) == 29
-    unpriced = {each.machine_type: {*each.regions} - priced[each.machine_type] for each in machines}
-    a3_high = ["a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g", "a3-highgpu-8g"]
-    assert {name: regions for name, regions in unpriced.items() if regions} == {
-        **{name: {"europe-west8"} for name in a3_high},
-        "a3-megagpu-8g": {"europe-north1", "us-central1", "us-west1"},
-    }
-    # Google's page has withdrawn it from there; the price stayed.
-    absent = {each.machine_type: priced[each.machine_type] - {*each.regions} for each in machines}
-    assert {name: regions for name, regions in absent.items() if regions} == {
-        name: {"asia-northeast1"} for name in a3_high
-    }
-    assert catalog.regions("a2-megagpu-16g") == ("asia-southeast1", "europe-west4", "us-central1")
-
-
 def test_a_zone_that_only_the_api_names_counts() -> None:
     """Google's page gives P100 in australia-southeast1 as c, the API as b."""
     machine = catalog.attached("n1-standard-4", "nvidia-tesla-p100")
@@ -155,22 +133,3 @@ def test_an_n1_machine_costs_its_host_and_its_gpus() -> None:
 )
 def test_an_unknown_price_stays_unknown(machine: str, region: str, market: str) -> None:
     assert catalog.price(machine, region, market) is None
-
-
-@pytest.mark.parametrize(
-    ("machine", "standard", "spot"),
-    [
-        ("g2-standard-4", 0.7068, 0.3973),
-        ("g2-standard-96", 8.0033, 4.4993),
-        ("g4-standard-6", 0.5596, 0.2238),
-        ("a2-highgpu-1g", 3.6734, 1.9280),
-        ("a2-megagpu-16g", 55.740, 29.256),
-        ("a3-highgpu-8g", 88.490, 50.610),
-    ],
-)
-def test_prices_in_us_central1(machine: str, standard: float, spot: float) -> None:
-    """Source: Cloud Billing catalog, 2026-08-03."""
-    for market, expected in (("standard", standard), ("spot", spot)):
-        found = catalog.price(machine, "us-central1", market)
-        assert found is not None
-        assert found.usd_per_hour == pytest.approx(expected, abs=1e-3)

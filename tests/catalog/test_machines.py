@@ -51,49 +51,6 @@ def test_memory_fits_the_card() -> None:
     assert {key: share for key, share in shares.items() if not 0.88 < share <= 1.03} == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "gpu", "count", "each_gib", "vcpus", "memory_gib", "architecture"),
-    [
-        ("g2-standard-24", "l4", 2, 24, 24, 96, "x86_64"),
-        ("a2-megagpu-16g", "a100-40gb", 16, 40, 96, 1360, "x86_64"),
-        ("a3-ultragpu-8g", "h200", 8, 141, 224, 2952, "x86_64"),
-        ("a4x-maxgpu-4g-metal", "gb300", 4, 279, 144, 960, "arm64"),
-        ("g4-standard-6", "rtx-pro-6000", 0.125, 12, 6, 22, "x86_64"),
-        ("g5g.xlarge", "t4g", 1, 16, 4, 8, "arm64"),
-        ("p3dn.24xlarge", "v100-32gb", 8, 32, 96, 768, "x86_64"),
-        ("p6-b300.48xlarge", "b300", 8, 275040 / 1024, 192, 4096, "x86_64"),
-        ("g6f.large", "l4", 0.125, 2861 / 1024, 2, 8, "x86_64"),
-    ],
-)
-def test_the_facts_of_a_machine(
-    name: str, gpu: str, count: float, each_gib: float, vcpus: int, memory_gib: float, architecture: str
-) -> None:
-    found = catalog.machine(name)
-    assert (found.gpu.key, found.gpu_count, found.gpu_memory_gib) == (gpu, count, each_gib)
-    assert (found.vcpus, found.memory_gib, found.architecture) == (vcpus, memory_gib, architecture)
-
-
-@pytest.mark.parametrize(
-    ("name", "sold"),
-    [
-        ("g2-standard-8", {"standard": True, "spot": True, "flex-start": True, "reservation": False}),
-        ("a3-highgpu-1g", {"standard": False, "spot": True, "flex-start": True}),
-        ("a3-edgegpu-8g", {"standard": True, "flex-start": False}),
-        ("a3-highgpu-4g", {"standard": False, "spot": True, "flex-start": True, "reservation": False}),
-        ("a3-highgpu-8g", {"standard": True, "spot": True, "flex-start": True, "reservation": True}),
-        ("a3-megagpu-8g", {"standard": True, "spot": True, "flex-start": True, "reservation": True}),
-        ("a4-highgpu-8g", {"standard": False, "spot": True, "reservation": True}),
-        ("a4x-highgpu-4g", {"standard": False, "spot": False, "flex-start": False, "reservation": True}),
-        ("n1-standard-8+nvidia-tesla-t4x1", {"standard": True, "flex-start": None}),
-        ("p6-b200.48xlarge", {"on-demand": True, "SPOT": True, "capacity-block": True, "FLEX_START": False}),
-        ("p6e-gb200.36xlarge", {"standard": False, "spot": False, "CAPACITY_BLOCK": True}),
-        ("g6.xlarge", {"spot": True, "capacity-block": False}),
-    ],
-)
-def test_the_markets_of_a_machine(name: str, sold: dict[str, bool | None]) -> None:
-    assert {market: catalog.sold_as(name, market) for market in sold} == sold
-
-
 def test_disks_and_networks() -> None:
     assert catalog.machine("g2-standard-8").boot_disks == ("pd-balanced", "pd-ssd")
     assert catalog.machine("a4-highgpu-8g").boot_disks == ("hyperdisk-balanced",)
@@ -139,9 +96,3 @@ def test_a_fact_of_general_knowledge_is_marked() -> None:
     assert "nics" not in catalog.machine("a4-highgpu-8g").uncertain
     assert "memory_gib" in catalog.gpu("b300").uncertain
     assert "memory_gib" not in catalog.gpu("gb300").uncertain
-
-
-def test_flex_start_is_unverified_where_google_and_its_users_contradict_each_other() -> None:
-    g4 = [each for each in catalog.machines(cloud="gcp") if each.machine_type.startswith("g4-")]
-    assert {(each.markets, each.unverified_markets) for each in g4} == {(("standard", "spot"), ("flex-start",))}
-    assert len(g4) == 7

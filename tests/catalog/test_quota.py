@@ -7,8 +7,8 @@ from typing import Any
 import gpu_catalog as catalog
 import pytest
 from gpu_catalog import quota
-from gpu_catalog.demand import Demand
 from gpu_catalog.limits import Limit
+from gpu_catalog.models import Demand
 
 HERE = "us-central1"
 
@@ -220,18 +220,3 @@ def test_where_sources_disagree_about_about_the_code_either_will_do_and_a_shorta
     [one] = quota.compare(needed, {("us-east-1", need.metric): Limit(64)})
     assert not one.certain
     assert f"other sources name {need.alternatives[0]} instead" in one.hint()
-
-
-def test_a_machine_whose_quota_without_a_source_is_named() -> None:
-    odd = demand("a4x-maxgpu-4g-metal", "reservation", 1, pool="gb300")
-    assert quota.without_metric([demand(), odd]) == ("gb300",)
-
-
-def test_every_way_to_buy_a_machine_has_a_quota_or_is_named() -> None:
-    for machine in catalog.machines():
-        for market in machine.markets:
-            each = demand(machine.key, market, 1, region=machine.regions[0] if machine.regions else HERE)
-            needed = quota.needs([each])
-            gpus = [need for need in needed.values() if need.unit != "GB"]
-            assert bool(gpus) != bool(quota.without_metric([each])), (machine.key, market)
-            assert all(need.amount > 0 for need in needed.values())

@@ -31,7 +31,7 @@ RUNNER, RUNNER_SET, POD = f"{ARC_KIND}EphemeralRunner", f"{ARC_KIND}AutoscalingR
 BEFORE = """
 import copy
 from gpu_ci import versions
-from gpu_ci.kubernetes import arc_definitions
+from gpu_ci.kubernetes import arc_controller
 
 def _before():
     for one in copy.deepcopy(PINNED):
@@ -41,8 +41,8 @@ def _before():
             del fields["runnerScaleSetLabels"]
         yield one
 
-PINNED = arc_definitions.definitions()
-versions.ARC_CHARTS, arc_definitions.definitions = "0.13.1", lambda: list(_before())
+PINNED = arc_controller.definitions()
+versions.ARC_CHARTS, arc_controller.definitions = "0.13.1", lambda: list(_before())
 """
 
 

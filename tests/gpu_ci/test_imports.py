@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = ("pulumi", "pydantic", "pulumi_aws", "pulumi_gcp", "googleapiclient", "grpc")
 
 
@@ -48,34 +46,8 @@ def test_no_cloud_is_loaded_before_a_component_is_built() -> None:
     assert loaded("\n".join(statements), *parts) == []
 
 
-def test_components_for_kubernetes_load_no_other_cloud() -> None:
-    statement = "import gpu_ci.kubernetes.runner_scale_set, gpu_ci.kubernetes.device_plugin"
-    clouds = ("gpu_ci.aws", "gpu_ci.gcp", "pulumi_aws", "pulumi_gcp", "pulumi_github", "pulumi_kubernetes")
-    assert loaded(statement, *clouds) == ["pulumi_kubernetes"]
-
-
 def test_a_stack_on_clusters_loads_no_cloud_before_a_cluster_is_described() -> None:
     statement = (
         "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.stack.clusters, gpu_ci.kubernetes.cluster"
     )
     assert loaded(statement, "gpu_ci.aws", "pulumi_aws", "pulumi_gcp", "pulumi_kubernetes") == ["pulumi_kubernetes"]
-
-
-def test_a_name_the_package_has_not_is_refused() -> None:
-    import gpu_ci
-
-    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        _ = gpu_ci.Nothing
-
-
-def test_the_names_it_offers_are_there() -> None:
-    import gpu_ci
-
-    assert [name for name in gpu_ci.__all__ if not hasattr(gpu_ci, name)] == []
-
-
-def test_an_unknown_kind_is_a_key_error() -> None:
-    import gpu_ci
-
-    with pytest.raises(KeyError):
-        gpu_ci.args_for("nothing")

@@ -58,12 +58,6 @@ def test_in_a_preview_unknown_inputs_pass() -> None:
     assert asked(ask)["project"] == UNKNOWN
 
 
-def test_an_unknown_choice_is_refused_by_name() -> None:
-    error, _ = refused(POOL, {**INPUTS, "machineType": UNKNOWN})
-    assert details(error)[0][0] == "machineType"
-    assert details(error)[0][1].startswith("must be known before anything is created")
-
-
 def test_two_components_built_at_once_do_not_mix() -> None:
     async def ask(running: Plugin) -> Any:
         names = [f"p{number}" for number in range(8)]
@@ -80,11 +74,6 @@ def test_two_components_built_at_once_do_not_mix() -> None:
 def test_an_unknown_type_is_refused_with_the_nearest_one() -> None:
     error, _ = refused("gpu-ci:gcp:RunerPool", {})
     assert error.details() == "gpu-ci has no component gpu-ci:gcp:RunerPool; did you mean gpu-ci:gcp:RunnerPool"
-
-
-def test_a_bad_name_is_a_bad_argument() -> None:
-    error, _ = refused(POOL, INPUTS, name="L4_pool")
-    assert [path for path, _ in details(error)] == ["name"]
 
 
 def test_it_tells_its_version_its_schema_and_takes_any_configuration() -> None:

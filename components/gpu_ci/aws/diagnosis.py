@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import pulumi
 
@@ -18,27 +18,19 @@ _MOST_ACTIVITIES = 3
 _MOST_CHARACTERS = 400
 
 
-class NodeGroupHealth(Protocol):
-    """The AWS queries of a diagnosis."""
-
-    def issues(self, cluster: str, group: str) -> list[Mapping[str, Any]]:
-        """Return EKS's health issues of a node group."""
-
-    def activities(self, scaling_group: str) -> list[Mapping[str, Any]]:
-        """Return the most recent activities of Auto Scaling, the newest first."""
-
-
 class AwsHealth:
-    """The queries through the AWS SDK."""
+    """The AWS queries of a diagnosis."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
 
     def issues(self, cluster: str, group: str) -> list[Mapping[str, Any]]:
+        """Return EKS's health issues of a node group."""
         found = AwsClient("eks", self._account).call("describe_nodegroup", clusterName=cluster, nodegroupName=group)
         return list(found["nodegroup"].get("health", {}).get("issues", []))
 
     def activities(self, scaling_group: str) -> list[Mapping[str, Any]]:
+        """Return the most recent activities of Auto Scaling, the newest first."""
         found = AwsClient("autoscaling", self._account).call(
             "describe_scaling_activities", AutoScalingGroupName=scaling_group, MaxRecords=_MOST_ACTIVITIES
         )
@@ -71,7 +63,7 @@ def after_failed_check(
         return False  # do not retry the Job
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        # A Job without hooks means that the engine does not support them (failure_hints.py).
+        # A Job without hooks means that the engine does not support them (smoke_job.py).
         if args.type_ != "kubernetes:batch/v1:Job" or args.opts.hooks is None:
             return None
         options = copy.copy(args.opts)
@@ -82,15 +74,9 @@ def after_failed_check(
     return transform
 
 
-def report(
-    account: Account,
-    cluster: str,
-    group: str,
-    scaling_group: str,
-    health: Callable[[Account], NodeGroupHealth] = AwsHealth,
-) -> str:
+def report(account: Account, cluster: str, group: str, scaling_group: str) -> str:
     """Return the issues of EKS and the last activities of Auto Scaling as lines. A failed query is a line, too."""
-    queries = health(account)
+    queries = AwsHealth(account)
     lines = [
         *_lines("EKS", lambda: [_issue(each) for each in queries.issues(cluster, group)]),
         *_lines("Auto Scaling", lambda: [_activity(each) for each in queries.activities(scaling_group)]),

@@ -16,11 +16,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming, versions
 from ..errors import ArgsError, Problem, at_path, invalid, raise_problems
-from ..kubernetes import kubeconfig
-from ..kubernetes.cluster import Cluster, Connection, PoolEntry, wrong_gpu_resource
-from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry, kubeconfig_with_program, wrong_gpu_resource
+from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs, resource_of
 from ..kubernetes.gpu_nodes import RESOURCE
-from ..kubernetes.gpu_sharing import resource_of
 from .nodes import rules
 from .resource_names import SUBNET, ZONE, Profile, Region, RoleArn, SubnetId
 
@@ -266,7 +264,7 @@ def _kubeconfig(name: str, described: EksCluster, found: pulumi.Output[aws.eks.G
     if described.profile:
         program["env"] = [{"name": "AWS_PROFILE", "value": described.profile}]
     return found.apply(
-        lambda each: kubeconfig.with_program(name, each.endpoint, each.certificate_authorities[0].data, program)
+        lambda each: kubeconfig_with_program(name, each.endpoint, each.certificate_authorities[0].data, program)
     )
 
 

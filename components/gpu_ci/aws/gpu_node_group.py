@@ -15,12 +15,11 @@ from ..component import Component
 from ..errors import ArgsError, Problem
 from ..kubernetes import gpu_nodes
 from ..labels import merge
+from . import resource_names
 from .node_group_limits import NodeGroupLimits, NodeGroupLimitsArgs
-from .nodes import image_in_use
 from .nodes.args import GpuNodeGroupArgs
-from .nodes.autoscaler_tags import group_tags, node_labels
-from .nodes.launch_template import launch_template
-from .nodes.role import node_role
+from .nodes.launch_template import group_tags, launch_template, node_labels
+from .service_role import service_role
 
 __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 
@@ -124,13 +123,13 @@ class GpuNodeGroup(Component):
         """
         if args.ami_id is None:
             return []
-        key = image_in_use.key(pulumi.get_stack(), args.pool or name)
+        key = resource_names.in_use_key(pulumi.get_stack(), args.pool or name)
         return [
             aws.ec2.Tag(
                 f"{name}-image-in-use",
                 resource_id=args.ami_id,
                 key=key,
-                value=image_in_use.VALUE,
+                value=resource_names.IN_USE,
                 region=args.region,
                 opts=self.child(),
             )
@@ -235,3 +234,25 @@ def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:
 def _effect_of_eks(effect: str) -> str:
     """Convert the effect of a taint from Kubernetes' spelling to that of the EKS API: NoSchedule to NO_SCHEDULE."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", effect).upper()
+
+
+def policies(args: GpuNodeGroupArgs) -> dict[str, str]:
+    """Return the AWS managed policies of the role, by purpose.
+
+    Source: docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The VPC CNI should have its own role
+    (docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
+    """
+    return {
+        "join": "AmazonEKSWorkerNodePolicy",
+        "pull": "AmazonEC2ContainerRegistryPullOnly",
+        **({"cni": "AmazonEKS_CNI_Policy"} if args.cni_policy else {}),
+        **({"session": "AmazonSSMManagedInstanceCore"} if args.session_manager else {}),
+    }
+
+
+def node_role(
+    name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
+) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    """Create the role of the nodes of `name` and its policy attachments, which nodes need to join the cluster."""
+    description = f"nodes of the GPU node group {name}"
+    return service_role(name, "ec2", description, policies(args), args.region, tags, opts)

@@ -1,10 +1,14 @@
-"""The formats of AWS names for zones, clusters, roles and other inputs of nodes."""
+"""The formats of names, tags and ids in AWS, and the names by which resources find each other."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+
+from .. import naming
+from ..errors import at_path, invalid, raise_problems
 
 REGION = r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$"
 ZONE = r"^[a-z]{2,4}(-[a-z]+)+-[0-9][a-z]$"
@@ -50,3 +54,64 @@ def service(name: str, region: str) -> str:
 
 def _partition(region: str) -> tuple[str, str]:
     return next((found for start, found in _PARTITIONS.items() if region.startswith(start)), ("aws", "amazonaws.com"))
+
+
+# docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions". Letters of other scripts are
+# excluded, because not every service accepts them.
+_KEY = re.compile(r"[A-Za-z0-9 +\-=._:/@]{1,128}")
+_VALUE = re.compile(r"[A-Za-z0-9 +\-=._:/@]{0,256}")
+_MOST_TAGS = 50
+_PREFIX_OF_PACKAGE, _PREFIX_OF_AWS = "gpu-ci-", "aws:"
+
+
+def _check(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) > _MOST_TAGS - 4:  # components and EKS add up to 4 tags
+        raise invalid(f"has more than {_MOST_TAGS - 4} tags", "too-many", hint="a resource has at most 50")
+    problems = []
+    for key, value in tags.items():
+        if key.startswith(_PREFIX_OF_PACKAGE):
+            error = invalid(
+                f"keys that start with {_PREFIX_OF_PACKAGE} are reserved for this package",
+                "reserved-name",
+                hint="rename it",
+            )
+        elif key.lower().startswith(_PREFIX_OF_AWS):
+            error = invalid(
+                f"keys that start with {_PREFIX_OF_AWS} are reserved for AWS", "reserved-name", hint="rename it"
+            )
+        elif not _KEY.fullmatch(key):
+            error = invalid(
+                "the key is not valid in AWS", "not-a-tag", expected="letters, digits, spaces and + - = . _ : / @"
+            )
+        elif not _VALUE.fullmatch(value):
+            error = invalid(
+                "is not a valid tag value in AWS", "not-a-tag", expected="letters, digits, spaces and + - = . _ : / @"
+            )
+        else:
+            continue
+        problems.append(at_path(error, value, key))
+    raise_problems(problems)
+    return tags
+
+
+Tags = Annotated[dict[str, str], AfterValidator(_check)]
+"""Tags from a user. The keys that gpu-ci and AWS reserve are not allowed."""
+
+
+IN_USE = "true"
+
+
+def in_use_key(stack: str, pool: str) -> str:
+    """Return the key of the tag by which an image pipeline knows that the pool of a stack uses an image.
+
+    The lifecycle policy of EC2 Image Builder cannot tell whether a launch template names an image. It can exclude
+    images with a tag of an exact key and value (botocore 1.44.5, imagebuilder:
+    LifecyclePolicyDetailExclusionRulesAmis). Each node group has a key of its own: the end of one use must not hide
+    another use. A key has at most 128 characters.
+    """
+    return f"gpu-ci-in-use-{naming.fit(f'{stack}-{pool}', 100)}"
+
+
+def pipeline_name(stack: str, pipeline: str) -> str:
+    """Return the name of a pipeline of a stack. It is also the name of its recipe, and the start of other names."""
+    return naming.fit(f"{stack}-{pipeline}", 100)

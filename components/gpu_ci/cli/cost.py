@@ -12,7 +12,7 @@ from gpu_ci.cli import clock, options
 from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.stack import costs
+from gpu_ci.stack import quotas
 
 _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]
 
@@ -38,7 +38,7 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
 
 def of(file: StackFile) -> StackCost:
     file.refuse_mistakes()
-    return costs.of_pools(file.pools)
+    return quotas.cost_of(file.pools)
 
 
 def old(stack_cost: StackCost) -> list[str]:

@@ -12,8 +12,8 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer, StrictBool
+from ..component import ImagePipeline
 from ..errors import at_path, invalid, raise_problems
-from ..image_pipeline import ImagePipeline
 from ..labels import Labels, merge
 from . import identities, schedules
 from .build import image_names, rules

@@ -13,8 +13,7 @@ import pulumi
 from pydantic import AfterValidator, Field
 
 from ..errors import Problem
-from ..kubernetes import kubeconfig
-from ..kubernetes.cluster import Cluster, Connection, PoolEntry, wrong_gpu_resource
+from ..kubernetes.cluster import Cluster, Connection, PoolEntry, kubeconfig_with_program, wrong_gpu_resource
 from .gke_nodes import rules
 from .resource_names import Project
 
@@ -119,7 +118,7 @@ class GkeConnection(Connection):
         name = f"gke_{self._project}_{self._described.location}_{self._name}"
         program = {"command": _PLUGIN, "args": [_AS_PULUMI], "installHint": _INSTALL, "provideClusterInfo": True}
         authority = found.master_auths[0].cluster_ca_certificate
-        return kubeconfig.with_program(name, f"https://{found.endpoint}", authority, program)
+        return kubeconfig_with_program(name, f"https://{found.endpoint}", authority, program)
 
 
 def _has_workload_pool(configs: Sequence[gcp.container.outputs.GetClusterWorkloadIdentityConfigResult] | None) -> bool:

@@ -10,9 +10,9 @@ import pulumi
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..kubernetes.pod_settings import Toleration
+from ..kubernetes.name_types import Toleration
 from ..kubernetes.pool.args import RunnerPoolArgs
-from ..kubernetes.pool.node import Node
+from ..kubernetes.pool.rules import Node
 from ..kubernetes.pool.runners import checked_runners
 from .gke_gpu_node_pool import GkeGpuNodePool
 from .gke_nodes import capacity

@@ -14,8 +14,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, Integer
+from ..component import ImagePipeline
 from ..errors import invalid
-from ..image_pipeline import ImagePipeline
 from ..labels import merge
 from . import identities, schedules
 from .build_program import archive

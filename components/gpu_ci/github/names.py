@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from ..errors import at_path, did_you_mean, invalid, raise_problems
+from ..errors import at_path, invalid, raise_problems
 
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -46,17 +46,11 @@ def _setting(value: str) -> str:
         raise invalid(
             f"starts with {_RESERVED_PREFIX}, which GitHub reserves", "reserved-name", safe_hint="use another prefix"
         )
-    if value[:1].isdigit():
-        raise invalid(
-            "starts with a digit, which GitHub does not allow",
-            "wrong-name",
-            safe_hint="add a letter or an underscore at the start",
-        )
     if not _SETTING.fullmatch(value):
         raise invalid(
             "is not a valid name on GitHub",
             "wrong-name",
-            safe_hint="letters, digits and underscores, such as API_TOKEN",
+            safe_hint="letters, digits and underscores, no digit first, such as API_TOKEN",
         )
     return value
 
@@ -69,18 +63,9 @@ def _workflow(value: str) -> str:
             hint=f"{value}@refs/heads/main",
         )
     if not _WORKFLOW.fullmatch(value):
-        hint = did_you_mean(value, [_with_workflow_folder(value)])
-        raise invalid(
-            "is not a workflow", "not-a-workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main"
-        )
+        hint = "such as acme/web/.github/workflows/gpu.yml@refs/heads/main"
+        raise invalid("is not a workflow", "not-a-workflow", safe_hint=hint)
     return value
-
-
-def _with_workflow_folder(value: str) -> str:
-    """Return the value with the folder of workflows inserted."""
-    path, _, ref = value.partition("@")
-    owner, _, rest = path.strip("/").partition("/")
-    return f"{owner}/{rest.partition('/')[0]}/.github/workflows/{rest.rpartition('/')[2]}@{ref}"
 
 
 def _refuse_duplicates(places: Iterable[tuple[int | str, Any]]) -> None:

@@ -6,6 +6,10 @@ runs-on. For each scale set, the controller starts a listener: a pod that gets j
 
 from __future__ import annotations
 
+import json
+import re
+from functools import cache
+from importlib.resources import files
 from typing import Any, ClassVar, Literal
 
 import pulumi
@@ -15,8 +19,29 @@ from pydantic import Field
 from .. import versions
 from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
-from . import arc_definitions, gpu_nodes
+from . import gpu_nodes
 from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
+
+_DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
+
+
+@cache
+def _file() -> dict[str, Any]:
+    text = files(__package__).joinpath("arc_definitions.json").read_text(encoding="utf-8")
+    # The Pulumi SDK uses these names with underscores. The provider converts them back to dashes (pulumi-kubernetes at
+    # 94977969, provider/pkg/provider/provider.go).
+    return dict(json.loads(_DASHED.sub(lambda found: found[0].replace("-", "_"), text)))
+
+
+def definitions_version() -> str:
+    """Return the version of the definitions' chart."""
+    return str(_file()["version"])
+
+
+def definitions() -> list[dict[str, Any]]:
+    """Return the definitions, in the order of the chart."""
+    return list(_file()["definitions"])
+
 
 CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 
@@ -87,7 +112,7 @@ class ArcController(Component):
         # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches.
         # A patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the
         # definition exists (pulumi-kubernetes 4.29.0).
-        definitions = [
+        patches = [
             kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
                 f"{name}-{definition['spec']['names']['plural']}",
                 metadata={
@@ -98,7 +123,7 @@ class ArcController(Component):
                 # Deleting a definition would delete every scale set of the cluster, with its jobs.
                 opts=self.child(retain_on_delete=True),
             )
-            for definition in arc_definitions.definitions()
+            for definition in definitions()
         ]
         release = kubernetes.helm.v3.Release(
             f"{name}-release",
@@ -110,7 +135,7 @@ class ArcController(Component):
             skip_crds=True,
             # On a replacement, the old release is deleted first. Two releases would create cluster roles of the same
             # names, and two controllers would both manage every scale set.
-            opts=self.child(depends_on=definitions, delete_before_replace=True),
+            opts=self.child(depends_on=patches, delete_before_replace=True),
         )
         self.namespace = namespace.metadata.name
         self.service_account_name = release.id.apply(lambda _: name)

@@ -6,6 +6,7 @@ A kind of cluster is one file in the folder of its cloud: a subclass of `Cluster
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Protocol
@@ -17,10 +18,35 @@ from ..args import Args, StrictBool
 from ..errors import Problem
 from ..secret_manager import SecretName as SecretManagerName
 from .arc_controller import ArcControllerArgs
+from .gpu_namespace import PrivateRange
 from .gpu_nodes import RESOURCE
 from .kueue import KueueArgs
 from .name_types import EachNameOnce, EachOnce, NamespaceName, Registry, SecretName
-from .network_rules import PrivateRange
+
+# The API of credential plugins (docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html,
+# docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl).
+_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
+
+
+def kubeconfig_with_program(name: str, server: str, authority: str, program: Mapping[str, Any]) -> str:
+    """Return the kubeconfig, which contains no credentials.
+
+    Args:
+        name: The name of the cluster, the user and the context.
+        server: The address of the API server.
+        authority: The certificate authority, in base64.
+        program: The command, its args, and other fields of a credential plugin.
+    """
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": authority}}],
+            "users": [{"name": name, "user": {"exec": {"apiVersion": _CREDENTIALS, **program}}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "current-context": name,
+        }
+    )
 
 
 class PoolEntry(Protocol):

@@ -31,15 +31,6 @@ POOL_LABEL = "gpu-ci-pool"
 It has no prefix, because the kubelet may not set labels with some prefixes.
 """
 
-CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""The label with the name of a node's device plugin configuration. Nodes without it use the default configuration."""
-MPS_LABEL = "nvidia.com/mps.capable"
-"""The label of nodes on which the plugin's MPS daemon runs. Feature discovery or the node group sets the label.
-
-Source: NVIDIA/k8s-device-plugin v0.20.0,
-deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml.
-"""
-
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
 """The prefix of labels by which NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors.
 
@@ -57,11 +48,6 @@ node (NVIDIA/k8s-device-plugin#255). Source: the same file, hasOperandsDisabled.
 def labels(pool: str) -> dict[str, str]:
     """Return the labels of a node of `pool`, which pods can use as a node selector."""
     return {POOL_LABEL: pool, PRESENT_LABEL: "true"}
-
-
-def config_labels(config: str, *, mps: bool = False) -> dict[str, str]:
-    """Return the labels of nodes that use a configuration of the device plugin, and its MPS daemon with `mps`."""
-    return {CONFIG_LABEL: config, **({MPS_LABEL: "true"} if mps else {})}
 
 
 def toleration() -> dict[str, Any]:

@@ -15,14 +15,16 @@ from . import gpu_nodes
 from .name_types import (
     CONTAINER_SECURITY,
     POD_SECURITY,
+    TOLERATIONS,
     EachOnce,
     Image,
     NamespaceName,
     Pool,
     PullSecrets,
+    Tolerations,
     pull_secrets,
+    tolerations,
 )
-from .pod_settings import TOLERATIONS, Tolerations, tolerations
 
 CPU_MILLI, MEMORY_MIB = 10, 32
 """The CPU request of the pod in thousandths of a CPU, and its memory, as request and limit.

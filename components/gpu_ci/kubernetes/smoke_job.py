@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import monitor_supports_feature
 
 from ..args import Args
 from ..component import Component
 from ..payload import smoke_archive
 from . import gpu_nodes
-from .failure_hints import after_failure
-from .smoke import cluster_events, events, pod
-from .smoke import peers as smoke_peers
+from .smoke import events, pod
 from .smoke.args import SmokeJobArgs
+
+
+def after_failure(
+    owner: pulumi.Resource, hook: str, text: Callable[[pulumi.ErrorHookArgs], str], operations: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return resource options that make `owner` log a warning if one of these operations fails.
+
+    The options are empty for an engine without error hooks, and in a preview. A hook starts a callback server in the
+    program. If a program with this server fails in a preview, it crashes in grpc (seen with grpcio on Python 3.11).
+    """
+    if pulumi.runtime.is_dry_run() or not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
+        return {}
+
+    def warn(failed: pulumi.ErrorHookArgs) -> bool:
+        if failed.failed_operation in operations:
+            pulumi.log.warn(text(failed), owner)
+        return False  # do not retry; the next `pulumi up` creates the resource again
+
+    return {"hooks": pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(hook, warn)])}
+
 
 __all__ = ["SmokeJob", "SmokeJobArgs"]
 
@@ -71,7 +91,7 @@ class SmokeJob(Component):
         )
         peers = None
         if args.nodes > 1:
-            peers = smoke_peers.service(f"{name}-peers", args.namespace, args.pool, self.child()).metadata.name
+            peers = pod.service_of_peers(f"{name}-peers", args.namespace, args.pool, self.child()).metadata.name
         kubeconfig: list[str] = []
         if args.kubeconfig is not None:
             pulumi.Output.from_input(args.kubeconfig).apply(kubeconfig.append)
@@ -111,7 +131,7 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
         "backoffLimit": 0,
         # The time counts from the Job's start and includes pending pods.
         "activeDeadlineSeconds": args.deadline_sec,
-        **(smoke_peers.job_settings(args.nodes) if peers is not None else {}),
+        **(pod.settings_of_several_nodes(args.nodes) if peers is not None else {}),
         "template": {
             "metadata": {
                 "labels": {gpu_nodes.POOL_LABEL: args.pool},
@@ -131,8 +151,8 @@ def _failure_warning(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequen
     meta = (failed.new_inputs or {}).get("metadata") or {}
     namespace, job = str(meta.get("namespace")), str(meta.get("name"))
     try:
-        lines = events.causes(cluster_events.events(kubeconfig[0], namespace), job) if kubeconfig else []
-    except cluster_events.UnreadableEventsError as error:
+        lines = events.causes(events.events(kubeconfig[0], namespace), job) if kubeconfig else []
+    except events.UnreadableEventsError as error:
         lines = [_NO_EVENTS.format(why=error, namespace=namespace)]
     return "\n".join([_AFTER_FAILURE.format(pool=pool), *(f"  {line}" for line in lines), f"  hint: {_HINT}"])
 

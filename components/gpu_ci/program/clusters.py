@@ -23,7 +23,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
 
-from .pool import Pipeline, Pool
+from .pools import Pipeline, Pool
 from .settings import Settings
 from .stack_file import stack_file, values_of
 

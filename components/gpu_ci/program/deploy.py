@@ -10,7 +10,7 @@ import pulumi
 from gpu_ci import extras
 
 from . import manager, networks, pools, settings, stack_warnings
-from .pool import with_runner_group
+from .pools import with_runner_group
 
 
 def deploy() -> None:

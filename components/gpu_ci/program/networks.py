@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .pool import Pool
+from .pools import Pool
 from .settings import Settings
 
 if TYPE_CHECKING:

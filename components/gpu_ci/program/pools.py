@@ -1,16 +1,74 @@
-"""Creates the pools of a stack, and returns their outputs."""
+"""Creates the pools of a stack and registers their runners, and returns the outputs of the pools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import pulumi
+
+from gpu_ci.args import Args
 from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
-from gpu_ci.stack.costs import of_pools
+from gpu_ci.stack.quotas import cost_of
+from gpu_ci.stack.site import Site
 
-from .pool import Pipeline, Pool
+if TYPE_CHECKING:
+    from gpu_ci.stack.github import Github
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool: the component of its kind, and the validated arguments."""
+
+    name: str
+    kind: str
+    component: type[Component]
+    args: Args
+    options: pulumi.ResourceOptions | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline(Pool):
+    """One image pipeline. Like a pool, it is a component of a kind, with arguments that the networks complete."""
+
+
+def registration(site: Site, github: Github | None) -> dict[str, Any]:
+    """Return the arguments for pools of machines, by field name.
+
+    - With `managerApp`, the runner manager registers the runners, and no machine reads a key.
+    - With `runnerApp` alone, the machines register their runners.
+    - Without an App or a runner group, no runner is registered. GitHub's group Default is never used, because by
+      default all repositories may use it.
+    """
+    owner = site.github
+    if owner is None or github is None or github.runner_group is None:
+        return {}
+    wired: dict[str, Any] = {
+        "owner": owner.owner,
+        "runner_group": github.runner_group.group_name or f"gpu-{pulumi.get_stack()}",
+    }
+    if owner.manager_app is not None:
+        return {"github": wired}
+    if owner.runner_app is None:
+        return {}
+    app = {
+        "app_id": owner.runner_app.id,
+        "installation_id": int(owner.runner_app.installation_id),
+        "private_key": owner.runner_app.private_key,
+    }
+    return {"github": wired | app}
+
+
+def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
+    """Return the pool with the created runner group as an Output, so that the pool's check waits for the group."""
+    github: Any = getattr(pool.args, "github", None)
+    if group is None or github is None:
+        return pool
+    joined = github.model_copy(update={"runner_group": group})
+    return replace(pool, args=pool.args.model_copy(update={"github": joined}))
+
 
 # The fields of a pool that the outputs contain, if the kind has them. They describe where a job runs.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
@@ -117,7 +175,7 @@ def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
 
 
 def _costs(built: Sequence[Built]) -> cost.StackCost:
-    return of_pools((each.pool.name, each.pool.args) for each in built)
+    return cost_of((each.pool.name, each.pool.args) for each in built)
 
 
 def _runners(pool: Pool) -> dict[str, Any]:

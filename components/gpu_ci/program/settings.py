@@ -21,7 +21,7 @@ from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
 
-from .pool import Pipeline, Pool, registration
+from .pools import Pipeline, Pool, registration
 from .stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:

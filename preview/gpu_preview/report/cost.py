@@ -11,7 +11,7 @@ from gpu_catalog import cost as catalog_cost
 from gpu_catalog.cost import Metered, StackCost
 from gpu_ci.cli import stack_files
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.stack import costs
+from gpu_ci.stack import quotas
 from gpu_ci.stack.pools import POOLS
 
 from .. import project_file, stack_yaml
@@ -104,7 +104,7 @@ def _of(path: Path) -> StackCost | None:
     if problems:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         raise UnpricedError(f"has {count}, the first at {problems[0].path}: {problems[0].text}")
-    return costs.of_pools(file.pools)
+    return quotas.cost_of(file.pools)
 
 
 def _pools(found: StackCost | None) -> Mapping[str, Amount]:

@@ -10,8 +10,8 @@ import botocore.session
 import gpu_catalog as catalog
 import pytest
 from gpu_ci.aws import resource_names
-from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES, GpuNodeGroupArgs
-from gpu_ci.aws.nodes import disk
+from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES
+from gpu_ci.aws.nodes import rules
 from pydantic import TypeAdapter, ValidationError
 
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, cloudformation, nodes
@@ -32,10 +32,10 @@ def test_the_capacity_types_are_the_apis() -> None:
 
 def test_the_limits_of_a_disk_are_the_apis() -> None:
     said = shape("ec2", "EbsBlockDevice").members
-    assert _gp3(said["Iops"].documentation) == disk.IOPS
-    assert _gp3(said["VolumeSize"].documentation)[1] == disk.SIZE_GIB[1]
+    assert _gp3(said["Iops"].documentation) == rules.IOPS
+    assert _gp3(said["VolumeSize"].documentation)[1] == rules.SIZE_GIB[1]
     least, most = re.findall(r"(?:Minimum|Maximum) value of ([0-9,]+)", said["Throughput"].documentation)
-    assert (_number(least), _number(most)) == disk.THROUGHPUT_MIB
+    assert (_number(least), _number(most)) == rules.THROUGHPUT_MIB
 
 
 def _gp3(text: str) -> tuple[int, int]:
@@ -46,16 +46,6 @@ def _gp3(text: str) -> tuple[int, int]:
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
-
-
-def test_a_group_takes_as_many_types_as_the_api() -> None:
-    said = shape("eks", "CreateNodegroupRequest").members["instanceTypes"].documentation
-    assert "0-20 instance types" in said
-    assert [
-        mark.max_length
-        for mark in GpuNodeGroupArgs.model_fields["instance_types"].metadata
-        if hasattr(mark, "max_length")
-    ] == [20]
 
 
 def test_a_clusters_name_has_the_apis_form() -> None:

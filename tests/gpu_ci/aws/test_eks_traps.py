@@ -47,10 +47,6 @@ def test_the_taint_is_the_one_device_plugins_tolerate() -> None:
     }
 
 
-def test_the_device_plugin_finds_the_node_without_feature_discovery() -> None:
-    assert nodes()["labels"]["nvidia.com/gpu.present"] == "true"
-
-
 def test_cluster_autoscaler_waits_for_the_device_plugin_of_a_new_node() -> None:
     """kubernetes/autoscaler#1949, #3164, #3464: without the label it starts more and more of them."""
     assert nodes()["labels"]["k8s.amazonaws.com/accelerator"] == "nvidia-l4"
@@ -200,11 +196,6 @@ def test_cost_tags_are_on_machines_disks_and_interfaces() -> None:
     ]
 
 
-def test_the_api_words_for_markets_are_derived() -> None:
-    found = [nodes(**changes)["capacityType"] for changes in ({}, {"market": "standard"}, BLOCK)]
-    assert found == ["SPOT", "ON_DEMAND", "CAPACITY_BLOCK"]
-
-
 def test_a_capacity_block_is_in_the_template_and_in_one_zone() -> None:
     """docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html."""
     inputs = template(**BLOCK)
@@ -245,12 +236,3 @@ def test_node_repair_is_on_and_replaces_what_a_restart_does_not_cure() -> None:
 
 def test_an_update_needs_no_second_gpu_to_start_with() -> None:
     assert nodes()["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
-
-
-def test_no_warm_pool_is_made() -> None:
-    assert "warmPoolConfig" not in nodes()
-
-
-def test_the_kubernetes_version_is_the_clusters_and_the_release_a_pinned_one() -> None:
-    assert (nodes()["version"], "releaseVersion" in nodes()) == ("1.35", False)
-    assert nodes(release_version="1.35.3-20260917")["releaseVersion"] == "1.35.3-20260917"

@@ -6,7 +6,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 import pytest
-from gpu_ci.aws import node_capacity
+from gpu_ci.aws import eks_runner_pool
 from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
 from gpu_ci.kubernetes import image_pre_pull
 
@@ -67,12 +67,6 @@ def test_the_pod_is_on_the_nodes_of_the_check_and_uses_the_secrets_of_the_runner
     assert [each["image"] for each in spec["containers"]] == [JOB]
 
 
-def test_parallel_and_early_pulls_can_be_combined() -> None:
-    both = {"prePull": {"images": [JOB]}, "parallelImagePull": True, "diskThroughputMib": 600}
-    assert EksRunnerPoolArgs.choice_problems({**EksRunnerPool.EXAMPLE, **both}) == []
-    assert pulled(**both) == [RUNNER, JOB]
-
-
 # The instance types with the least memory in addition to what runners may request, and the largest number of their pods
 # (awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/kubelet/instance-info.jsonl and eni_max_pods.go).
 MAX_PODS = {"g5g.xlarge": 58, "g6f.large": 20, "g7.2xlarge": 254, "g5.xlarge": 58, "g4dn.xlarge": 29}
@@ -88,7 +82,7 @@ def test_runners_that_use_all_cpus_leave_room_for_the_pod(machine: catalog.Machi
     total = int(machine.vcpus * 1000)
     ranges = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, total, 25))
     kubelet = sum((min(total, end) - start) * share // 10_000 for start, end, share in ranges if total > start)
-    cpus, _ = node_capacity.free_for_pods(machine)
+    cpus, _ = eks_runner_pool.free_for_pods(machine)
     left = total - kubelet - cpus * 1000 - PLUGIN_CPU_MILLI - image_pre_pull.CPU_MILLI
     assert left >= ADD_ONS_CPU_MILLI
 
@@ -97,7 +91,7 @@ def test_runners_that_use_all_cpus_leave_room_for_the_pod(machine: catalog.Machi
 def test_runners_that_use_all_memory_leave_room_for_the_pod(name: str, pods: int) -> None:
     """255 MiB and 11 MiB for each pod are the kubelet's, and 100 MiB must be free (the same file)."""
     machine = catalog.machine(name, "aws")
-    _, gib = node_capacity.free_for_pods(machine)
+    _, gib = eks_runner_pool.free_for_pods(machine)
     kubelet = 255 + 11 * pods + 100
     left = machine.memory_gib * 1024 - kubelet - gib * 1024 - PLUGIN_MEMORY_MIB - image_pre_pull.MEMORY_MIB
     assert left >= ADD_ONS_MEMORY_MIB

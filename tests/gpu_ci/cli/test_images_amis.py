@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_ci.aws import resource_names
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
-from gpu_ci.aws.nodes import image_in_use
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.world.store import Fault, Record, World
@@ -46,7 +46,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     detail = {
         "action": {"type": "DELETE"},
         "filter": {"type": "COUNT", "value": 2},
-        "exclusionRules": {"amis": {"tagMap": {image_in_use.key("staging", "a10g"): image_in_use.VALUE}}},
+        "exclusionRules": {"amis": {"tagMap": {resource_names.in_use_key("staging", "a10g"): resource_names.IN_USE}}},
     }
     for kind, identity, inputs in (
         (types.IMAGE_RECIPE, RECIPE, {"name": "staging-nodes", "version": "1.0.7"}),

@@ -7,7 +7,7 @@ from typing import Any
 import gpu_catalog
 from gpu_ci.errors import Problem
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
-from gpu_ci.stack import costs, quotas
+from gpu_ci.stack import quotas
 from gpu_common.pulumi_wire import UNKNOWN_STRING
 
 from tests.gpu_ci.harness import Deployment, deploy
@@ -145,8 +145,8 @@ def test_names_of_templates_fit_into_googles_limit() -> None:
 
 
 def test_a_pool_costs_at_most_what_its_dearest_rung_does() -> None:
-    [alone] = costs.of_pools([("l4", args())]).pools
-    [climbing] = costs.of_pools([("l4", args({"region": "us-east1", "market": "standard"}))]).pools
+    [alone] = quotas.cost_of([("l4", args())]).pools
+    [climbing] = quotas.cost_of([("l4", args({"region": "us-east1", "market": "standard"}))]).pools
     assert alone.demand.market == "spot"
     assert (climbing.demand.market, climbing.demand.region) == ("standard", "us-east1")
     assert (climbing.usd_worst_month or 0) > (alone.usd_worst_month or 0)

@@ -131,8 +131,3 @@ def test_a_value_that_turns_out_not_to_be_secret_fails_the_deployment() -> None:
     with pytest.raises(ArgsError, match=r"ActionsSecrets 'ci': secrets\.TOKEN: must be a secret Output") as caught:
         run(program)
     assert HUSH not in str(caught.value)
-
-
-def test_an_organization_s_secret_may_be_for_a_public_repository() -> None:
-    made = secrets({"kind": "organization", "repositories": ["open-web"]})
-    assert made.one(":ActionsOrganizationSecret").inputs["selectedRepositoryIds"] == [200]

@@ -76,34 +76,6 @@ def test_with_a_plan_the_note_has_what_the_visibility_of_a_repository_decides(pl
     assert len(notes({"rules": {"web": {}}}, plan)) == count
 
 
-@pytest.mark.parametrize(
-    ("group", "also"),
-    [
-        ({}, ("", "")),
-        (
-            {"runnerGroup": {"repositories": ["web"]}},
-            (
-                (
-                    "gpu-ci:github.runnerGroup may need GitHub Team because GitHub's pages disagree whether GitHub "
-                    "Free has runner groups; "
-                ),
-                ", or if GitHub accepts the group",
-            ),
-        ),
-    ],
-)
-def test_with_a_plan_the_note_names_it_and_says_when_nothing_is_to_do(
-    group: dict[str, Any], also: tuple[str, str]
-) -> None:
-    assert notes({**group, "rules": {"web": {}}}, "free") == [
-        (
-            f"GitHub plans: gpu-ci:site.github.plan is free, and {also[0]}gpu-ci:github.rules.web needs GitHub Team "
-            f"for a private repository; hint: nothing to do for public repositories{also[1]}; else change the plan "
-            "(docs/guides/github.md, Plans)"
-        )
-    ]
-
-
 @pytest.mark.parametrize("wrong", [None, [], "x", {"rules": []}, {"secrets": {"a": None}}, {"runnerGroup": 7}])
 def test_what_cannot_be_read_needs_no_plan(wrong: Any) -> None:
     assert (needs(wrong), problems(wrong, "free"), notes(wrong, None)) == ([], [], [])

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 from gpu_ci.github.actions_secrets import ActionsSecrets
-from gpu_ci.github.runner_group import RunnerGroup
 
 from tests.gpu_ci.engine_stub import Plugin, asked, details, output, refused, secret
-from tests.gpu_ci.harness import UNKNOWN
 
 HUSH = "hush-hush-hush"
 SCOPE = {"kind": "repository", "repository": "web"}
@@ -43,22 +41,3 @@ def test_a_value_that_is_not_secret_is_refused_and_not_shown(given: Any) -> None
     assert (path, reason.partition(";")[0]) == ("secrets.TOKEN", A_SECRET)
     assert HUSH not in str(error)
     assert [request for request in running.monitor.requests if request.custom] == []
-
-
-def test_a_secret_that_a_preview_does_not_know_yet_stays_unknown() -> None:
-    inputs = {"scope": SCOPE, "secrets": {"TOKEN": output(is_secret=True)}}
-    _, asked_for = constructed(ActionsSecrets.TYPE, inputs, ":ActionsSecret", dryRun=True)
-    assert asked_for["value"] == secret(UNKNOWN)
-
-
-def test_a_group_looks_its_repositories_up() -> None:
-    outputs, asked_for = constructed(RunnerGroup.TYPE, {"repositories": ["web"]}, ":ActionsRunnerGroup")
-    assert asked_for["selectedRepositoryIds"] == [101]
-    assert outputs == {"groupName": "ci", "groupId": "ci-group-id"}
-
-
-def test_a_public_repository_is_refused_by_its_property() -> None:
-    error, _ = refused(RunnerGroup.TYPE, {"repositories": ["web", "open-web"]}, "ci")
-    [(path, reason)] = details(error)
-    assert path == "repositories[1]"
-    assert reason.startswith("is a public repository: any user's pull request could run code on the machines")

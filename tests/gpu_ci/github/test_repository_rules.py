@@ -58,19 +58,6 @@ def test_required_checks_must_have_passed_on_the_latest_commit() -> None:
     }
 
 
-def test_checks_may_be_those_of_an_older_commit_where_that_is_chosen() -> None:
-    inputs = rules(requiredChecks=[{"context": "gpu"}], strictChecks=False).one(":RepositoryRuleset").inputs
-    assert inputs["rules"]["requiredStatusChecks"] == {
-        "requiredChecks": [{"context": "gpu"}],
-        "strictRequiredStatusChecksPolicy": False,
-    }
-
-
-def test_the_ruleset_has_the_name_it_is_given() -> None:
-    row = rules(rulesetName="the default branch").one(":RepositoryRuleset")
-    assert (row.name, row.inputs["name"]) == ("main-ruleset", "the default branch")
-
-
 def test_every_kind_of_actor_is_named_as_github_does() -> None:
     actors = [
         {"type": "RepositoryRole", "role": "admin"},

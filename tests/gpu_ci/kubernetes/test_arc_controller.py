@@ -7,7 +7,7 @@ import re
 
 import pytest
 from gpu_ci import versions
-from gpu_ci.kubernetes import arc_definitions
+from gpu_ci.kubernetes import arc_controller
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 
 from tests.gpu_ci.harness import UNKNOWN, deploy
@@ -58,11 +58,11 @@ def test_the_definitions_of_the_pinned_chart_come_before_the_release_and_stay_wh
     ]
     assert [row.request.retainOnDelete for row in rows] == [True] * 4
     assert {row.urn for row in rows} <= set(made.one(":Release").request.dependencies)
-    assert arc_definitions.version() == versions.ARC_CHARTS == "0.14.2"
+    assert arc_controller.definitions_version() == versions.ARC_CHARTS == "0.14.2"
 
 
 def test_the_definitions_are_whole_but_for_their_descriptions_and_have_the_names_of_the_sdk() -> None:
-    found = {one["spec"]["names"]["kind"]: one["spec"]["versions"] for one in arc_definitions.definitions()}
+    found = {one["spec"]["names"]["kind"]: one["spec"]["versions"] for one in arc_controller.definitions()}
     [of_sets], [of_runners] = found["AutoscalingRunnerSet"], found["EphemeralRunner"]
     fields = of_sets["schema"]["openAPIV3Schema"]["properties"]
     # What came with 0.14, and would be lost in a cluster that has the definitions of 0.13.

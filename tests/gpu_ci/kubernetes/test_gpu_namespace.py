@@ -89,11 +89,6 @@ def test_other_dns_servers_answer_on_the_port_of_dns_alone() -> None:
     assert policies(dnsAddresses=more)["egress"] == policies()["egress"]
 
 
-def test_a_range_that_no_public_server_has_can_be_allowed() -> None:
-    [rule] = policies(privateRanges=["198.19.0.0/16"])["egress"]["egress"]
-    assert rule["to"] == [*WORLD, {"ipBlock": {"cidr": "198.19.0.0/16"}}]
-
-
 def test_registries_have_their_ports_and_their_private_addresses() -> None:
     [rule] = policies(egressPorts=[443, 5000], privateRanges=["10.20.0.0/28"])["egress"]["egress"]
     assert rule == {

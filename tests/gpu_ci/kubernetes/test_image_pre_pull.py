@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_ci.kubernetes import gpu_nodes
 from gpu_ci.kubernetes.image_pre_pull import ImagePrePull, ImagePrePullArgs
-from gpu_ci.kubernetes.smoke import peers
+from gpu_ci.kubernetes.smoke.pod import anti_affinity
 
 from tests.gpu_ci import harness
 
@@ -81,7 +81,7 @@ def test_all_nodes_pull_a_changed_image_at_the_same_time() -> None:
 
 
 def test_its_pods_do_not_keep_the_pods_of_a_check_of_several_nodes_away() -> None:
-    [term] = peers.anti_affinity("l4")["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    [term] = anti_affinity("l4")["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     labels = daemon_set()["spec"]["template"]["metadata"]["labels"]
     assert labels == daemon_set()["spec"]["selector"]["matchLabels"]
     assert not term["labelSelector"]["matchLabels"].items() <= labels.items()

@@ -178,10 +178,6 @@ def test_the_pod_with_the_gpus_waits_in_the_queue_and_no_other_pod(mode: Any, ru
     assert pod["metadata"].get("labels") == job
 
 
-def test_a_runner_without_a_queue_has_no_label() -> None:
-    assert "labels" not in values(scale_set())["template"]["metadata"]
-
-
 QUEUES = {
     "alone": {"gpus": 3},
     "open": {"gpus": 4, "cohort": "gpu"},
@@ -199,7 +195,3 @@ QUEUES = {
 )
 def test_a_queue_can_use_its_own_gpus_and_those_its_cohort_lends(queue: str, most: int) -> None:
     assert KueueArgs(queues=QUEUES).most_gpus(queue) == most
-
-
-def test_a_queue_may_lend_all_of_its_gpus() -> None:
-    assert KueueArgs(queues={"vision": {"gpus": 2, "cohort": "gpu", "lendingLimit": 2}}).queues["vision"].gpus == 2

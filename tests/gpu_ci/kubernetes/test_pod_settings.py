@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from tests.gpu_ci.kubernetes.clusters import scale_set, values
-from tests.gpu_ci.kubernetes.test_image_pre_pull import pod as pre_pull_pod
 from tests.gpu_ci.kubernetes.test_smoke_job import pod as smoke_pod
 
 OURS = {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
@@ -15,13 +14,6 @@ QUEUED = {"key": "cloud.google.com/gke-queued", "operator": "Exists"}
 TOLERATED = [OURS, {"operator": "Equal", **ARM}, QUEUED]
 LIBRARIES = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
 LIBRARIES_ENV = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
-
-
-def test_every_pod_on_the_nodes_tolerates_their_other_taints() -> None:
-    more = {"tolerations": [ARM, QUEUED]}
-    assert smoke_pod(**more)["tolerations"] == TOLERATED
-    assert pre_pull_pod(**more)["tolerations"] == TOLERATED
-    assert values(scale_set(**more))["template"]["spec"]["tolerations"] == TOLERATED
 
 
 def test_a_runner_without_a_gpu_tolerates_nothing_and_its_jobs_tolerate_the_taints() -> None:
@@ -34,19 +26,6 @@ def job_pod(made: Any) -> dict[str, Any]:
     """Return the settings that the container hooks add to the pod of a job."""
     found: dict[str, Any] = json.loads(made.one(":ConfigMap").inputs["data"]["job-pod.json"])["spec"]
     return found
-
-
-def test_the_container_of_the_check_that_has_gpus_gets_the_variables() -> None:
-    plain, given = smoke_pod()["containers"], smoke_pod(environment=LIBRARIES)["containers"]
-    assert given[0]["env"] == [LIBRARIES_ENV, *plain[0]["env"]]
-    assert given[1] == plain[1]
-
-
-def test_the_container_of_a_job_gets_the_variables() -> None:
-    [plain], [given] = (
-        values(scale_set(**changes))["template"]["spec"]["containers"] for changes in ({}, {"environment": LIBRARIES})
-    )
-    assert given["env"] == [LIBRARIES_ENV, *plain["env"]]
 
 
 def test_a_job_in_its_own_pod_gets_the_variables_and_its_runner_does_not() -> None:

@@ -7,12 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 from google.protobuf import json_format
 from gpu_ci import versions
-from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from gpu_common import pulumi_wire
 
@@ -285,36 +283,3 @@ def test_what_takes_its_name_waits_for_the_registration() -> None:
     made = deploy(program, computed=COMPUTED)
     [user] = [row for row in made.rows if row.urn.endswith("::user")]
     assert made.one(":AutoscalingRunnerSetPatch").urn in user.request.dependencies
-
-
-def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> None:
-    def program() -> None:
-        controller = {**CONTROLLER, "version": pulumi.Output.from_input("0.13.1")}
-        wiring = {**scale_set_wiring(), "controller": controller}
-        RunnerScaleSet("gpu", RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **wiring))
-
-    with pytest.raises(ArgsError) as caught:
-        deploy(program, computed=COMPUTED, preview=True)
-    assert str(caught.value) == (
-        "RunnerScaleSet 'gpu': controller.version: is a controller of another minor version, which would delete the "
-        "scale sets of this version\n"
-        "  got: '0.13.1'\n"
-        "  expected: 0.14.x\n"
-        "  hint: use the ArcController of the same version of this package"
-    )
-
-
-def test_an_invalid_key_is_refused_and_not_shown() -> None:
-    def program() -> None:
-        wiring = scale_set_wiring()
-        wiring["app"]["private_key"] = pulumi.Output.secret("hush-hush")
-        RunnerScaleSet("gpu", RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **wiring))
-
-    with pytest.raises(ArgsError) as caught:
-        deploy(program, computed=COMPUTED)
-    assert str(caught.value) == (
-        "RunnerScaleSet 'gpu': app.privateKey: is not a private key\n"
-        "  got: a value that is not shown, because it may be a secret\n"
-        "  expected: the App's private key in PEM form, as a secret Output\n"
-        "  hint: use the whole .pem file from GitHub, including its first line"
-    )

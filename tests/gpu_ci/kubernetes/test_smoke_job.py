@@ -10,7 +10,7 @@ from typing import Any
 
 import pulumi
 import pytest
-from gpu_ci.kubernetes import failure_hints, gpu_nodes, smoke_job
+from gpu_ci.kubernetes import gpu_nodes, smoke_job
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
 
@@ -213,12 +213,12 @@ def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(
     """Pulumi's report of the Job says neither."""
     hooks: dict[str, Callable[[Any], Any]] = {}
     said: list[str] = []
-    monkeypatch.setattr(failure_hints, "monitor_supports_feature", lambda _: True)
+    monkeypatch.setattr(smoke_job, "monitor_supports_feature", lambda _: True)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, told: hooks.setdefault(name, told))
     monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
     owner = pulumi.Resource.__new__(pulumi.Resource)
-    options = failure_hints.after_failure(
+    options = smoke_job.after_failure(
         owner, "l4-job-failed", lambda failed: smoke_job._failure_warning("l4", failed, []), ("create",)
     )
     assert options["hooks"].on_error == [hooks["l4-job-failed"]]
@@ -239,4 +239,4 @@ def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(
 
 def test_an_engine_that_knows_no_such_hooks_is_not_asked_for_one() -> None:
     owner = pulumi.Resource.__new__(pulumi.Resource)
-    assert failure_hints.after_failure(owner, "l4-job-failed", lambda _: "l4", ("create",)) == {}
+    assert smoke_job.after_failure(owner, "l4-job-failed", lambda _: "l4", ("create",)) == {}

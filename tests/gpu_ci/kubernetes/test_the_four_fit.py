@@ -78,23 +78,6 @@ def test_what_runs_off_gpu_nodes_tolerates_no_taint_at_all() -> None:
     assert [pod.get("tolerations", []) for pod in found] == [[], []]
 
 
-def test_a_node_that_shares_its_gpus_names_a_configuration_the_plugin_has() -> None:
-    labels = gpu_nodes.config_labels("two-in-one", mps=True)
-    assert labels == {"nvidia.com/device-plugin.config": "two-in-one", "nvidia.com/mps.capable": "true"}
-    assert gpu_nodes.config_labels("two-in-one") == {"nvidia.com/device-plugin.config": "two-in-one"}
-    configs = values(build(DevicePlugin, "nvdp", configs={"two-in-one": {"kind": "mps", "replicas": 2}}))["config"]
-    assert sorted(configs["map"]) == ["default", labels[gpu_nodes.CONFIG_LABEL]]
-
-
-def test_the_quota_counts_what_the_runners_ask_for_and_the_plugin_gives_out() -> None:
-    hard = build(GpuNamespace, "ci").one(":ResourceQuota").inputs["spec"]["hard"]
-    [container] = runner()["containers"]
-    assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
-    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert hard["requests.nvidia.com/gpu"] == "4"
-    assert gpu_nodes.RESOURCE == "nvidia.com/gpu"
-
-
 def test_a_set_waits_for_its_controller_and_for_the_walls_of_its_namespace() -> None:
     def program() -> None:
         namespace = GpuNamespace("ci", GpuNamespaceArgs(gpus=4))

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_ci.stack import pools
 
-from tests.gpu_ci.program.stack import L4, config, load, refused, site
+from tests.gpu_ci.program.stack import L4, config, load, site
 from tests.gpu_ci.program.test_program import STACK, run
 
 BUILDS: dict[str, Any] = {"kind": "cloud-build", "region": "europe-west4", "publicEgress": True}
@@ -24,13 +24,6 @@ def test_its_region_is_the_one_it_chooses() -> None:
     assert choice.region == "europe-west4"
     [choice] = pools.check({"builds": BUILDS | {"region": 4}})[0]
     assert choice.region == ""
-
-
-def test_a_pool_of_gpus_in_the_same_region_still_needs_one() -> None:
-    a100 = {**L4, "machineType": "a2-highgpu-1g", "zones": ["europe-west4-a"]}
-    [problem] = refused(config({"a100": a100, "builds": BUILDS})).problems
-    assert problem.path == "gpu-ci:site.subnetworks.europe-west4"
-    assert problem.text == "is missing, and a100 is in that region"
 
 
 def test_it_is_exported_with_its_choices_and_an_unknown_cost_and_is_no_target_of_a_check() -> None:

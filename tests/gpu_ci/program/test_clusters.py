@@ -9,11 +9,10 @@ from typing import Any
 
 import pulumi
 import pytest
-from gpu_ci.aws.eks_cluster import EksCluster
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import Deployment
-from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused
+from tests.gpu_ci.program.stack import ON_CLUSTER, config, load
 from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, STACK, cluster, run
 from tests.gpu_ci.support import COMPUTED
 
@@ -112,10 +111,6 @@ def test_the_profile_and_role_of_a_cluster_reach_everything_that_calls_aws() -> 
     assert (limits["profile"], limits["roleArn"]) == ("prod", role)
 
 
-def test_without_them_the_stacks_own_settings_count() -> None:
-    assert [row.type for row in deployed().rows if row.type == "pulumi:providers:aws"] == []
-
-
 def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     found = deployed()
     provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
@@ -148,19 +143,6 @@ def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
     }
 
 
-def test_as_many_runners_as_the_nodes_have_room_for() -> None:
-    four = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE}})
-    assert release(run(four), "a10g-runners-release")["values"]["maxRunners"] == 12
-    # A node has four GPUs, 47 CPUs and 171 GiB for pods.
-    hungry = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE, "memoryGib": 80}})
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
-    # Of 100 GiB of disk, 89 are for pods.
-    hungry["gpu-ci:pools"]["a10g"]["runner"] = {"image": IMAGE, "ephemeralStorageGib": 30}
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
-    hungry["gpu-ci:pools"]["a10g"]["diskGib"] = 135
-    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 12
-
-
 def test_the_check_proves_that_policies_are_enforced_where_the_namespace_is_closed() -> None:
     def tries(**cluster: Any) -> bool:
         values = stack()
@@ -178,10 +160,6 @@ def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
     affinity = release(run(values), "ci-plugin-release")["values"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
-
-
-def test_nobody_chooses_how_the_nodes_of_pools_are_told_of_their_gpus() -> None:
-    assert release(deployed(), "ci-plugin-release")["values"]["deviceListStrategy"] == "volume-mounts"
 
 
 def on_cluster(strategy: str) -> dict[str, Any]:
@@ -248,18 +226,6 @@ def test_the_whole_pool_may_be_checked_before_a_runner_is_there() -> None:
     assert urns["a10g-nodes-nodes"] in {
         urn for row in found.rows if row.name == "a10g-smoke-peers" for urn in row.request.dependencies
     }
-
-
-def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
-    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "privateRanges": ["10.1.0.0/16"]}}
-    [row] = [row for row in run(stack(clusters=clusters)).rows if row.name == "ci-runners-egress"]
-    assert "10.1.0.0/16" in json.dumps(row.inputs["spec"])
-
-
-def test_dns_servers_of_a_kind_of_cluster_are_open_to_its_runners(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EksCluster, "DNS_ADDRESSES", ("169.254.169.253",))
-    [row] = [row for row in run(stack(), preview=True).rows if row.name == "ci-runners-dns"]
-    assert row.inputs["spec"]["egress"][0]["to"][-1] == {"ipBlock": {"cidr": "169.254.169.253/32"}}
 
 
 def test_private_images_of_a_cluster_are_pulled_with_its_logins() -> None:
@@ -377,39 +343,3 @@ def test_the_labels_of_the_site_are_tags_on_aws() -> None:
     values = stack()
     values["gpu-ci:site"]["labels"] = {"team": "ml"}
     assert run(values).one(":NodeGroup").inputs["tags"] == {"gpu-ci-pool": "a10g", "team": "ml"}
-
-
-def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
-    names = [row.name for row in run(stack(), preview=True).rows]
-    assert "a10g-runners-release" in names
-
-
-@pytest.mark.parametrize(
-    ("keys", "paths"),
-    [
-        ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
-        ({"clusters": []}, ["gpu-ci:clusters"]),
-        ({"clusters": {"ci": None}}, ["gpu-ci:clusters.ci"]),
-        ({"github": None}, ["gpu-ci:github.runnerGroup"]),
-        (
-            {"site": {}, "github": None},
-            ["gpu-ci:github.runnerGroup", "gpu-ci:site.github.owner", "gpu-ci:site.github.runnerApp"],
-        ),
-    ],
-)
-def test_what_a_pool_on_a_cluster_stands_on_is_asked_for(keys: dict[str, Any], paths: list[str]) -> None:
-    problems = refused(stack(**keys)).problems
-    assert sorted(problem.path for problem in problems if "subnetworks" not in problem.path) == paths
-    assert [problem.path for problem in problems if not problem.hint] == []
-
-
-def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
-    """The version of the cluster is known after its lookup."""
-    for version in ("1.33.5", "1.36.1"):
-        [pool] = load(stack({"releaseVersion": f"{version}-20260917"})).pools
-        assert pool.args.release_version == f"{version}-20260917"
-
-
-def test_every_choice_reaches_the_pool() -> None:
-    [pool] = load(stack()).pools
-    assert (pool.args.cluster_name, pool.args.region) == ("ci", "us-east-1")

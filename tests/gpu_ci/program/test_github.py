@@ -93,39 +93,9 @@ def test_everything_on_github_is_created_with_the_app_of_the_site() -> None:
     }
 
 
-def test_without_an_app_it_acts_as_the_token_of_the_environment() -> None:
-    assert "appAuth" not in run(stack()).one("pulumi:providers:github").inputs
-
-
-def test_the_group_has_the_name_it_is_given() -> None:
-    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
-    assert run(stack(asked)).one(":ActionsRunnerGroup").inputs["name"] == "gpus"
-
-
 def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> None:
     assert load(config()).github is None
     assert "github" not in run(config()).outputs[STACK]
-
-
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        ({"runnerGroup": {"repositories": []}}, "gpu-ci:github.runnerGroup.repositories"),
-        ({"runnerGroup": {"repositories": ["acme/kernels"]}}, "gpu-ci:github.runnerGroup.repositories[0]"),
-        ({"secrets": {"a": {"scope": {"kind": "repository"}}}}, "gpu-ci:github.secrets.a.scope.repository"),
-        (
-            {"secrets": {"a": {"scope": {"kind": "dependabot", "repository": "k"}, "secrets": {"T": "hunter2"}}}},
-            "gpu-ci:github.secrets.a.secrets.T",
-        ),
-        ({"rules": {"a": {"requiredChecks": []}}}, "gpu-ci:github.rules.a.repository"),
-        ({"secret": {}}, "gpu-ci:github.secret"),
-        ([], "gpu-ci:github"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_reported_at_its_path_without_a_secret_value(changes: Any, path: str) -> None:
-    error = refused(stack(changes))
-    assert path in [problem.path for problem in error.problems]
-    assert "hunter2" not in str(error)
 
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
@@ -160,15 +130,3 @@ def test_everything_on_github_is_made_anew_for_another_owner() -> None:
     assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
     names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
     assert names == ["github-acme", "github-other"]
-
-
-def keeps(name: str, **scope: str) -> dict[str, Any]:
-    return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
-
-
-def test_the_same_name_in_two_places_is_two_secrets() -> None:
-    other = keeps("T", kind="environment", environment="prod")
-    asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}
-    chosen = load(stack(asked)).github
-    assert chosen is not None
-    assert sorted(chosen.secrets) == ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_ci.program import stack_warnings
 
-from tests.gpu_ci.program.stack import L4, config, config_of, load, site, told
+from tests.gpu_ci.program.stack import L4, config, config_of, load, refused, site
 from tests.gpu_ci.program.test_github import KERNELS
 from tests.gpu_ci.program.test_program import run
 
@@ -24,15 +24,8 @@ def stack(asked: Any = KERNELS, pools: Any = None, **github: Any) -> dict[str, A
 
 @pytest.mark.parametrize("asked", [KERNELS, GROUP])
 def test_machines_do_not_register_as_the_app_that_administers_the_organization(asked: dict[str, Any]) -> None:
-    assert told(stack(asked, app=ADMIN)) == (
-        "Pulumi.staging.yaml: gpu-ci:site.github.managerApp: is missing, and the runners of l4 need it: the key of "
-        "app, which may change runner groups, secrets and rules, is not for machines\n"
-        "  got: nothing\n"
-        "  expected: the GitHub App of the runner manager, which registers the runners of machines, too\n"
-        "  hint: give gpu-ci:site.github.managerApp, and the runner manager starts a machine for each job "
-        "(docs/guides/runner-manager-setup.md); or give gpu-ci:site.github.runnerApp if your own tool starts the "
-        "machines (docs/guides/compute-engine.md)"
-    )
+    [problem] = refused(stack(asked, app=ADMIN)).problems
+    assert problem.path == "gpu-ci:site.github.managerApp"
     for app in ("runnerApp", "managerApp"):
         assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).pools
 
@@ -71,9 +64,8 @@ WORKFLOWS = {"selectedWorkflows": ["acme/web/.github/workflows/gpu.yml@refs/head
 
 def test_a_feature_that_the_plan_has_not_is_refused_in_the_preview() -> None:
     asked = {"runnerGroup": {**GROUP["runnerGroup"], **WORKFLOWS}}
-    assert told(stack(asked, runnerApp=RUNNERS, plan="team")).splitlines()[0] == (
-        "Pulumi.staging.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud"
-    )
+    [problem] = refused(stack(asked, runnerApp=RUNNERS, plan="team")).problems
+    assert problem.path == "gpu-ci:github.runnerGroup.selectedWorkflows"
     assert load(stack(asked, runnerApp=RUNNERS, plan="enterprise")).pools
     assert load(stack(asked, runnerApp=RUNNERS)).pools
 

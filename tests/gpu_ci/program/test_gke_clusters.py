@@ -30,17 +30,6 @@ def deployed() -> Deployment:
     return gke.deployed(gke.stack())
 
 
-def test_a_cluster_gets_a_namespace_and_the_controller_and_no_device_plugin() -> None:
-    rows = [row for row in deployed().rows if row.parent_name == "project-stack"]
-    assert [(row.name, row.type) for row in rows if "github" not in row.type] == [
-        ("gpu-cluster", "pulumi:providers:kubernetes"),
-        ("gpu-arc", "gpu-ci:kubernetes:ArcController"),
-        ("gpu-runners", "gpu-ci:kubernetes:GpuNamespace"),
-        ("l4", "gpu-ci:gcp:GkeRunnerPool"),
-    ]
-    assert [row for row in deployed().rows if "plugin" in row.name] == []
-
-
 def test_the_kubeconfig_has_the_names_of_gcloud_and_no_credential() -> None:
     kubeconfig = json.loads(deployed().one("pulumi:providers:kubernetes").inputs["kubeconfig"])
     assert kubeconfig == {
@@ -144,14 +133,6 @@ def test_nodes_with_arm_cpus_are_tolerated() -> None:
         assert spec["tolerations"][1:] == tolerated
 
 
-def test_the_quota_counts_the_nodes_of_the_check_and_the_scale_set_the_runners_that_fit() -> None:
-    assert deployed().one(":ResourceQuota").inputs["spec"]["hard"] == {"requests.nvidia.com/gpu": "3"}
-    assert gke.row(deployed(), "l4-runners-release").inputs["values"]["maxRunners"] == 2
-    two = {"machineType": "g2-standard-24", "runner": {"image": gke.IMAGE, "memoryGib": 50}}
-    # 96 GiB less 9.12 that GKE reserves, 0.1 for the eviction of pods, and 1 for GKE's own pods: 84 and a part.
-    assert gke.row(gke.deployed(gke.stack(two)), "l4-runners-release").inputs["values"]["maxRunners"] == 2
-
-
 L4_8 = {"machineType": "g2-standard-96"}
 NARROW_MEMORY, NARROW_CPUS = {"gpus": 2, "memoryGib": 100}, {"cpus": 12}
 
@@ -207,14 +188,6 @@ def warned(pool: dict[str, Any], runner: dict[str, Any]) -> list[str]:
     """The warnings about a stack with this pool and its runner."""
     settings = load(gke.stack({**pool, "runner": {"image": gke.IMAGE, **runner}}))
     return stack_warnings_of([(each.name, each.args) for each in settings.pools], {}, [], [])
-
-
-def test_the_runners_wait_for_the_check_and_the_check_for_the_node_pool() -> None:
-    waits = {row.name: set(row.request.dependencies) for row in deployed().rows}
-    urns = {row.name: row.urn for row in deployed().rows}
-    assert urns["l4-nodes-nodes"] in waits["l4-smoke-job"]
-    assert urns["l4-smoke-job"] in waits["l4-runners-release"]
-    assert urns["gpu-arc-release"] in waits["l4-runners-release"]
 
 
 def test_another_driver_repeats_the_check() -> None:
@@ -348,19 +321,6 @@ def test_the_outputs_have_the_pool_its_cost_and_what_a_check_of_its_gpus_needs()
             "template": None,
         }
     ]
-
-
-def test_the_longest_names_of_a_pool_and_of_a_cluster_are_deployed() -> None:
-    pools, cluster = ("p" * 40, f"{'p' * 39}q"), "c" * 40
-    values = gke.stack()
-    values["gpu-ci:clusters"] = {cluster: gke.GKE}
-    values["gpu-ci:pools"] = {name: {**gke.L4, "clusterName": cluster, "prePull": {}} for name in pools}
-    found = gke.deployed(values)
-    assert {row.inputs["values"].get("runnerScaleSetName") for row in found.of(":Release")} == {None, *pools}
-    assert {row.inputs["nodeConfig"]["labels"]["gpu-ci-pool"] for row in found.of(":NodePool")} == {*pools}
-    parts = [row.name for row in found.rows if row.parent_name in pools]
-    assert [len(name) for name in parts] == [40] * 8
-    assert len(set(parts)) == 8
 
 
 def test_clusters_of_two_clouds_are_in_one_stack() -> None:

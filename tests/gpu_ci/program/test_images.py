@@ -8,7 +8,7 @@ import pytest
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_ci.program.stack_warnings import prerequisites_of_builds
 
-from tests.gpu_ci.program.stack import L4, config, load, refused, site
+from tests.gpu_ci.program.stack import L4, config, load, site
 from tests.gpu_ci.program.test_program import STACK, run
 
 PIPELINE: dict[str, Any] = {"kind": "container", **ContainerImagePipeline.EXAMPLE}
@@ -47,8 +47,3 @@ def test_a_repository_of_the_first_generation_must_be_connected(connected: bool)
     settings = load(config(**{"gpu-ci:images": {"runner": PIPELINE | {"source": source}}}))
     found = [each.partition(" must be ")[0] for each in prerequisites_of_builds(settings)]
     assert found == ([] if connected else ["gpu-ci:images.runner.source: acme/images"])
-
-
-def test_a_problem_of_a_pipeline_stops_the_program() -> None:
-    [problem] = refused(config(**{"gpu-ci:images": {"runner": PIPELINE | {"region": "us-centrl1"}}})).problems
-    assert (problem.path, problem.hint) == ("gpu-ci:images.runner.region", "did you mean us-central1")

@@ -35,18 +35,6 @@ def refusing(token: str, words: str) -> Calls:
     return {**ALL_CALLS, token: refuse}
 
 
-def test_a_public_and_a_missing_repository_are_reported_at_their_paths() -> None:
-    assert told({"runnerGroup": {"repositories": ["kernels", "open-web", "nowhere"]}}) == (
-        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
-        "could run code on the machines\n"
-        "  got: 'open-web'\n"
-        "  expected: a private or internal repository\n"
-        "  hint: remove it; its workflows can use GitHub-hosted runners\n"
-        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[2]: GitHub has no such repository\n"
-        "  hint: check the name and the owner, and that the token has access to the repository"
-    )
-
-
 def test_a_wrong_repository_of_an_organization_secret_is_reported_at_its_path() -> None:
     scope = {"kind": "organization", "repositories": ["web", "nowhere"]}
     text = told({"secrets": {"all": {"scope": scope, "variables": {"A": "b"}}}})
@@ -111,12 +99,3 @@ def test_all_unreadable_secrets_are_in_one_report_without_values() -> None:
         "gpu-ci:github.secrets.k.secrets.TWO",
     ]
     assert "hunter2" not in text
-
-
-def test_an_unreadable_app_key_is_reported_at_the_app() -> None:
-    app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
-    text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
-    assert text.startswith(
-        "Pulumi.stack.yaml: gpu-ci:site.github.app.privateKey: cannot read "
-        "projects/example-ci/secrets/app-key from Secret Manager\n"
-    )

@@ -9,7 +9,7 @@ from typing import Any
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
-from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, load, refused, site
+from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, site
 from tests.gpu_ci.program.test_github_apps import GROUP, RUNNERS
 from tests.gpu_ci.program.test_program import STACK, run
 from tests.gpu_ci.support import TEMPLATE
@@ -43,15 +43,6 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
     assert pool.template
 
 
-def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
-    assert "manager" not in run(stack()).outputs[STACK]
-
-
-def test_no_machine_may_read_any_key_where_the_manager_registers() -> None:
-    found = run(stack(managerApp=MANAGER))
-    assert found.of(":SecretIamMember") == []
-
-
 IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"
 ON_GOOGLE_CLOUD = {"gpu-ci:manager": {"image": IMAGE, "region": "us-central1"}}
 
@@ -75,22 +66,6 @@ def test_no_part_of_the_deployed_manager_has_a_key() -> None:
     pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs
     assert [volume["secret"]["secret"] for volume in pool["template"]["volumes"]] == ["manager-key"]
     assert "envs" not in pool["template"]["containers"][0]
-
-
-def test_a_manager_without_what_it_needs_is_refused() -> None:
-    alone = config({"l4": L4}) | ON_GOOGLE_CLOUD
-    assert [problem.path for problem in refused(alone).problems] == [
-        "gpu-ci:site.github.managerApp",
-        "gpu-ci:github.runnerGroup",
-    ]
-    # The manager registers the runners of machines: an App for these is not needed.
-    owner = {"owner": "acme", "managerApp": MANAGER}
-    assert load(config({"l4": L4}, **site(github=owner)) | {"gpu-ci:github": GROUP} | ON_GOOGLE_CLOUD).pools
-    wrong = {"gpu-ci:manager": {"image": "docker.io/acme/manager:1", "region": "us-central1-a"}}
-    assert [(problem.path, bool(problem.hint)) for problem in refused(stack(managerApp=MANAGER) | wrong).problems] == [
-        ("gpu-ci:manager.image", True),
-        ("gpu-ci:manager.region", True),
-    ]
 
 
 def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> None:

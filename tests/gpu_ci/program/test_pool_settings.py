@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.gpu_ci.program.stack import L4, config, load, refused, told
-
-HERE = "Pulumi.staging.yaml: gpu-ci:pools"
+from tests.gpu_ci.program.stack import L4, config, load, refused
 
 
 def test_pools_given_as_json_text_are_read() -> None:
@@ -16,17 +14,6 @@ def test_the_proposed_name_is_itself_accepted() -> None:
     for name in ("L4", "l4_spot", "4l", "l4.spot", "-", "", "x" * 60, "Ä" * 50):
         [problem] = refused(config({name: L4})).problems
         assert [pool.name for pool in load(config({problem.hint.removeprefix("such as "): L4})).pools]
-
-
-def test_pythons_spelling_of_a_key_is_not_a_stack_files() -> None:
-    assert told(config({"l4": L4 | {"disk_gib": 100}})) == (
-        f"{HERE}.l4.disk_gib: unknown key\n"
-        "  got: 'disk_gib'\n"
-        "  expected: one of machineType, guestAccelerator, zones, market, reservation, "
-        "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
-        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
-        "  hint: did you mean diskGib"
-    )
 
 
 def test_a_pool_with_one_label_more_is_another_pool() -> None:

@@ -20,10 +20,6 @@ def test_limits_that_suffice_are_accepted_with_one_machine_beside_max() -> None:
     assert found.findings == ()
 
 
-def test_a_stack_file_need_name_no_limits() -> None:
-    assert load(config()).quotas.given == {}
-
-
 def test_a_pool_whose_name_is_the_beginning_of_one_with_a_mistake_still_counts() -> None:
     pools = {"l4": L4, "l4-b": L4 | {"max": 0}}
     paths = [problem.path for problem in refused(quotas(pools, everywhere=4)).problems]

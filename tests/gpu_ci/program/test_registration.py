@@ -12,7 +12,7 @@ from gpu_ci.stack.warnings import RUNNER_APP
 from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from tests.gpu_ci.harness import Deployment
-from tests.gpu_ci.program.stack import L4, config, load, refused, site, told
+from tests.gpu_ci.program.stack import L4, config, load, refused, site
 from tests.gpu_ci.program.test_program import STACK, run
 
 KEY = "projects/example-ci/secrets/app-key"
@@ -74,22 +74,12 @@ def test_where_a_manager_registers_rootful_docker_gives_no_key_away() -> None:
     assert stack_warnings.warnings(load(stack(owner=MANAGED, runner={"docker": "rootful"})), day) == []
 
 
-@pytest.mark.parametrize(("github", "registers"), [(GROUP, True), ({}, False)])
-def test_the_outputs_say_whether_a_pool_registers_runners(github: dict[str, Any], registers: bool) -> None:
-    assert run(stack(github)).outputs[STACK]["pools"]["l4"]["registersRunners"] is registers
-
-
 def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
     found = run(stack())
     template = found.one(":RegionInstanceTemplate").request.propertyDependencies["metadata"]
     assert "runners-group" in {urn.rpartition("::")[2] for urn in template.urns}
     gate = found.one(":SmokeGate").request.dependencies
     assert "l4-app-key-reader" in {urn.rpartition("::")[2] for urn in gate}
-
-
-def test_a_group_of_another_name_is_the_one_that_is_joined() -> None:
-    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
-    assert agent(run(stack(asked)))["github"]["runner_group"] == "gpus"
 
 
 @pytest.mark.parametrize("values", [stack(None), stack({}), stack(owner={"owner": "acme"})])
@@ -100,16 +90,15 @@ def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(va
 
 
 def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
-    assert told(stack(secrets=[KEY])) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: cannot be read by jobs: jobs of a pool with runners "
-        "have no access to the machine's service account\n"
-        "  got: a list\n"
-        "  expected: nothing here, or runner.docker: rootful\n"
-        "  hint: pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
-        "(docs/guides/compute-engine.md)"
-    )
+    for owner in (OWNER, MANAGED):
+        assert paths(stack(owner=owner, secrets=[KEY])) == {"gpu-ci:pools.l4.secrets"}
     assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
     assert load(stack(None, secrets=[KEY])).pools
+
+
+def paths(values: dict[str, Any]) -> set[str]:
+    """Return the paths of the problems, without indices. tests/mistakes has their messages."""
+    return {problem.path.partition("[")[0] for problem in refused(values).problems}
 
 
 def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
@@ -130,13 +119,7 @@ CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0
 def test_container_optimized_os_is_refused_where_runners_would_register() -> None:
     image = "projects/cos-cloud/global/images/family/cos-stable"
     cos = {"driver": {"source": "cos", "checkImage": CONTAINER}, "image": image}
-    assert told(stack(**cos)) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.driver.source: cannot run runners: Container-Optimized OS lacks Python "
-        "and the dependencies of GitHub's runner\n"
-        "  got: 'cos'\n"
-        "  expected: image or installer\n"
-        "  hint: use an Ubuntu or Debian image, or remove driver and image"
-    )
+    assert paths(stack(**cos)) == {"gpu-ci:pools.l4.driver.source"}
     assert load(stack(None, **cos)).pools
 
 
@@ -153,13 +136,7 @@ def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
 
 def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
     standby = {"market": "standard", "standby": {"stoppedSize": 1}}
-    assert told(stack(**standby)) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: is not supported for machines that register their own "
-        "runners, because a stop would end their job\n"
-        "  got: a map\n"
-        "  expected: nothing here\n"
-        "  hint: remove standby"
-    )
+    assert paths(stack(**standby)) == {"gpu-ci:pools.l4.standby"}
     assert load(stack(None, **standby)).pools
 
 
@@ -171,12 +148,6 @@ def test_machines_of_the_manager_may_wait_stopped(market: str) -> None:
     assert found.one(":RegionInstanceGroupManager").inputs["targetStoppedSize"] == 0
     [without] = run(stack(owner=MANAGED)).outputs[STACK]["manager"]["pools"]
     assert "standby" not in without
-
-
-def test_secrets_are_refused_once_where_the_manager_registers() -> None:
-    [problem] = refused(stack(owner=MANAGED, secrets=[KEY])).problems
-    assert problem.path == "gpu-ci:pools.l4.secrets[0]"
-    assert problem.text.startswith("cannot be read by jobs: jobs of a pool with runners")
 
 
 ALONE = {"owner": "acme", "plan": "team"}

@@ -102,25 +102,6 @@ def test_a_key_of_another_program_is_not_taken_for_a_misspelt_one(key: str) -> N
     assert checks.unknown_keys([key]) == []
 
 
-def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
-    values = config(**{"github:token": "hunter2", "github:appAuth": {"id": "17", "pemFile": "hunter2"}})
-    error = refused(values)
-    assert [problem.path for problem in error.problems] == ["github:appAuth.pemFile", "github:token"]
-    assert "hunter2" not in str(error)
-    assert told(values, secrets=["github:appAuth"]) == (
-        "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
-        "  got: a value that is not shown\n"
-        "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
-        "  hint: revoke the secret, because everyone with the file has it; set a new one in the environment variable "
-        "GITHUB_TOKEN, and remove this key"
-    )
-    assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"
-
-
-def test_keys_of_other_packages_are_their_own_affair() -> None:
-    assert load(config(**{"aws:region": "eu-central-1", "gcp:region": "us-central1"})).project == "example-ci"
-
-
 @pytest.mark.parametrize("key", ["gpu-ci:pools", "gpu-ci:site", "gpu-ci:github", "gcp:project"])
 def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}

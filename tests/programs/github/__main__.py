@@ -4,10 +4,9 @@ import os
 
 import pulumi
 import pulumi_github as github
-from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
+from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs, OrganizationScope, RepositoryScope
 from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
-from gpu_ci.github.secret_scopes import OrganizationScope, RepositoryScope
 
 kernels = github.Repository("kernels", name="kernels", visibility="private")
 names = ["web", kernels.name, *os.environ.get("ALSO", "").split()]

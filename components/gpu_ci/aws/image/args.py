@@ -13,8 +13,7 @@ from ...args import Args, Input, Integer
 from ...errors import at_path, invalid, raise_problems
 from ...kubernetes.name_types import EachOnce, Image
 from ..nodes.rules import kms_key_arn, region
-from ..nodes.tags import Tags
-from ..resource_names import AmiId, ClusterName, KmsKeyArn, KubernetesVersion, Region, SubnetId, VpcId
+from ..resource_names import AmiId, ClusterName, KmsKeyArn, KubernetesVersion, Region, SubnetId, Tags, VpcId
 from . import documents
 
 # The cheapest machines with a GPU, by architecture. The test of the driver needs a GPU.

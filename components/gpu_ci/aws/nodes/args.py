@@ -25,10 +25,10 @@ from ..resource_names import (
     RoleArn,
     SecurityGroupId,
     SubnetId,
+    Tags,
     VpcId,
 )
-from . import ami, disk, image_pull, rules
-from .tags import Tags
+from . import ami, rules
 
 # The validators of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
@@ -49,10 +49,10 @@ _RULES: dict[str, Any] = {
     "release_version": ami.release_version,
     "torch": ami.torch,
     "kms_key_arn": rules.kms_key_arn,
-    "disk_iops": disk.iops,
-    "disk_throughput_mib": disk.throughput,
-    "instance_store": disk.instance_store,
-    "parallel_image_pull": image_pull.parallel_image_pull,
+    "disk_iops": rules.iops,
+    "disk_throughput_mib": rules.throughput,
+    "instance_store": rules.instance_store,
+    "parallel_image_pull": ami.parallel_image_pull,
 }
 
 
@@ -175,21 +175,21 @@ class GpuNodeGroupArgs(Args):
     torch: TorchOfJobs = None
     disk_gib: Integer = Field(
         default=100,
-        ge=disk.SIZE_GIB[0],
-        le=disk.SIZE_GIB[1],
+        ge=rules.SIZE_GIB[0],
+        le=rules.SIZE_GIB[1],
         description="size of the disk for images and jobs in GiB, 30 to 65536; EKS's default of 20 is too small for "
         "two images with CUDA and torch",
     )
     disk_iops: Integer = Field(
-        default=disk.IOPS[0],
-        ge=disk.IOPS[0],
-        le=disk.IOPS[1],
+        default=rules.IOPS[0],
+        ge=rules.IOPS[0],
+        le=rules.IOPS[1],
         description="IOPS of that disk, 3000 to 80000, at most 500 per GiB",
     )
     disk_throughput_mib: Integer = Field(
-        default=disk.THROUGHPUT_MIB[0],
-        ge=disk.THROUGHPUT_MIB[0],
-        le=disk.THROUGHPUT_MIB[1],
+        default=rules.THROUGHPUT_MIB[0],
+        ge=rules.THROUGHPUT_MIB[0],
+        le=rules.THROUGHPUT_MIB[1],
         description="throughput of that disk in MiB/s, 125 to 2000, at most a quarter of diskIops; reading an image "
         "of 10 GiB takes 80 seconds at 125",
     )
@@ -268,7 +268,7 @@ class GpuNodeGroupArgs(Args):
     @property
     def pod_disk_gib(self) -> int:
         """The size of the disk with the images and the files of pods, on the node with the smallest disk."""
-        return cast("int", disk.for_pods_gib(dict(self)))  # the fields of valid arguments are valid
+        return cast("int", rules.for_pods_gib(dict(self)))  # the fields of valid arguments are valid
 
     def demand(self, name: str) -> Demand:
         """Return the machines of the group `name`, to compute its cost and its quotas.

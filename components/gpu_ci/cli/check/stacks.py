@@ -15,7 +15,7 @@ from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
-from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
+from gpu_ci.stack import checks, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
@@ -98,7 +98,7 @@ def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
             (each.pool, _machine(each, types[each.pool]), each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
         ]
-        rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
+        rows += [(each.pool, each.machine_type, "", each.region, "") for each in quotas.cost_of(file.pools).metered]
         click.echo("")
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
     for text in notes:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gpu_ci.aws.image.names import pipeline_name
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
+from gpu_ci.aws.resource_names import pipeline_name
 from gpu_ci.cli.images.pipelines import FAILED, MISSING, PASSED, Candidate, Pipeline, PoolPin
 from gpu_ci.cli.output import InputError
 from gpu_ci.stack.clusters import CLUSTERS

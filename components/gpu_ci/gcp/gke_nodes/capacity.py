@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gpu_catalog import Machine
 
-from ...kubernetes.pool.node import Node
+from ...kubernetes.pool.rules import Node
 from ..machine.rules import LOCAL_SSD_GIB
 
 # The reserved share of each step of a node's memory, in GiB. The last step has no end.

@@ -14,7 +14,7 @@ from ..name_types import EachOnce, Image, NamespaceName
 from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..scale_set.rules import ConfigUrl
 from . import rules
-from .node import Node
+from .rules import Node
 
 
 class JobSmokeSettings(Args):

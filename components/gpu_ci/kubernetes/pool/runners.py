@@ -12,7 +12,7 @@ import pulumi
 from ... import naming
 from ...component import Component
 from ..image_pre_pull import ImagePrePull, ImagePrePullArgs
-from ..pod_settings import Toleration
+from ..name_types import Toleration
 from ..runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from ..scale_set import pod as runner_pod
 from ..smoke_job import SmokeJob, SmokeJobArgs

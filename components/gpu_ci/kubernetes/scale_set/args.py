@@ -10,8 +10,19 @@ from ...args import Args, Input, Integer, SecretInput, StrictBool
 from ...errors import at_path, invalid, raise_problems
 from .. import gpu_nodes
 from ..kueue_labels import QueueName
-from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool, PullSecrets
-from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, Tolerations
+from ..name_types import (
+    ENVIRONMENT,
+    TOLERATIONS,
+    EachOnce,
+    Environment,
+    GpuResource,
+    Image,
+    Name,
+    NamespaceName,
+    Pool,
+    PullSecrets,
+    Tolerations,
+)
 from .rules import (
     AppId,
     ConfigUrl,

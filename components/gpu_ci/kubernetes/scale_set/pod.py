@@ -13,8 +13,7 @@ from typing import Any
 import pulumi
 
 from .. import gpu_nodes, kueue_labels
-from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
-from ..pod_settings import environment, tolerations
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY, environment, pull_secrets, tolerations
 from . import storage
 from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 

@@ -30,13 +30,7 @@ def _url(value: str) -> str:
         raise invalid(
             "contains a user name", "url-with-user", safe_hint="remove the text before @; the App is the only login"
         )
-    if re.search(r"./$|\.git$|[?#]", path):
-        raise invalid(
-            "has a path after the name",
-            "not-a-github-url",
-            safe_hint="end the URL with the organization or the repository",
-        )
-    if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
+    if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path.endswith(".git") or path == "/enterprises":
         raise invalid(
             "is not the URL of an organization, a repository or an enterprise",
             "not-a-github-url",

@@ -8,8 +8,17 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer, StrictBool
 from ...errors import invalid
-from ..name_types import Image, NamespaceName, Pool, PullSecrets
-from ..pod_settings import ENVIRONMENT, TOLERATIONS, Environment, NodeLabels, Tolerations
+from ..name_types import (
+    ENVIRONMENT,
+    TOLERATIONS,
+    Environment,
+    Image,
+    NamespaceName,
+    NodeLabels,
+    Pool,
+    PullSecrets,
+    Tolerations,
+)
 
 
 class SmokeJobArgs(Args):
@@ -80,8 +89,8 @@ class SmokeJobArgs(Args):
     )
     kubeconfig: Input[str] | None = Field(
         default=None,
-        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails, because "
-        "components cannot read the provider's kubeconfig",
+        description="the cluster's kubeconfig with a credential program or a token, to read the events of the check's "
+        "pods if the check fails, because components cannot read the provider's kubeconfig",
     )
     rerun_on: list[Input[str]] = Field(
         default=[],

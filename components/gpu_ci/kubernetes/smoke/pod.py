@@ -9,12 +9,69 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 
 from .. import gpu_nodes
-from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
-from ..pod_settings import environment, tolerations
-from . import peers as smoke_peers
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY, environment, pull_secrets, tolerations
 from .args import SmokeJobArgs
+
+# The label since Kubernetes 1.27 (kubernetes.io/docs/reference/labels-annotations-taints,
+# "batch.kubernetes.io/job-name").
+_JOB_LABEL = "batch.kubernetes.io/job-name"
+# The label with a unique value on every node.
+_HOST = "kubernetes.io/hostname"
+
+
+def service_of_peers(
+    name: str, namespace: pulumi.Input[str], pool: str, opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.Service:
+    """Create the Service that gives the pods their DNS names. It is headless and has no port, because no pod listens.
+
+    Only ready pods have a DNS name. Otherwise, a pod could find a peer that still pulls its image, and end before the
+    peer looks for it. Pulumi does not wait for the pods of a headless Service
+    (pulumi/pulumi-kubernetes@0012b9d:provider/pkg/await/service.go, shouldWaitForPods).
+    """
+    labels = {gpu_nodes.POOL_LABEL: pool}
+    return kubernetes.core.v1.Service(
+        name,
+        metadata={"namespace": namespace, "labels": labels},
+        spec={"cluster_ip": "None", "selector": labels},
+        opts=opts,
+    )
+
+
+def settings_of_several_nodes(nodes: int) -> dict[str, Any]:
+    """Return Job settings with one concurrent pod per node, each with its own hostname.
+
+    Source: kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication.
+    """
+    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
+
+
+def anti_affinity(pool: str) -> dict[str, Any]:
+    """Return an affinity that allows one pod of the pool's check per node."""
+    term = {"labelSelector": {"matchLabels": {gpu_nodes.POOL_LABEL: pool}}, "topologyKey": _HOST}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def environment_of_peers() -> list[dict[str, Any]]:
+    """Return the environment variables with the name of the pod's Job and of its node."""
+    fields = {"JOB_NAME": f"metadata.labels['{_JOB_LABEL}']", "NODE_NAME": "spec.nodeName"}
+    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+
+
+def arguments_of_peers(nodes: int, subdomain: pulumi.Output[str], deadline_sec: int) -> dict[str, Any]:
+    """Return the options of gpu-smoke for several nodes.
+
+    A pod waits for its peers for half of the Job's deadline. It must stop waiting before the deadline, to report the
+    missing peers. The time starts with the pod, which may start later than the Job.
+    """
+    return {
+        "--node": "$(NODE_NAME)",
+        "--peers": subdomain.apply(lambda found: ",".join(f"$(JOB_NAME)-{index}.{found}" for index in range(nodes))),
+        "--peers-sec": str(deadline_sec // 2),
+    }
+
 
 ARCHIVE = "gpu_smoke.pyz"
 """The key of the check's archive in the ConfigMap."""
@@ -54,8 +111,8 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "--deadline-sec": str(_CHECK_SEC),
         "--termination-log": _MESSAGE,
     }
-    peer_arguments = smoke_peers.arguments(args.nodes, peers, args.deadline_sec) if peers is not None else {}
-    peer_environment = smoke_peers.environment() if peers is not None else []
+    peer_arguments = arguments_of_peers(args.nodes, peers, args.deadline_sec) if peers is not None else {}
+    peer_environment = environment_of_peers() if peers is not None else []
     # Kubernetes assigns GPUs to each container separately, so this container needs no pod of its own. For one node, it
     # is a normal container, so that Pulumi reports its failure in the same way. For several nodes, it is an init
     # container, because a pod with an ended container is not ready, and would have no DNS name.
@@ -85,7 +142,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     return {
         "restartPolicy": "Never",
         "nodeSelector": {**args.node_labels, **gpu_nodes.labels(args.pool)},
-        **({"affinity": smoke_peers.anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
+        **({"affinity": anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
         "tolerations": tolerations(args.tolerations),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

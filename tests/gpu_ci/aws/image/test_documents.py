@@ -6,7 +6,6 @@ import base64
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -146,33 +145,3 @@ def test_an_image_for_another_kubernetes_version_fails_the_check(here: Path, ver
 )
 def test_the_reference_has_no_tag(image: str, reference: str) -> None:
     assert documents.reference(image) == reference
-
-
-def broken(**changes: Any) -> str:
-    """Return a document with one change in its first step; None removes a key."""
-    document = yaml.safe_load(documents.pull([PUBLIC]))
-    [first] = document["phases"][0]["steps"]
-    first.update(changes)
-    for key in [key for key, value in first.items() if value is None]:
-        del first[key]
-    return yaml.safe_dump(document)
-
-
-@pytest.mark.parametrize(
-    ("document", "text"),
-    [
-        (broken(action="ExecuteBsh"), "$.phases[0].steps[0].action: 'ExecuteBsh' is not one of "),
-        (broken(name=None), "$.phases[0].steps[0]: 'name' is a required property"),
-        (broken(onFailure="Stop"), "$.phases[0].steps[0].onFailure: 'Stop' is not one of "),
-        (broken(inputs={"command": "x"}), "$.phases[0].steps[0].inputs: "),
-        ("schemaVersion: 1.0\nphases: []\n", "$.phases: [] should be non-empty"),
-        ("schemaVersion: 2.0\nphases: [{name: build, steps: [{name: a, action: Reboot}]}]\n", "$.schemaVersion: 2.0"),
-        (
-            "schemaVersion: 1.0\nphases: [{name: bild, steps: [{name: a, action: Reboot}]}]\n",
-            "$.phases[0].name: 'bild'",
-        ),
-        ("a: b: c", "not YAML: "),
-    ],
-)
-def test_a_document_that_awstoe_refuses_is_refused(document: str, text: str) -> None:
-    assert next(component_document.refusals(document)).startswith(text)

@@ -9,8 +9,7 @@ from typing import Any
 import botocore.session  # type: ignore[import-untyped]
 import pytest
 from botocore.validate import ParamValidator  # type: ignore[import-untyped]
-from gpu_ci.aws.gpu_ami_pipeline import version_of
-from gpu_ci.aws.nodes import image_in_use
+from gpu_ci.aws import resource_names
 
 from tests.gpu_ci.aws.image.image_pipelines import PRIVATE, PUBLIC, pipeline
 from tests.gpu_ci.harness import Row
@@ -146,7 +145,7 @@ def test_the_policy_keeps_n_images_and_those_in_use() -> None:
 
 
 def test_the_key_of_a_tag_of_long_names_has_at_most_128_characters() -> None:
-    keys = [image_in_use.key("s" * 100, pool) for pool in ("a" * 40, "b" * 40)]
+    keys = [resource_names.in_use_key("s" * 100, pool) for pool in ("a" * 40, "b" * 40)]
     assert [len(key) <= 128 for key in keys] == [True, True]
     assert len(set(keys)) == 2
 
@@ -171,11 +170,6 @@ def test_versions_and_recipes_are_created_before_the_old_ones_are_deleted() -> N
     assert [(row.request.deleteBeforeReplaceDefined, row.request.deleteBeforeReplace) for row in rows] == [
         (True, False)
     ] * 3
-
-
-def test_a_version_is_a_hash() -> None:
-    assert version_of("a") == "1.0.212432913"
-    assert version_of("a") != version_of("b")
 
 
 def request(row: Row) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpu_ci.aws.limits.change import Cancelled, set_most
 from gpu_ci.aws.limits.eks_api import ApiError
+from gpu_ci.aws.limits.service import Cancelled, set_most
 
 from tests.gpu_ci.aws.limits.fake_eks import FakeClock, FakeEks
 

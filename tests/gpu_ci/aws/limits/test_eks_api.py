@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -55,21 +54,6 @@ def test_the_maximum_is_changed_and_the_desired_size_is_not(eks: AwsEks) -> None
     update = eks.set_most("ci", "l4", 4)
     assert [eks.update_status("ci", "l4", update) for _ in range(2)] == ["InProgress", "Successful"]
     assert eks.sizes("ci", "l4") == Sizes(desired=2, most=4)
-
-
-def test_a_request_without_a_signature_is_refused(world: World) -> None:
-    server = AwsServer(0, EksApi(world))
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
-    try:
-        for authorization, code in (("Bearer x", 403), ("AWS4-HMAC-SHA256 Credential=a/b", 200)):
-            connection.request("GET", "/clusters/ci/node-groups/l4", headers={"Authorization": authorization})
-            answer = connection.getresponse()
-            answer.read()
-            refusal = "MissingAuthenticationTokenException" if code == 403 else None
-            assert (answer.status, answer.headers["x-amzn-ErrorType"]) == (code, refusal)
-    finally:
-        connection.close()
-        server.close()
 
 
 def test_a_second_update_waits_for_the_first(eks: AwsEks) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gpu_catalog as catalog
 import pytest
-from gpu_ci.aws.nodes.efa import cards
+from gpu_ci.aws.nodes.launch_template import cards
 
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, group, scaling_tags, template
 

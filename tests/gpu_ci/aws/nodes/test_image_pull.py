@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from tests.gpu_ci.aws.node_groups import args, template
+from tests.gpu_ci.aws.node_groups import template
 
 PARALLEL = {"parallel_image_pull": True, "disk_throughput_mib": 600}
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"instance_types": ["g5g.2xlarge"]},
-        {"release_version": "1.35.3-20250813"},
-        {**BOTTLEROCKET, "release_version": "1.44.0-c9b02bd1"},
-        {**BOTTLEROCKET, "release_version": "2.0.0-c9b02bd1"},
-    ],
-)
-def test_a_group_with_a_fast_disk_is_taken(changes: dict[str, Any]) -> None:
-    assert args(**PARALLEL, **changes).parallel_image_pull is True
-
-
-def test_the_default_changes_no_launch_template() -> None:
-    assert template(parallel_image_pull=False) == template()
 
 
 def test_the_disk_has_the_throughput() -> None:

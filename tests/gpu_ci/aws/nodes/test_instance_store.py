@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
 
 from tests.gpu_ci.aws.node_groups import OWN_IMAGE, args, group, scaling_tags, template
 
@@ -31,11 +30,6 @@ def configs(**changes: Any) -> list[Any]:
     """Return the parts of the user data for nodeadm."""
     parts = email.message_from_string(text(**changes)).get_payload()
     return [yaml.safe_load(one.get_payload()) for one in parts if one.get_content_type().endswith("node.eks.aws")]
-
-
-def pool_problems(**changes: Any) -> list[tuple[str, str, str]]:
-    choices = {**EksRunnerPool.EXAMPLE, **changes}
-    return [(one.path, one.text, one.hint) for one in EksRunnerPoolArgs.choice_problems(choices)]
 
 
 def test_nodeadm_combines_the_disks_in_a_part_of_its_own() -> None:
@@ -80,18 +74,3 @@ def test_parallel_pulls_need_no_fast_ebs_disk_with_an_instance_store() -> None:
     [config, pulls] = configs(**STORE, parallel_image_pull=True)
     assert config == CONFIG
     assert pulls["spec"] == {"featureGates": {"FastImagePull": True}}
-
-
-RUNNER = EksRunnerPool.EXAMPLE["runner"]
-
-
-def test_a_volume_of_one_node_is_refused_for_a_pool_of_several_runners() -> None:
-    once = {"kind": "shared", "claim": "models", "accessMode": "ReadWriteOnce"}
-    assert pool_problems(runner={**RUNNER, "cache": once}) == [
-        (
-            "runner.cache.accessMode",
-            "is only for pods of one node, but there can be 4 runners: all but the first would wait for the volume",
-            "use a claim with ReadWriteMany, such as one of EFS or Filestore, or cache: {kind: per-runner}",
-        )
-    ]
-    assert pool_problems(max=1, runner={**RUNNER, "cache": once}) == []

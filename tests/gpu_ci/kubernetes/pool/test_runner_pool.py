@@ -11,9 +11,9 @@ import pulumi_kubernetes as kubernetes
 import pytest
 from gpu_ci.args import Args, Integer
 from gpu_ci.component import Component
-from gpu_ci.kubernetes.pod_settings import Toleration
+from gpu_ci.kubernetes.name_types import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
-from gpu_ci.kubernetes.pool.node import Node
+from gpu_ci.kubernetes.pool.rules import Node
 from gpu_ci.kubernetes.pool.runners import checked_runners
 from pydantic import Field
 
@@ -22,10 +22,6 @@ from tests.gpu_ci.support import COMPUTED, scale_set_wiring
 from tests.gpu_ci.test_imports import loaded
 
 RUNNER, OTHER = (f"ghcr.io/acme/{name}@sha256:{digest * 64}" for name, digest in (("runner", "a"), ("other", "b")))
-TOGETHER = (
-    "and ephemeralStorageGib, which is {}, are together more than the 80 GiB that a disk of 100 GiB has for pods, so "
-    "no runner would start"
-)
 TWO_L4 = gpu_catalog.machine("g2-standard-24", "gcp")  # 24 vCPUs, 96 GiB
 
 
@@ -128,10 +124,6 @@ def test_every_pod_on_the_nodes_gets_what_the_nodes_need() -> None:
     assert [spec["tolerations"][1:] for spec in (smoke, pull, runner)] == [[arm]] * 3
     libraries = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
     assert [spec["containers"][0]["env"][0] for spec in (smoke, runner)] == [libraries] * 2
-
-
-def test_without_a_list_of_images_nothing_is_pulled_early() -> None:
-    assert pool().of(":DaemonSet") == []
 
 
 def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> None:

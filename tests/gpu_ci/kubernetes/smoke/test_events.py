@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pulumi
 import pytest
 from gpu_ci.kubernetes import smoke_job
-from gpu_ci.kubernetes.smoke import cluster_events, events
+from gpu_ci.kubernetes.smoke import events
 
 POD = "l4-job-1a2b3c4d-x7k2p"
 NOWHERE = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
@@ -175,25 +175,6 @@ def test_unreadable_events_are_reported_without_the_credential(
     assert "hush-hush" not in "".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("user", "why"),
-    [
-        ({"client-certificate": "/no/such/client.crt"}, "/no/such/client.crt: No such file or directory"),
-        ({"client-key-data": "hush"}, "the kubeconfig does not have the format of kubectl"),
-        ({"client-key-data": "aHVzaP8="}, "the kubeconfig does not have the format of kubectl"),
-        (None, "the kubeconfig does not have the format of kubectl"),
-    ],
-)
-def test_an_unreadable_certificate_is_reported(
-    server: Server, tmp_path: Path, user: dict[str, str] | None, why: str
-) -> None:
-    given = json.loads(kubeconfig(server, tmp_path, ""))
-    given["users"][0]["user"] = user
-    lines = explained(json.dumps(given))
-    assert lines[1].startswith(f"  the events of its pods could not be read: {why}; ")
-    assert server.asked == []
-
-
 def with_user(server: Server, folder: Path, user: dict[str, Any]) -> str:
     """The kubeconfig with this user."""
     given = json.loads(kubeconfig(server, folder, ""))
@@ -217,10 +198,10 @@ def test_a_credential_plugin_that_needs_the_cluster_gets_it(server: Server, tmp_
     }
 
 
-def test_a_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("from-file\n")
-    explained(with_user(server, tmp_path, {"token": "old", "tokenFile": f"{tmp_path}/token"}))
-    assert server.asked == [("/api/v1/namespaces/gpu-ci/events?limit=500", "Bearer from-file")]
+def test_a_user_with_a_certificate_alone_is_reported(server: Server, tmp_path: Path) -> None:
+    lines = explained(with_user(server, tmp_path, {"client-key-data": "hush"}))
+    assert "no user with a program or a token" in lines[1]
+    assert server.asked == []
 
 
 def test_a_credential_plugin_that_is_not_installed_is_named(server: Server, tmp_path: Path) -> None:
@@ -232,5 +213,5 @@ def test_a_credential_plugin_that_is_not_installed_is_named(server: Server, tmp_
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
 def test_an_invalid_kubeconfig_is_reported(given: str) -> None:
-    with pytest.raises(cluster_events.UnreadableEventsError, match="does not have the format of kubectl"):
-        cluster_events.events(given, "gpu-ci")
+    with pytest.raises(events.UnreadableEventsError, match="has no cluster, or no user with"):
+        events.events(given, "gpu-ci")

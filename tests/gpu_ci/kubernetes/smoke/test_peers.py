@@ -76,12 +76,6 @@ def test_the_check_reads_who_is_checked_with_it_and_gives_up_before_the_job_does
     assert (chosen.node, chosen.peers_sec, chosen.linger_sec) == ("ip-10-0-0-7", 600, 60)
 
 
-def test_its_pods_still_may_do_nothing_but_compute() -> None:
-    spec = pod()
-    assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
-    assert "ports" not in spec["containers"][0]
-
-
 def test_no_container_of_a_pod_ends_before_its_check_or_the_pod_would_have_no_name() -> None:
     spec = pod()
     assert [container["name"] for container in spec["containers"]] == ["gpu-smoke"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.aws.nodes.user_data import user_data
-from gpu_ci.kubernetes import network_rules
+from gpu_ci.kubernetes import gpu_namespace
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, PACKAGED, Toolkit, gpus, toolkit
@@ -112,7 +112,7 @@ def test_a_smoke_job_fails_where_nodes_give_gpus_to_whoever_says_so(proven: Clus
 
 def test_a_smoke_job_passes_where_network_policies_close_the_namespace_after_a_moment(proven: Cluster) -> None:
     nodes(proven, user_data("al2023"))
-    policies(proven, network_rules.closed())
+    policies(proven, gpu_namespace.closed())
     proven.up(JOB, "smoke", smoke_job(closedToCluster=True))
     assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in proven.messages
 
@@ -120,7 +120,7 @@ def test_a_smoke_job_passes_where_network_policies_close_the_namespace_after_a_m
 @pytest.mark.slow
 def test_a_smoke_job_fails_where_the_cluster_does_not_enforce_network_policies(proven: Cluster) -> None:
     nodes(proven, user_data("al2023"))
-    policies(proven, network_rules.closed())
+    policies(proven, gpu_namespace.closed())
     proven.settings("guest: {}\nvalues: {kubernetes: {namespaces: [ci], networkPolicies: false}}\n")
     with pytest.raises(NotReady) as caught:
         proven.up(JOB, "smoke", smoke_job(closedToCluster=True))

@@ -7,15 +7,15 @@ import time
 from typing import Any
 
 import pytest
-from gpu_ci.kubernetes import network_rules
+from gpu_ci.kubernetes import gpu_namespace
 from pulumi_sandbox.providers.kubernetes.workloads import network
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
-CLOSED, DNS = network_rules.closed(), network_rules.to_dns()
-WORLD = network_rules.to_public_addresses([443], [])
-PRIVATE = network_rules.to_public_addresses([443], ["10.100.0.0/16"])
+CLOSED, DNS = gpu_namespace.closed(), gpu_namespace.to_dns()
+WORLD = gpu_namespace.to_public_addresses([443], [])
+PRIVATE = gpu_namespace.to_public_addresses([443], ["10.100.0.0/16"])
 
 
 def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
