@@ -186,9 +186,7 @@ class Gcp(Cloud):
             return
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
-        site = self.site(res)
-        _, region, _ = site.place(res.inputs)
-        yield from rule_table.rules(res.token, res.inputs, region)
+        yield from rule_table.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""

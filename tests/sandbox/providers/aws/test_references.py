@@ -122,3 +122,13 @@ def test_an_account_has_one_provider_for_an_issuer(amazon: Amazon) -> None:
     )
     with pytest.raises(Refused, match=r"EntityAlreadyExists: Provider with url https://token\.actions"):
         amazon.make(types.OIDC_PROVIDER, "two", github)
+
+
+def test_a_version_of_a_template_that_is_not_there_is_refused(account: Amazon) -> None:
+    made = account.make(types.LAUNCH_TEMPLATE, "l4", TEMPLATE)
+    inputs = {**NODE_GROUP, "instanceTypes": None, "launchTemplate": {"id": made.id, "version": "2"}}
+    assert refused(account, types.NODE_GROUP, inputs) == creating(
+        f"Could not find launch template version 2 for template {made.id}."
+    )
+    inputs["launchTemplate"]["version"] = "$Latest"
+    assert account.make(types.NODE_GROUP, "l4", inputs).id == "ci:l4"

@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.world.store import Fault
 
-from tests.sandbox.providers.gcp.conftest import GROUP, TEMPLATE, Google
+from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 from tests.sandbox.providers.gcp.test_rules import PROVIDER, TRIGGER
 
 SUBNETWORK = "projects/ci-project/regions/us-central1/subnetworks/ci"
@@ -180,33 +180,6 @@ def test_a_group_takes_a_template_by_id_and_link_and_holds_it(google: Google) ->
     for record in google.world.find(types.REGION_GROUP):
         google.world.delete(types.REGION_GROUP, record.id)
     google.delete(template)
-
-
-def test_a_group_whose_machines_cannot_start_is_refused(google: Google) -> None:
-    gone = "projects/ci-project/regions/us-central1/instanceTemplates/gone"
-    zones = {"distributionPolicyZones": ["us-central1-a", "us-central1-f"]}
-    elsewhere, here = google.template(region="us-east1"), google.template(name="here")
-    for template, changes, message in (
-        (gone, {}, f"Error 404: The resource '{gone}' was not found"),
-        (elsewhere.id, {}, "The template is not in region us-central1."),
-        (here.id, zones, "g2-standard-8 is not available in us-central1-f; zones of us-central1 that have it: "),
-    ):
-        inputs = {**GROUP, "versions": [{"instanceTemplate": template}], **changes}
-        assert message in refusal(google, types.REGION_GROUP, inputs)
-
-
-def test_a_zonal_group_in_a_zone_without_the_attached_gpu_is_refused(google: Google) -> None:
-    cards = {"machineType": "n1-standard-8", "guestAccelerators": [{"type": "nvidia-tesla-p4", "count": 1}]}
-    template = google.make(types.TEMPLATE, "any", {**TEMPLATE, **cards})
-    group = {"baseInstanceName": "runner", "versions": [{"instanceTemplate": template.id}]}
-    here = google.make(types.GROUP, "here", {**group, "name": "here", "zone": "us-central1-a"})
-    assert here.id == "projects/ci-project/zones/us-central1-a/instanceGroupManagers/here"
-    assert "nvidia-tesla-p4 is not available in us-central1-b" in refusal(
-        google, types.GROUP, {**group, "zone": "us-central1-b"}
-    )
-
-
-# -- identities, secrets and builds -----------------------------------------------------------------------------------
 
 
 def test_names_are_taken_once(google: Google) -> None:
