@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,14 +103,6 @@ def test_what_is_used_is_not_deleted(account: Amazon) -> None:
     account.delete(group)
     account.delete(cluster)
     assert account.world.find(types.CLUSTER) == []
-
-
-def test_a_value_that_is_no_list_is_reported(tmp_path: Path) -> None:
-    amazon = Amazon(tmp_path, settings="exists: {aws: cluster/ci}\n")
-    assert refused(amazon, types.NODE_GROUP, NODE_GROUP) == (
-        "sandbox.yaml: exists.aws: wrong type\n  got: {'aws': 'cluster/ci'}\n"
-        "  expected: a list of paths such as subnet-* or cluster/ci"
-    )
 
 
 def test_an_account_has_one_provider_for_an_issuer(amazon: Amazon) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.ec2 import instance_types
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.aws.conftest import NODE_GROUP, TEMPLATE, Amazon
@@ -139,11 +138,3 @@ def test_what_aws_refuses_is_refused_at_its_place(
     [problem] = amazon.problems(token, {name: value for name, value in inputs.items() if value is not None})
     assert problem.startswith(f"{path}: ")
     assert text in problem
-
-
-ARCHITECTURES = {"g5g.xlarge": "arm64", "m7g.large": "arm64", "a1.large": "arm64", "g6.xlarge": "x86_64", "large": ""}
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_name_of_a_type_tells_its_architecture(name: str) -> None:
-    assert instance_types.architecture(name) == ARCHITECTURES[name]

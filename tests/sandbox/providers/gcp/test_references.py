@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.world.store import Fault
 
 from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 from tests.sandbox.providers.gcp.test_rules import PROVIDER, TRIGGER
@@ -18,7 +16,6 @@ SUBNETWORK = "projects/ci-project/regions/us-central1/subnetworks/ci"
 EMAIL = "runner@ci-project.iam.gserviceaccount.com"
 ACCOUNT = f"projects/ci-project/serviceAccounts/{EMAIL}"
 WORKERS = "projects/ci-project/locations/us-central1/workerPools/ci"
-WORKER_POOL: dict[str, Any] = {"name": "ci", "location": "us-central1"}
 REPOSITORY: dict[str, Any] = {"format": "DOCKER", "repositoryId": "images", "location": "us-central1"}
 READER = {"repository": "images", "location": "us-central1", "role": "roles/artifactregistry.reader"}
 SECRET = {"secretId": "app-key", "replication": {"auto": {}}}
@@ -122,13 +119,6 @@ def test_what_is_missing_is_refused_until_sandbox_yaml_lists_it(
         reader = {**SECRET_READER, "member": f"serviceAccount:{EMAIL}"}
         listed.make(types.SECRET_MEMBER, "reader", reader)
     listed.make(token, "it", inputs)
-
-
-def test_what_every_project_has_is_never_missing(google: Google) -> None:
-    google.make(types.REGION_TEMPLATE, "one", with_subnetwork("default"))
-    network = {"networkInterfaces": [{"network": "global/networks/default"}]}
-    email = {"email": "123456789012-compute@developer.gserviceaccount.com", "scopes": []}
-    google.make(types.REGION_TEMPLATE, "two", {**TEMPLATE, **network, "serviceAccount": email})
 
 
 def test_a_subnetwork_of_the_stack_or_of_a_lookup_exists_and_holds_its_network(google: Google) -> None:
@@ -245,33 +235,6 @@ def test_a_metric_without_points_is_unknown_to_a_policy_that_is_checked(
     unchecked = {"conditionPrometheusQueryLanguage": {**QUERY, "disableMetricValidation": True}}
     made = google.make(types.ALERT_POLICY, "it", {**POLICY, "conditions": [{"displayName": "x", **unchecked}]})
     assert made.id.startswith("projects/ci-project/alertPolicies/")
-
-
-def test_a_pools_network_is_for_good_and_its_workers_are_not(google: Google) -> None:
-    for after, replaced in (
-        ({"networkConfig": {"peeredNetwork": "projects/1/global/networks/default"}}, ["networkConfig"]),
-        ({"workerConfig": {"machineType": "e2-standard-16", "noExternalIp": True}}, []),
-    ):
-        res = google.resource(types.WORKER_POOL, "it", {**WORKER_POOL, **after})
-        changes, _ = google.lifecycle.diff(res, Decoded(WORKER_POOL), [])
-        found = {str(one.path[0]) for one in changes if google.cloud.replaces(types.WORKER_POOL, one.text)}
-        assert (bool(changes), sorted(found)) == (True, replaced)
-
-
-def test_private_service_connect_is_not_read_back_because_the_provider_does_not_send_it(google: Google) -> None:
-    attachment = {"networkAttachment": "projects/ci-project/regions/us-central1/networkAttachments/ci"}
-    made = google.make(types.WORKER_POOL, "it", {**WORKER_POOL, "privateServiceConnect": attachment})
-    assert (made.id, made.outputs["state"], "privateServiceConnect" in made.outputs) == (WORKERS, "RUNNING", False)
-
-
-@pytest.mark.parametrize(
-    ("token", "inputs"),
-    [(types.WORKER_POOL, WORKER_POOL), (types.REPOSITORY, REPOSITORY), (types.ROUTER, {"network": "default"})],
-)
-def test_a_planted_refusal_affects_every_type(google: Google, token: str, inputs: dict[str, Any]) -> None:
-    google.world.add_fault(Fault("refuse", token, 1, message="not today"))
-    assert refusal(google, token, inputs) == "not today"
-    google.make(token, "it", inputs)
 
 
 # -- sandbox.yaml -----------------------------------------------------------------------------------------------------

@@ -21,11 +21,6 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(Github(), tmp_path, {"owner": "acme"})
 
 
-def test_a_repository_without_a_name_gets_one(bench: Bench) -> None:
-    assert re.fullmatch(r"Service-[0-9a-f]{7}", bench.checked(REPOSITORY, "Service", {}).inputs["name"])
-    assert bench.checked(REPOSITORY, "s", {"name": "service"}).inputs == {"name": "service"}
-
-
 def test_a_repository_has_the_addresses_of_its_owner(bench: Bench) -> None:
     made = bench.made(REPOSITORY, "s", {"name": "service", "visibility": "private"})
     assert made.id == "service"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.provider import Aws
 from pulumi_sandbox.providers.resource import Refused, Resource
 
 from tests.sandbox.providers.aws.conftest import Amazon
@@ -17,12 +16,6 @@ START = f"arn:aws:imagebuilder:us-east-1:{ACCOUNT}"
 DOCUMENT = "schemaVersion: 1.0\nphases: [{name: build, steps: [{name: a, action: Reboot}]}]\n"
 COMPONENT = {"name": "staging-Nodes_pull", "version": "1.0.7", "platform": "Linux", "data": DOCUMENT}
 TRUST = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole"}]}
-POLICY: dict[str, Any] = {
-    "name": "nodes",
-    "resourceType": "AMI_IMAGE",
-    "policyDetails": [{"action": {"type": "DELETE"}, "filter": {"type": "COUNT", "value": 3}}],
-    "resourceSelection": {"recipes": [{"name": "nodes", "semanticVersion": "x.x.x"}]},
-}
 
 
 def trust(service: str) -> str:
@@ -94,13 +87,6 @@ def test_a_recipe_stays_while_a_pipeline_names_it(amazon: Amazon) -> None:
     amazon.delete(made)
 
 
-def test_a_lifecycle_policy_that_keeps_nothing_is_refused(amazon: Amazon) -> None:
-    detail = {"action": {"type": "DELETE"}, "filter": {"type": "COUNT", "value": 0}}
-    assert amazon.problems(types.IMAGE_LIFECYCLE, {**POLICY, "executionRole": "r", "policyDetails": [detail]}) == [
-        "policyDetails[0].filter.value: expected value to be in the range (1 - 1000), got 0"
-    ]
-
-
 def test_the_tag_of_a_missing_image_is_refused(amazon: Amazon) -> None:
     tag = {"resourceId": "ami-0123456789abcdef0", "key": "a", "value": "true"}
     with pytest.raises(Refused, match=r"InvalidAMIID.NotFound: The image id '.ami-0123456789abcdef0.' does not exist"):
@@ -108,9 +94,3 @@ def test_the_tag_of_a_missing_image_is_refused(amazon: Amazon) -> None:
     # An image that a lookup returns exists.
     made = amazon.make(types.TAG, "tag", {**tag, "resourceId": "ami-0a1b2c3d4e5f6071a"})
     assert made.id == "ami-0a1b2c3d4e5f6071a,a"
-
-
-def test_every_change_of_a_recipe_but_its_tags_replaces_it() -> None:
-    provider = Aws()
-    inputs = ("name", "version", "components", "parentImage", "blockDeviceMappings", "description", "region")
-    assert [provider.replaces(types.IMAGE_RECIPE, name) for name in (*inputs, "tags")] == [True] * 7 + [False]

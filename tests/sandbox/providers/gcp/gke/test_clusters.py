@@ -59,26 +59,6 @@ def test_a_list_of_clusters_leaves_all_others_missing(tmp_path: Path) -> None:
     assert hint.endswith(f"list it in sandbox.yaml: exists: {{gcp: [{path}]}}")
 
 
-def test_a_listed_cluster_needs_no_lookup(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings=LISTED)
-    assert pool(google).outputs["nodeConfig"]["effectiveTaints"][0]["key"] == "nvidia.com/gpu"
-
-
-ANSWER = """
-lookups:
-  "gcp:container/getCluster:getCluster":
-    - match: {name: ci}
-      result: {id: "%s", masterVersion: 1.29.0-gke.1, enableAutopilot: true, endpoint: 203.0.113.10}
-"""
-
-
-def test_the_users_own_answer_is_that_of_the_pools_too(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings=ANSWER % CLUSTER_PATH)
-    assert looked_up(google)["endpoint"] == "203.0.113.10"
-    with pytest.raises(Refused, match="Autopilot node pools cannot be accessed or modified"):
-        pool(google)
-
-
 EMPTY = """
 lookups:
   "gcp:container/getCluster:getCluster":
