@@ -319,18 +319,9 @@ class Instances:
                 if machine_type.accelerator
                 else ""
             )
-            others = [
-                other for other in errors.other_zones(offer, zone) if not self._sold_out(project, other, last(path))
-            ]
+            others = errors.other_zones(offer, zone)
             return 503, fault_error(fault, errors.stockout(project, zone, machine_type.name, attachment, others))
         return None
-
-    def _sold_out(self, project: str, zone: str, name: str) -> bool:
-        """Return True if a stockout is planted in the zone; Google would not suggest such a zone."""
-        place = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
-        return any(
-            fault.kind == "stockout" and fault.applies_to(INSTANCE, name, place) for fault in self.world.faults()
-        )
 
 
 def _labelled_local_disks(instance: Json) -> Iterator[errors.GoogleError]:

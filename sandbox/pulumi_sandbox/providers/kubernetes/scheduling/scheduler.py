@@ -111,11 +111,6 @@ class Scheduler:
             return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
         return 0
 
-    def node(self, name: str) -> Node | None:
-        """Return a node that runs, or that the autoscaler would start; None for any other name."""
-        started = (each.node(0) for each in groups(self.world, self.cluster()) if each.name == name.rpartition("-")[0])
-        return next((each for each in self.nodes() if each.name == name), None) or next(started, None)
-
     def place(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any] | None = None, launches: Launches | None = None
     ) -> Placement:
