@@ -16,7 +16,7 @@ from gpu_ci.stack import images
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.compute.api_form import api_form
+from pulumi_sandbox.providers.gcp.compute.instances_api import api_form
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.image_choices import DIGEST, KEY, KEY_VERSION, image, pipeline, sign, source

@@ -11,10 +11,8 @@ import jsonschema
 import referencing
 from referencing.jsonschema import DRAFT202012
 
-from pulumi_sandbox.providers.aws import documents, types
-from pulumi_sandbox.providers.aws.ec2 import instance_types
+from pulumi_sandbox.providers.aws import documents, image_builder, instance_types, types
 from pulumi_sandbox.providers.aws.eks import node_group_rules
-from pulumi_sandbox.providers.aws.imagebuilder import component_document
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 
@@ -38,7 +36,7 @@ def rules(token: str, inputs: dict[str, Any], region: str) -> Iterator[Problem]:
         case types.LAUNCH_TEMPLATE:
             yield from _launch_template(inputs, region)
         case types.IMAGE_COMPONENT:
-            yield from component_document.problems(inputs)
+            yield from image_builder.document_problems(inputs)
 
 
 def _launch_template(inputs: dict[str, Any], region: str) -> Iterator[Problem]:

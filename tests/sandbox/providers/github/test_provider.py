@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.github import tables
-from pulumi_sandbox.providers.github.provider import Github
+from pulumi_sandbox.providers.github.provider import ID_FORMS, REPLACES, Github
 
 from tests.sandbox.providers.clouds import Bench
 
@@ -55,9 +54,9 @@ def test_a_runner_group_is_known_by_a_number(bench: Bench) -> None:
 
 def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
     shapes = bench.cloud.shapes
-    assert [t for t in (*tables.ID_FORMS, *tables.REPLACES) if t not in shapes.tokens] == []
-    for token, form in tables.ID_FORMS.items():
+    assert [t for t in (*ID_FORMS, *REPLACES) if t not in shapes.tokens] == []
+    for token, form in ID_FORMS.items():
         used = set(re.findall(r"\{(\w+)\}", form)) - {"owner", "number"}
         assert used <= shapes.shape(token).inputs.properties.keys(), token
-    for token, paths in tables.REPLACES.items():
+    for token, paths in REPLACES.items():
         assert set(paths) <= shapes.shape(token).inputs.properties.keys(), token

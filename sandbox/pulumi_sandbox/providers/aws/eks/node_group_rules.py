@@ -11,7 +11,7 @@ from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.aws.ec2 import instance_types as types
+from pulumi_sandbox.providers.aws import instance_types as types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.paths import text
