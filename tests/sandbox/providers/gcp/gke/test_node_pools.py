@@ -24,7 +24,6 @@ from tests.sandbox.providers.gcp.gke.pools import (
     with_config,
 )
 
-SYSTEM = {"name": "system", "cluster": "ci", "location": "us-central1", "nodeCount": 1}
 UNTAINTED = with_config(taints=None)
 
 
@@ -88,17 +87,6 @@ def test_gke_taints_a_gpu_pool_of_a_cluster_that_has_another_pool(google: Google
     made = pool(google, UNTAINTED)
     assert "taints" not in made.outputs["nodeConfig"]
     assert made.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
-
-
-def test_gke_does_not_taint_the_first_pool_of_a_cluster_and_never_does_it_later(google: Google) -> None:
-    cluster(google, removeDefaultNodePool=True, initialNodeCount=1)
-    made = pool(google, UNTAINTED)
-    assert made.outputs["nodeConfig"]["effectiveTaints"] == []
-    google.make(types.NODE_POOL, "system", SYSTEM)
-    after = changed(google, made, {**UNTAINTED, "autoscaling": {"totalMaxNodeCount": 3}})
-    assert after.outputs["nodeConfig"]["effectiveTaints"] == []
-    other = google.make(types.NODE_POOL, "other", {**UNTAINTED, "name": "other"})
-    assert other.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
 
 
 def test_an_update_keeps_the_taint_that_gke_added_and_changes_the_declared_ones(google: Google) -> None:
