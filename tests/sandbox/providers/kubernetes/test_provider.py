@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
-from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, REPLACES
+from pulumi_sandbox.providers.kubernetes.provider import CLUSTER_WIDE, REPLACES, Kubernetes
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record
