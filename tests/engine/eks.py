@@ -25,14 +25,10 @@ def torch(**faults: Any) -> str:
 
 
 def settings() -> dict[str, Any]:
-    """Return sandbox.yaml with fakes of driver and torch for containers, an App's key that tests can search for, and
-    storage that the stack does not create.
-    """
+    """Return sandbox.yaml with fakes of driver and torch for containers, and an App's key that tests can search for."""
     found: dict[str, Any] = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
     environment = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch(), "GPU_SMOKE_ROOT": str(FAKES / "root")}
     found["guest"]["environment"] = environment
-    claims = [{"name": "gpu-ci/models", "accessModes": ["ReadWriteMany"]}]
-    found.setdefault("values", {})["kubernetes"] = {"storageClasses": [{"name": "gp3"}], "claims": claims}
     answers = found["lookups"]["gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"]
     [answer] = [each for each in answers if each["match"]["secret"] == "*/github-app-key"]
     key = f"-----BEGIN PRIVATE KEY-----\n{APP_KEY}\n-----END PRIVATE KEY-----\n"

@@ -100,17 +100,3 @@ def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
         [message] = setting.make("dev")
     assert message.endswith(stacks.OWN_STACK_KEY_NOTE)
     assert "another" not in message
-
-
-def test_a_locked_stack_says_how_it_is_unlocked_in_the_sandbox(setting: Setting) -> None:
-    """The engine's own advice, `pulumi cancel`, asks for a login there."""
-    setting.known("dev")
-    locks = setting.workspace.backend / ".pulumi" / "locks" / "organization" / "ci"
-    for stack in ("other", "de*"):
-        (locks / stack).mkdir(parents=True)
-        (locks / stack / "1.json").write_text("{}")
-    assert setting.explain("dev") == []
-    (locks / "dev").mkdir()
-    (locks / "dev" / "1.json").write_text("{}")
-    [message] = setting.explain("org/ci/dev")
-    assert message.splitlines()[1] == "  hint: if no command is running: pulumi-sandbox cancel --stack org/ci/dev --yes"

@@ -93,21 +93,6 @@ def test_commands_share_no_port_so_that_none_is_asked_for_the_machine_of_another
     assert found.endpoint_port == 20002
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["", "https://compute.googleapis.com/compute/v1/", "http://127.0.0.1:x/compute/v1/"]
-)
-def test_any_other_endpoint_leaves_the_port_that_was_chosen_once(
-    project: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
-) -> None:
-    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", endpoint)
-    found = Workspace.find(project)
-    assert found.endpoint_port == found.compute_port
-
-
-def test_a_port_is_taken_from_those_no_system_hands_out() -> None:
-    assert all(20000 <= workspaces.free_port() < 32000 for _ in range(20))
-
-
 def test_the_environment_names_the_sandbox_and_nothing_outside_it(project: Path) -> None:
     found = Workspace.find(project)
     port = found.compute_port
@@ -183,18 +168,6 @@ def test_every_name_and_every_beginning_that_is_hidden_is_asserted_here() -> Non
     expected = {*REAL, *OURS}
     assert set(workspaces.HIDDEN_NAMES) <= expected
     assert [one for one in workspaces.HIDDEN_PREFIXES if not any(name.startswith(one) for name in expected)] == []
-
-
-def test_an_unchanged_file_is_not_written_again(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    workspaces.write_whole(path, "text", 0o755)
-    before = path.stat()
-    workspaces.write_whole(path, "text", 0o755)
-    assert path.stat().st_ino == before.st_ino
-    workspaces.write_whole(path, "other", 0o755)
-    assert path.read_text() == "other"
-    assert path.stat().st_mode & 0o777 == 0o755
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_sandboxs_own_endpoints_are_never_asked_through_a_proxy() -> None:

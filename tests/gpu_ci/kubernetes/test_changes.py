@@ -1,6 +1,6 @@
 """The effect of a changed argument of a Kubernetes component on `pulumi up`, by the API server's immutable fields.
 
-Which fields those are is the sandbox's table of them, from pulumi-kubernetes' own (kubernetes_tables.py). A release of
+Which fields those are is the sandbox's table of them, from pulumi-kubernetes' own. A release of
 Helm's is made anew for another name, namespace or trigger, and upgraded for everything else.
 """
 
@@ -20,7 +20,7 @@ from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet
 from gpu_ci.kubernetes.smoke_job import SmokeJob
 from pulumi_sandbox.providers import bridged
-from pulumi_sandbox.providers.kubernetes.tables import DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes.provider import DATA, IDENTITY, REPLACES
 
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring

@@ -15,7 +15,7 @@ from pulumi_sandbox.cli import arguments, main
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import VERSION, Engine
 from pulumi_sandbox.world.faults import Fault
-from pulumi_sandbox.world.store import Record, World
+from pulumi_sandbox.world.store import World
 
 from tests.sandbox.conftest import Project
 
@@ -60,15 +60,6 @@ def test_a_command_line_is_read_as_pulumi_reads_it(words: str, name: str, stack:
 )
 def test_only_commands_on_an_existing_stack_have_it_made(words: str, stack: str | None) -> None:
     assert arguments.parse(words.split()).stack_to_create == stack
-
-
-@pytest.mark.parametrize(
-    ("words", "own"),
-    [("env", True), ("env --json", True), ("env ls", False), ("world list", True), ("engine --json", True),
-     ("up", False), ("--help", False)],
-)  # fmt: skip
-def test_pulumis_own_env_commands_are_passed_on(words: str, own: bool) -> None:
-    assert main.is_sandbox_command(words.split(), arguments.parse(words.split())) is own
 
 
 def test_help_explains_the_sandbox_without_an_engine_or_a_project(
@@ -130,20 +121,6 @@ def test_a_world_that_cannot_be_read_is_one_message(
         "world.db: the sandbox's world cannot be read: file is not a database\n"
         "  hint: start with an empty world: pulumi-sandbox world reset\n"
     )
-
-
-def test_a_world_with_a_broken_page_is_one_message(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    world = World(tmp_path / "world.db")
-    for number in range(200):
-        world.insert(Record("gcp:toys/box:Box", f"boxes/{number}", inputs={"label": "x" * 200}))
-    world.close()
-    content = world.path.read_bytes()
-    world.path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192 * 2) + content[-8192:])
-    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
-    assert main.run(["world", "list"]) == 1
-    assert "world.db: the sandbox's world cannot be read: " in capsys.readouterr().err
 
 
 # From here on with the real CLI.

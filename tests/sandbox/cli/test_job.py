@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from pulumi_sandbox.cli import own_commands
 from pulumi_sandbox.cli.job_commands import job as command
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
@@ -72,17 +71,6 @@ def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: Wo
     assert "nvidia-smi: not found" in shown
 
 
-def test_the_list_has_the_newest_attempt_of_each_job(project: World) -> None:
-    assert "no jobs" in run("list").stdout
-    run(*QUEUE)
-    actions, runner = take(project)
-    actions.finish(runner["job"], "failure", [], "")
-    actions.rerun(10001)
-    assert [one["run_attempt"] for one in listed()] == [2]
-    assert [one["run_attempt"] for one in listed("--all")] == [1, 2]
-    assert "10001.2" in run("list").stdout
-
-
 def test_cancelling_a_queued_job_ends_its_run(project: World) -> None:
     run(*QUEUE)
     assert run("cancel", "50001").stdout == "cancelled run 10001\n"
@@ -110,11 +98,6 @@ def test_a_runner_that_went_silent_is_noticed_without_a_server(project: World) -
         "github:rest/runner:Runner", f"orgs/acme/{runner['id']}", outputs={**runner, "seenAt": actions.now() - 31}
     )
     assert [one["conclusion"] for one in listed()] == ["failure"]
-
-
-def test_job_is_a_command_of_the_sandbox(project: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert own_commands.run(["job", "list"]) == 0
-    assert "no jobs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("script", ["", " ", "\n"])

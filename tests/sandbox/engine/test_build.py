@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -11,9 +10,7 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.build import report_progress
 from pulumi_sandbox.engine.model import HOST, NODEJS_HOST, VERSION, Engine, EngineError, SourceError
-from pulumi_sandbox.progress import Progress
 
 from tests.sandbox.language_host.hosts import script
 
@@ -128,18 +125,3 @@ def test_the_pinned_version_is_the_one_in_go_mod() -> None:
     text = (engine_build.module_folder() / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{VERSION}" in text
     assert f"github.com/pulumi/pulumi/sdk/v3 v{VERSION}" in text
-
-
-def test_progress_counts_packages_and_names_what_is_done() -> None:
-    progress = Progress("building", lambda _: None, io.StringIO())
-    progress.at("fetching modules")
-    assert progress.line() == "building: 0:00, fetching modules"
-    assert report_progress("go: downloading example.com/m v1.2.3", progress)
-    assert progress.line() == "building: 0:00, fetching example.com/m v1.2.3"
-    assert not report_progress("a/b", progress)  # before the count is known it is no progress
-    progress.total = 2
-    assert report_progress("a/b", progress)
-    assert progress.line() == "building: 0:00, 1 of 2 packages, compiling a/b"
-    assert not report_progress("x.go:1:2: undefined: y", progress)
-    assert report_progress("c/d", progress)
-    assert progress.line() == "building: 0:00, 2 of 2 packages, linking"

@@ -48,13 +48,6 @@ def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, mo
     assert locate.search_path("/usr/bin") == "/usr/bin"  # it is on PATH already
 
 
-def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may_change(tmp_path: Path) -> None:
-    fake_cli(tmp_path / "bin")
-    for _ in range(2):
-        locate.installed()
-    assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
-
-
 def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,23 +66,6 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
     with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
         locate.ensure(messages.append)
     assert len(messages) == 1
-
-
-def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locate, "is_shim", lambda _: False)
-    old = fake_cli(tmp_path / "home" / ".pulumi" / "bin", "3.100.0")
-    main = fake_cli(tmp_path / "bin", "3.300.0 ")
-    os.utime(main, ns=(1, 1))
-    assert locate.on_path().version == "3.300.0"
-    with pytest.raises(SourceError):
-        locate.in_home()
-    fake_cli(tmp_path / "bin", "3.301.0 ")
-    assert locate.on_path().version == "3.301.0"
-    with pytest.raises(SourceError):
-        locate.in_home()
-    assert (old.with_name("asked")).read_text() == "asked\n"
 
 
 def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
@@ -136,18 +112,6 @@ def test_the_folder_that_a_command_is_called_in_never_has_the_cli(
     assert locate.installed() is None
 
 
-def test_beside_the_cli_only_its_own_programs_are_its_files(tmp_path: Path) -> None:
-    main = fake_cli(tmp_path / "home")
-    ours = ("pulumi-language-python-exec", "pulumi-resource-pulumi-python", "pulumi-analyzer-policy", "pulumi-watch")
-    for name in (*ours, "pulumi-tokens.txt", "pulumi.env", "pulumi-prod"):
-        (main.parent / name).touch()
-    (main.parent / "pulumi-language-notes").mkdir()
-    found = locate.installed()
-    assert found is None
-    files = Engine(main.parent, VERSION, "path").files
-    assert [file.name for file in files] == sorted(["pulumi", HOST, *ours])
-
-
 def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,20 +127,6 @@ def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
     assert found.source == "build"
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
     assert locate.installed() is None
-
-
-def test_the_installers_folder_is_searched_where_it_is_not_on_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
-    found = Engine(main.parent, VERSION, "home")
-    assert (locate.installed(), locate.search_path("/usr/bin")) == (found, f"{main.parent}:/usr/bin")
-    fake_cli(tmp_path / "bin", "3.1.0")
-    assert locate.installed() == found
-    fake_cli(tmp_path / "bin", "3.300.0 ")
-    assert locate.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "home")
-    assert locate.installed() == found
 
 
 @pytest.mark.parametrize(

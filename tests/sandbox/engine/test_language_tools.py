@@ -50,17 +50,6 @@ def test_a_tool_is_built_once_and_again_when_its_pins_change(
     assert builds(tmp_path) == 2
 
 
-def test_a_failed_build_leaves_nothing_and_the_next_one_builds(own_folder: Path, tools: Path, tmp_path: Path) -> None:
-    go_that(tmp_path, "echo 'x.go:1: undefined: y' >&2; exit 1")
-    with pytest.raises(EngineError) as caught:
-        language_tools.ensure(SDKGEN, lambda _: None)
-    assert "the generator of Pulumi SDKs cannot be built" in str(caught.value)
-    assert "got: `go build` failed: x.go:1: undefined: y" in str(caught.value)
-    assert [file.name for file in own_folder.iterdir()] == ["lock"]
-    go_that(tmp_path, WRITES)
-    assert language_tools.ensure(SDKGEN, lambda _: None).is_file()
-
-
 @pytest.mark.usefixtures("own_folder")
 def test_a_missing_go_and_a_missing_checkout_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -10,9 +10,8 @@ from typing import Any
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox.engine import language_tools
 from pulumi_sandbox.language_host.host import serve
-from pulumi_sandbox.language_host.nodejs import NodejsHost, program_arguments
+from pulumi_sandbox.language_host.nodejs import NodejsHost
 
 from tests.sandbox.language_host.hosts import Stub, info, script
 
@@ -51,14 +50,6 @@ def test_sdks_in_node_modules_are_reported(nodejs: Stub, program: Path, monkeypa
     assert list(nodejs.GetRequiredPackages(asked).packages) == []
 
 
-def test_empty_values_are_not_passed_to_the_program() -> None:
-    request = lp.RunRequest(project="p", stack="s", dryRun=True, monitor_address="m:1", parallel=4, args=["x"])
-    assert program_arguments(request, "e:1") == [
-        "--monitor", "m:1", "--engine", "e:1", "--project", "p", "--stack", "s", "--parallel", "4", "--dry-run", ".",
-        "x",
-    ]  # fmt: skip
-
-
 def test_a_program_gets_its_configuration_and_its_exit_code_is_reported(
     nodejs: Stub, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,17 +73,3 @@ def test_a_missing_node_and_a_missing_sdk_are_reported(
     assert nodejs.Run(request).error.startswith("there is no `node` on PATH\n  expected: Node.js 22 or newer")
     script(program / "bin" / "node", "exit 1")
     assert "the npm package @pulumi/pulumi is not installed\n  hint: run `npm install`" in nodejs.Run(request).error
-
-
-def test_what_the_generator_reports_reaches_the_engine(
-    nodejs: Stub, host: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = script(tmp_path / "sdkgen", 'cat > "$0.$1.$2"; echo "sdkgen: the schema is not JSON" >&2; exit 1')
-    monkeypatch.setattr(language_tools, "ensure", lambda *_: tool)
-    request = lp.GeneratePackageRequest(directory="/out", schema="{", extra_files={"a": b"\x00"})
-    for stub, language in ((nodejs, "nodejs"), (host, "python")):
-        with pytest.raises(grpc.RpcError) as caught:
-            stub.GeneratePackage(request)
-        assert caught.value.details() == "sdkgen: the schema is not JSON"
-        sent = json.loads((tmp_path / f"sdkgen.generate.{language}").read_text())
-        assert sent == {"directory": "/out", "schema": "{", "extraFiles": {"a": "AA=="}}

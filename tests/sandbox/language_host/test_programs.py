@@ -61,30 +61,6 @@ def test_install_makes_the_environment_that_the_program_then_runs_in(project: Pr
     assert str(environment) in runner.run(*UP).output
 
 
-DYNAMIC = """
-import pulumi
-from pulumi.dynamic import CreateResult, Resource, ResourceProvider
-
-class Made(ResourceProvider):
-    def create(self, props):
-        return CreateResult("an-id", {"doubled": props["number"] * 2})
-
-class Thing(Resource):
-    doubled: pulumi.Output[int]
-    def __init__(self, name, number):
-        super().__init__(Made(), name, {"number": number, "doubled": None})
-
-pulumi.export("doubled", Thing("thing", 21).doubled)
-"""
-
-
-@pytest.mark.slow
-def test_dynamic_resources_run_in_the_same_python(project: Project) -> None:
-    runner = project(DYNAMIC)
-    runner.run(*UP)
-    assert runner.json("stack", "output", "--stack", "dev", "--json") == {"doubled": 42}
-
-
 PLUGIN = """
 import pulumi
 import pulumi.provider

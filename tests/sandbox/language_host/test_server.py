@@ -76,13 +76,6 @@ def plugin_request(folder: Path, argument: str) -> lp.RunPluginRequest:
     )
 
 
-def test_a_plugins_output_and_exit_code_are_streamed(host: Stub, program: Path) -> None:
-    answers = list(host.RunPlugin(plugin_request(program, "ends")))
-    assert b"".join(answer.stdout for answer in answers) == b"port of ends a=b /\n"
-    assert b"".join(answer.stderr for answer in answers) == b"a warning\n"
-    assert answers[-1].exitcode == 7
-
-
 def test_a_policy_pack_is_run_by_the_sdk_with_the_engine_and_the_pack_as_arguments() -> None:
     request = lp.RunPluginRequest(args=["127.0.0.1:1", "--tracing", "x"], info=info(Path("/pack")), kind="analyzer")
     assert plugin_arguments(request) == ["-m", "pulumi.policy", "127.0.0.1:1", "/pack", "--tracing", "x"]

@@ -22,11 +22,6 @@ def test_an_empty_one_publishes_nothing_and_runs_nothing(tmp_path: Path, monkeyp
     assert guest(tmp_path / "sandbox.yaml", tmp_path).assumed == {}
 
 
-def test_without_it_nothing_is_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ASSUME, raising=False)
-    assert guest(tmp_path / "sandbox.yaml", tmp_path).assumed is None
-
-
 @pytest.mark.parametrize("given", ["x", "[]", "4", '{"verdict": "x"}', '{"a/b/c": "x"}', '{"a/b": 4}'])
 def test_what_is_no_map_of_texts_is_refused(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ASSUME, given)

@@ -80,21 +80,6 @@ def test_every_fixture_answers_all_that_a_program_may_read(
     assert shape.outputs.keys() - result.keys() <= shape.inputs.properties.keys() | {"lastLaunchedTime", "uefiData"}
 
 
-def test_zones_are_those_of_the_region_asked_for(lookups: dict[str, Lookups]) -> None:
-    assert lookups["gcp"].answer(ZONES, {"region": "europe-west1"}, {})[0]["names"] == [
-        "europe-west1-b", "europe-west1-c", "europe-west1-d",
-    ]  # fmt: skip
-    assert lookups["gcp"].answer(ZONES, {"status": "DOWN"}, {})[0]["names"] == []
-    aws = lookups["aws"].answer("aws:index/getAvailabilityZones:getAvailabilityZones", {}, {"region": "us-west-1"})[0]
-    assert (aws["names"], aws["zoneIds"]) == (["us-west-1a", "us-west-1c"], ["usw1-az1", "usw1-az3"])
-
-
-def test_a_region_that_does_not_exist_has_no_invented_zones(lookups: dict[str, Lookups]) -> None:
-    with pytest.raises(LookupRefusedError) as refused:
-        lookups["gcp"].answer(ZONES, {"region": "mars-east1"}, {})
-    assert str(refused.value).startswith(f"fixtures/gcp.yaml: {ZONES}: no value for ${{values.zones[args.region]}}")
-
-
 def test_the_configuration_of_the_provider_completes_the_arguments(lookups: dict[str, Lookups]) -> None:
     config = {"project": "acme", "region": "us-east1", "zone": "us-east1-b"}
     client, secrets = lookups["gcp"].answer("gcp:organizations/getClientConfig:getClientConfig", {}, config)
@@ -115,12 +100,6 @@ def test_an_answer_in_sandbox_yaml_comes_before_the_packaged_one(lookups: dict[s
         "region": "us-east1",
     }
     assert len(lookups["gcp"].answer(ZONES, {"region": "asia-east1"}, {})[0]["names"]) == 3
-
-
-def test_a_value_in_sandbox_yaml_changes_every_answer_that_uses_it(lookups: dict[str, Lookups], tmp_path: Path) -> None:
-    (tmp_path / "sandbox.yaml").write_text("values: {aws: {account: '210987654321'}}\n")
-    identity, _ = lookups["aws"].answer("aws:index/getCallerIdentity:getCallerIdentity", {}, {})
-    assert identity["arn"] == "arn:aws:sts::210987654321:assumed-role/deployer/pulumi"
 
 
 def test_a_lookup_without_an_answer_says_which_lines_to_add(lookups: dict[str, Lookups], tmp_path: Path) -> None:

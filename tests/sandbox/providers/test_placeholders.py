@@ -21,9 +21,6 @@ from tests.sandbox.providers.gcp.conftest import Google
 from tests.sandbox.providers.github.conftest import Hub
 
 BALANCER = "aws:lb/loadBalancer:LoadBalancer"
-CERTIFICATE = "aws:acm/certificate:Certificate"
-DATABASE = "gcp:sql/databaseInstance:DatabaseInstance"
-SERVICE = "gcp:cloudrun/service:Service"
 ISSUE = "github:index/issue:Issue"
 
 
@@ -75,19 +72,6 @@ def test_a_missing_output_has_a_value_of_its_type_that_names_itself(packages: di
     }
     # Present, optional.
     assert {"arn", "region", "idleTimeout", "accessLogs"} & made.keys() == set()
-
-
-def test_a_computed_list_has_one_object_with_all_its_fields(packages: dict[str, Placeholders]) -> None:
-    made = without_digest(packages["aws"].missing(CERTIFICATE, "urn:one", ()))
-    assert made["domainValidationOptions"] == [
-        {
-            "domainName": f"{MARK}-domain-name",
-            "resourceRecordName": f"{MARK}-resource-record-name",
-            "resourceRecordType": f"{MARK}-resource-record-type",
-            "resourceRecordValue": f"{MARK}-resource-record-value",
-        }
-    ]
-    assert without_digest(packages["gcp"].missing(SERVICE, "urn:one", ()))["statuses"][0]["url"] == f"{MARK}-url"
 
 
 def fits(placeholders: Placeholders, kind: Type, value: Any) -> bool:
@@ -142,15 +126,6 @@ def test_a_create_and_an_update_fill_what_the_program_and_the_sandbox_leave_empt
 def test_a_preview_does_not_know_the_values(amazon: Amazon) -> None:
     res = amazon.resource(BALANCER, "web", {}, preview=True)
     assert amazon.lifecycle.create(res).values["dnsName"] is UNKNOWN
-
-
-def test_a_type_of_google_is_in_the_region_and_the_zone_of_the_configuration(google: Google) -> None:
-    google.config |= {"region": "europe-west4", "zone": "europe-west4-a"}
-    made = google.make(DATABASE, "web", {"databaseVersion": "POSTGRES_16"})
-    assert made.outputs["region"] == "europe-west4"
-    assert made.outputs["connectionName"].startswith(f"{MARK}-connection-name-")
-    disk = google.make("gcp:compute/disk:Disk", "data", {"zone": "us-central1-a"})
-    assert disk.outputs["zone"] == "us-central1-a"
 
 
 def test_types_that_the_sandbox_emulates_have_no_placeholder(amazon: Amazon, google: Google, hub: Hub) -> None:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
+from pulumi_sandbox.providers.values import STRIPPED
 from pulumi_sandbox.providers.wire import decode
 
 from tests.sandbox.providers.fake_cloud import BOX, SHELF, Bench, refused, struct, urn
@@ -54,24 +54,6 @@ def test_a_lookup_answers_and_hides_what_repeats_a_secret_argument(bench: Bench)
     assert decoded.secrets == {("echo",)}
 
 
-def test_a_lookup_of_something_unknown_is_not_answered_yet(bench: Bench) -> None:
-    request = pb.InvokeRequest(tok="gcp:toys/double:double", args=struct(value=UNKNOWN, note=""))
-    assert not bench.call("Invoke", request).HasField("return")
-
-
-def test_the_configuration_reaches_the_resources(bench: Bench) -> None:
-    bench.call("Configure", pb.ConfigureRequest(args=struct({("token",)}, project="p", token="t", zone=UNKNOWN)))
-    assert bench.context.config == {"project": "p", "token": "t"}
-    res = bench.servicer.lifecycle.resource(urn(BOX, "mine"), decode(struct(size=1)))
-    assert res.config == {"project": "p", "token": "t"}
-    assert (res.project, res.stack, res.token, res.name) == ("toys", "dev", BOX, "mine")
-
-
-def test_a_changed_configuration_replaces_no_provider(bench: Bench) -> None:
-    answer = bench.call("DiffConfig", pb.DiffRequest(old_inputs=struct(project="a"), news=struct(project="b")))
-    assert (list(answer.diffs), list(answer.replaces)) == (["project"], [])
-
-
 def test_a_secret_of_the_configuration_that_was_taken_out_of_a_state_is_unchanged(bench: Bench) -> None:
     request = pb.DiffRequest(old_inputs=struct(token=STRIPPED, project="a"), news=struct(token="any", project="a"))
     assert bench.call("DiffConfig", request).changes == pb.DiffResponse.DIFF_NONE
@@ -105,8 +87,3 @@ def test_a_fault_of_ours_is_a_short_note_and_its_traceback_goes_to_the_log(
     )
     assert "Traceback" in caplog.text
     assert "Traceback" not in text
-
-
-def test_a_secret_that_was_plain_before_is_an_update(bench: Bench) -> None:
-    request = pb.DiffRequest(urn=urn(BOX, "mine"), old_inputs=struct(label="x"), news=struct({("label",)}, label="x"))
-    assert dict(bench.call("Diff", request).detailedDiff).keys() == {"label"}

@@ -7,7 +7,7 @@ from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.secret_digests import mask_secrets
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.providers.wire import decode, request_values
+from pulumi_sandbox.providers.wire import request_values
 
 from tests.sandbox.providers.fake_cloud import BOX, SHELF, Aborted, Bench, made, plain, struct, urn
 
@@ -67,14 +67,6 @@ def test_a_word_that_stands_in_plain_elsewhere_is_not_hidden_in_what_a_vendor_sa
         mask_secrets("staging-4, boxes/hush", request_values(pb.CreateRequest(properties=given)))
         == "staging-4, [secret]"
     )
-
-
-def test_secrets_and_unknowns_go_through_check(bench: Bench) -> None:
-    answer = bench.check(struct({("tags", "a")}, size=UNKNOWN, tags={"a": "x", "b": UNKNOWN}, password="p"))
-    decoded = decode(answer.inputs)
-    assert decoded.values["size"] is UNKNOWN
-    assert decoded.values["tags"] == {"a": "x", "b": UNKNOWN}
-    assert decoded.secrets == {("tags", "a"), ("password",)}
 
 
 def test_a_previewed_create_knows_its_inputs_and_nothing_else(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.secret_digests import CHANGED, is_digest
 from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world.faults import Fault
 
-from tests.sandbox.providers.fake_cloud import BOX, SHELF, Bench, Died, made, plain, refused, struct, urn
+from tests.sandbox.providers.fake_cloud import BOX, Bench, Died, made, plain, refused, struct, urn
 
 PASSWORD = frozenset({("password",)})
 
@@ -53,14 +53,6 @@ def test_an_import_by_id_answers_the_inputs_and_secrets_as_placeholders(bench: B
     assert decoded.values == plain(inputs) | {"password": CHANGED}
     assert decoded.secrets == PASSWORD
     assert decode(read.properties).secrets == PASSWORD | {("token",)}
-
-
-def test_drift_shows_in_what_read_answers(bench: Bench) -> None:
-    identity, inputs, outputs = made(bench, size=3, color="red")
-    row = bench.world.find()[0]
-    bench.world.update(row.type, row.id, inputs=row.inputs | {"color": "blue"}, outputs=row.outputs | {"color": "blue"})
-    read = bench.call("Read", pb.ReadRequest(id=identity, urn=row.urn, properties=outputs, inputs=inputs))
-    assert plain(read.inputs)["color"] == plain(read.properties)["color"] == "blue"
 
 
 def test_what_is_gone_reads_as_an_empty_id_and_deletes_without_an_error(bench: Bench) -> None:
@@ -106,13 +98,6 @@ def test_an_output_that_was_secret_stays_so_and_an_input_only_while_the_program_
     assert is_digest(row.outputs["label"]) is preview
 
 
-def test_an_update_by_another_stack_takes_the_row_over(bench: Bench) -> None:
-    identity, inputs, outputs = made(bench, size=3)
-    other = urn(BOX, "theirs", "prod")
-    bench.call("Update", pb.UpdateRequest(urn=other, id=identity, olds=outputs, news=inputs, old_inputs=inputs))
-    assert [(row.name, row.stack) for row in bench.world.find()] == [("theirs", "toys/prod")]
-
-
 def test_delete_removes_the_row_unless_the_vendor_refuses(bench: Bench) -> None:
     identity, inputs, outputs = made(bench, size=3, label="keep")
     request = pb.DeleteRequest(id=identity, urn=urn(BOX, "mine"), properties=outputs, old_inputs=inputs)
@@ -122,20 +107,6 @@ def test_delete_removes_the_row_unless_the_vendor_refuses(bench: Bench) -> None:
     bench.call("Delete", request)
     assert bench.world.find() == []
     assert bench.cloud.happened == ["created mine", "deleted mine"]
-
-
-def test_a_name_that_is_taken_is_refused(bench: Bench) -> None:
-    made(bench, size=1, name="n")
-    request = pb.CreateRequest(urn=urn(BOX, "other"), properties=struct(size=1, name="n"))
-    assert refused(bench, "Create", request) == f"{BOX}: boxes/n already exists"
-
-
-def test_what_it_refers_to_must_exist(bench: Bench) -> None:
-    request = pb.CreateRequest(urn=urn(SHELF, "s"), properties=struct(box="boxes/n"))
-    assert refused(bench, "Create", request) == "Error 404: the box boxes/n was not found"
-    assert bench.world.find() == []
-    made(bench, size=1, name="n")
-    assert bench.call("Create", request).id == "shelf"
 
 
 @settings(max_examples=25, deadline=None)

@@ -71,14 +71,6 @@ def test_a_resource_that_is_made_and_not_ready_is_kept_with_its_reasons(bench: B
     assert row.outputs["link"] == "stuck"
 
 
-def test_a_resource_that_becomes_ready_has_what_it_became(bench: Bench) -> None:
-    answer = bench.create(struct(name="one", size=1, color="blue"))
-    assert plain(answer.properties)["link"] == "ready"
-    row = bench.world.get(BOX, "boxes/one")
-    assert row is not None
-    assert row.outputs["link"] == "ready"
-
-
 def test_an_update_and_a_refresh_say_it_again(bench: Bench) -> None:
     before = struct(name="one", size=1, color="blue")
     made = bench.create(before)

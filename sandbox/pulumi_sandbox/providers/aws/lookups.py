@@ -9,7 +9,7 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.aws import documents
-from pulumi_sandbox.providers.aws.ec2.instance_types import is_offered_in
+from pulumi_sandbox.providers.aws.instance_types import is_offered_in
 from pulumi_sandbox.providers.aws.references import hint
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table

@@ -9,14 +9,22 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
-from pulumi_sandbox.providers.aws.eks.node_group_rules import template_refusals
-from pulumi_sandbox.providers.aws.imagebuilder import references as image_builder
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
 SCALING_GROUP = "aws:autoscaling/group:Group"
+IMAGE_BUILDER = (
+    types.IMAGE_COMPONENT, types.IMAGE_RECIPE, types.BUILD_MACHINES, types.IMAGE_DISTRIBUTION, types.IMAGE_PIPELINE,
+    types.IMAGE_LIFECYCLE,
+)  # fmt: skip
+# The inputs of a pipeline that are ARNs of other resources.
+OF_PIPELINE = {
+    "imageRecipeArn": types.IMAGE_RECIPE,
+    "infrastructureConfigurationArn": types.BUILD_MACHINES,
+    "distributionConfigurationArn": types.IMAGE_DISTRIBUTION,
+}
 
 
 @dataclass(frozen=True)
@@ -36,25 +44,6 @@ class References:
         }
         if check := checks.get(token):
             yield from check(inputs)
-        yield from self._image_builder(token, inputs)
-
-    def _image_builder(self, token: str, inputs: Inputs) -> Iterator[str]:
-        """Check the resources of an image pipeline. Messages about networks and roles are our own."""
-        yield from image_builder.missing_references(self.existing.world, token, inputs)
-        if token == types.BUILD_MACHINES:
-            for path in (text_of(inputs, "subnetId"), *rows(inputs.get("securityGroupIds"))):
-                if path and not self.existing.exists(path):
-                    text = f"InvalidParameterValueException: {path} does not exist."
-                    yield image_builder.refusal(token, inputs, text) + hint(path)
-        if token == types.IMAGE_LIFECYCLE:
-            role = text_of(inputs, "executionRole")
-            row = self.existing.role_of(role) or self.existing.role(role)
-            if not self.existing.has_role(role):
-                text = f"InvalidParameterValueException: the role {role} does not exist."
-                yield image_builder.refusal(token, inputs, text) + hint(f"role/{role.partition(':role/')[2] or role}")
-            elif row and not trusts(row.inputs.get("assumeRolePolicy"), "imagebuilder.amazonaws.com"):
-                text = f"InvalidParameterValueException: Image Builder is not able to assume the role {role}."
-                yield image_builder.refusal(token, inputs, text)
 
     def _tag(self, inputs: Inputs) -> Iterator[str]:
         """Check the tag of an image. Tags of other resources are not checked."""
@@ -102,10 +91,6 @@ class References:
         latest, version = int(row.outputs.get("latestVersion") or 1), text_of(reference, "version")
         if version.isdigit() and not 1 <= int(version) <= latest:
             yield eks_errors.INVALID, f"Could not find launch template version {version} for template {template}.", ""
-        elif version in ("$Latest", str(latest)) or row.outputs.get("defaultVersion") == latest:
-            # The world does not store the content of older versions.
-            for code, message in template_refusals(inputs, row.inputs):
-                yield code, message, ""
 
     def _of_role(self, doing: str, operation: str) -> Callable[[Inputs], Iterator[str]]:
         def check(inputs: Inputs) -> Iterator[str]:
@@ -187,8 +172,13 @@ def name_in_use(world: World, token: str, inputs: dict[str, Any], arn: str = "")
             text = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
             yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {text}"
 
-        case _ if token in image_builder.TYPES and world.find(token, arn=arn):
-            yield image_builder.refusal(token, inputs, f"ResourceAlreadyExistsException: {arn} already exists.")
+        case _ if token in IMAGE_BUILDER and world.find(token, arn=arn):
+            # The format, and that of a dependency: hashicorp/terraform-provider-aws#40037.
+            kind = token.rpartition(":")[2]
+            yield (
+                f"creating Image Builder {kind} ({name}): operation error imagebuilder: Create{kind}, https response "
+                f"error StatusCode: 400, ResourceAlreadyExistsException: {arn} already exists."
+            )
 
 
 def _issuer(inputs: dict[str, Any]) -> str:
@@ -201,8 +191,24 @@ def delete_blockers(world: World, token: str, identity: str) -> Iterator[str]:
         case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
             text = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
             yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {text}"
-        case _ if token in image_builder.TYPES:
-            yield from image_builder.delete_blockers(world, token, identity)
+        case _ if token in IMAGE_BUILDER:
+            yield from _used_by_image_builder(world, token, identity)
         case types.ROLE if world.find(types.ATTACHMENT, role=identity):
             text = "DeleteConflict: Cannot delete entity, must detach all policies first."
             yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {text}"
+
+
+def _used_by_image_builder(world: World, token: str, arn: str) -> Iterator[str]:
+    """Yield the refusal to delete a resource that a recipe or a pipeline names. Built images do not block it."""
+    recipes = world.find(types.IMAGE_RECIPE) if token == types.IMAGE_COMPONENT else []
+    used = [text_of(table(row), "componentArn") for recipe in recipes for row in rows(recipe.inputs.get("components"))]
+    for name, kind in OF_PIPELINE.items():
+        if kind == token:
+            used += [text_of(pipeline.inputs, name) for pipeline in world.find(types.IMAGE_PIPELINE)]
+    if arn in used:
+        kind = token.rpartition(":")[2]
+        yield (
+            f"deleting Image Builder {kind} ({arn}): operation error imagebuilder: Delete{kind}, https "
+            "response error StatusCode: 400, ResourceDependencyException: Resource dependency error: The resource ARN "
+            f"'{arn}' has other resources depended on it."
+        )

@@ -19,12 +19,6 @@ PROTECTED = (
 AUTOPILOT = "Autopilot node pools cannot be accessed or modified."
 # https://github.com/hashicorp/terraform-provider-google/issues/8387
 DEFAULT_MACHINE = "Cannot use default machine type (e2-medium) with GPUs; choose a different machine type."
-# https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/pull/1554
-NO_MAXIMUM = (
-    "Node_pool_autoscaling.max_node_count and node_pool_autoscaling.total_max_node_count cannot be both set to zero."
-)
-# https://github.com/hashicorp/terraform-provider-google/issues/18341
-QUEUED_RESERVATION = "Queued_provisioning requires reservation affinity to be set to none"
 
 
 def creating(problem: str, status: int = 400, reason: str = "badRequest") -> str:

@@ -10,11 +10,11 @@ from typing import Any
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
-from pulumi_sandbox.providers.gcp.bucket_server import BucketServer, WorldStorage
 from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
+from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStorage
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions

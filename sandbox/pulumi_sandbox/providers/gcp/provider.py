@@ -12,12 +12,12 @@ from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
-    bucket_server,
     discovery,
     errors,
     gke_errors,
     kms,
     machine_services,
+    object_storage,
     permissions,
     pure_functions,
     secret_lookups,
@@ -186,9 +186,7 @@ class Gcp(Cloud):
             return
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
-        site = self.site(res)
-        _, region, _ = site.place(res.inputs)
-        yield from rule_table.rules(res.token, res.inputs, region)
+        yield from rule_table.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
@@ -264,7 +262,7 @@ class Gcp(Cloud):
             end_pods(self.context.world, pods, f"{res.name}: the node pool was deleted")
         elif res.token == types.BUCKET and res.outputs.get("forceDestroy") is True:
             # The provider deletes the objects first, also those that no stack has any more.
-            bucket_server.delete_objects(self.context.world, str(res.outputs.get("name")))
+            object_storage.delete_objects(self.context.world, str(res.outputs.get("name")))
 
     def already_exists(self, res: Resource) -> str:
         return kms.already_exists(res) if res.token in kms.NEVER_DELETED else super().already_exists(res)

@@ -10,7 +10,6 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
 from pulumi_sandbox.providers.gcp.outputs.table import pool_path, repository_path
-from pulumi_sandbox.providers.gcp.rules import group as group_rules
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
@@ -92,26 +91,24 @@ class References:
         yield from self._account(text_of(table(inputs.get("serviceAccount")), "email"), project)
 
     def _zonal_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
-        zone = site.place(inputs)[2]
-        yield from self._group(inputs, site.place(inputs)[0], region_of(zone), zone)
+        project, _, zone = site.place(inputs)
+        yield from self._group(inputs, project, region_of(zone))
 
     def _regional_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
         project, region, _ = site.place(inputs)
-        yield from self._group(inputs, project, region, "")
+        yield from self._group(inputs, project, region)
 
-    def _group(self, inputs: Inputs, project: str, region: str, zone: str) -> Iterator[object]:
+    def _group(self, inputs: Inputs, project: str, region: str) -> Iterator[object]:
         for row in rows(inputs.get("versions")):
             link = text_of(table(row), "instanceTemplate")
             path = absolute(link, project) if "/" in link else everywhere(project, "instanceTemplates", link)
             template_region = part(path, "regions")
-            record = self.world.get(types.REGION_TEMPLATE if template_region else types.TEMPLATE, path)
-            if link and record is None:
+            token = types.REGION_TEMPLATE if template_region else types.TEMPLATE
+            if link and self.world.get(token, path) is None:
                 yield errors.not_found(path)
             elif template_region not in ("", region):
                 text = f"The template is not in region {region}."
                 yield errors.invalid("resource.versions[0].instanceTemplate", path, text)
-            elif record and (text := group_rules.unavailable_machine(inputs, record.inputs, region, zone)):
-                yield errors.GoogleError(400, "invalid", text)
 
     # -- identities and secrets ---------------------------------------------------------------------------------------
 

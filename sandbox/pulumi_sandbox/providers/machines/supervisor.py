@@ -14,7 +14,6 @@ import contextlib
 import ctypes
 import json
 import os
-import queue
 import select
 import shutil
 import signal
@@ -166,9 +165,9 @@ def report_script_end(guest: subprocess.Popen[bytes], reader: threading.Thread, 
     say("Finished running startup scripts.")
 
 
-def wait_for_parent(requests: queue.SimpleQueue[float]) -> None:
+def wait_for_parent(requests: int) -> None:
     sys.stdin.buffer.read()
-    requests.put(GRACE_SEC)
+    os.write(requests, bytes([signal.SIGTERM]))
 
 
 def children() -> list[int]:
@@ -201,11 +200,14 @@ def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
 
 def main() -> int:
     off = threading.Event()
-    # Requests to switch the VM off, with the seconds that the script has to exit. A signal handler may not set an
-    # Event: if this thread holds the Event's lock at that moment, it waits for itself. SimpleQueue.put is reentrant.
-    requests: queue.SimpleQueue[float] = queue.SimpleQueue()
-    for number, seconds in {signal.SIGTERM: GRACE_SEC, **SOFT_OFF}.items():
-        signal.signal(number, lambda *_, seconds=seconds: requests.put(seconds))
+    # Each request to switch the VM off is a byte with the number of its signal. A handler in Python runs only after the
+    # wait of this thread has ended, and a signal that arrives just before a wait on a queue or a lock does not end it.
+    requests, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    grace = {signal.SIGTERM: GRACE_SEC, **SOFT_OFF}
+    for number in grace:
+        signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the engine stops the provider, which stops this process
     settings = json.loads(sys.stdin.buffer.readline())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -217,10 +219,10 @@ def main() -> int:
         reader = threading.Thread(target=copy_output, args=(guest, settings["journal"]), daemon=True)
         reader.start()
         threading.Thread(target=report_script_end, args=(guest, reader, off), daemon=True).start()
-        threading.Thread(target=wait_for_parent, args=(requests,), daemon=True).start()
-        grace_sec = requests.get()
+        threading.Thread(target=wait_for_parent, args=(wakeup,), daemon=True).start()
+        number = signal.Signals(os.read(requests, 1)[0])
         off.set()
-        end(guest, grace_sec)
+        end(guest, grace[number])
         reader.join(timeout=1)
         if port:
             port.close()

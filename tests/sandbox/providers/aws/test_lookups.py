@@ -16,7 +16,6 @@ AUTH = "aws:eks/getClusterAuth:getClusterAuth"
 OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
 PARAMETER = "aws:ssm/getParameter:getParameter"
 SUBNET = "aws:ec2/getSubnet:getSubnet"
-SUBNETS = "aws:ec2/getSubnets:getSubnets"
 
 
 def look(amazon: Amazon, token: str, **arguments: Any) -> dict[str, Any]:
@@ -86,18 +85,3 @@ def test_the_types_of_a_region_are_those_with_a_price_there(amazon: Amazon) -> N
     there = look(amazon, OFFERINGS, filters=wanted, region="us-east-2")
     assert "p5e.48xlarge" in there["instanceTypes"]
     assert len(look(amazon, OFFERINGS)["instanceTypes"]) > 1000
-
-
-def test_every_zone_of_a_region_is_listed_with_the_types_of_the_region(amazon: Amazon) -> None:
-    arguments = {"locationType": "availability-zone", "region": "us-west-1"}
-    found = look(amazon, OFFERINGS, filters=filters(instance_type=["g4dn.xlarge"]), **arguments)
-    assert found["locations"] == ["us-west-1a", "us-west-1c"]
-    one = filters(instance_type=["g4dn.xlarge"], location=["us-west-1c"])
-    assert look(amazon, OFFERINGS, filters=one, **arguments)["locations"] == ["us-west-1c"]
-    by_id = {**arguments, "locationType": "availability-zone-id"}
-    ids = look(amazon, OFFERINGS, filters=filters(instance_type=["g4dn.xlarge"]), **by_id)
-    assert ids["locations"] == ["usw1-az1", "usw1-az3"]
-
-
-def test_an_argument_of_a_lookup_that_is_none_is_refused(amazon: Amazon) -> None:
-    assert refusal(amazon, OFFERINGS, locationtype="region").startswith(f"{OFFERINGS}: locationtype: ")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from pulumi_sandbox.cli.world_commands import world as commands
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.values import UNKNOWN, Decoded
+from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.providers.aws.conftest import NODE_GROUP, TEMPLATE, Amazon
 
@@ -40,18 +40,6 @@ def test_a_node_group_is_active_and_says_what_eks_chose(account: Amazon) -> None
     }
     assert outputs["releaseVersion"] == "1.34.2-20260714"
     assert outputs["nodeRepairConfig"] == {"enabled": False}
-
-
-def test_the_row_of_a_node_group_holds_its_inputs_as_they_were_given(account: Amazon) -> None:
-    taints = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
-    account.make(types.NODE_GROUP, "l4", {**NODE_GROUP, "taints": taints, "labels": {"workload": "ci"}})
-    (row,) = account.world.find(types.NODE_GROUP)
-    wanted = ("clusterName", "instanceTypes", "labels", "taints", "scalingConfig", "amiType")
-    assert {name: row.inputs[name] for name in wanted} == {
-        **{name: NODE_GROUP[name] for name in ("clusterName", "instanceTypes", "scalingConfig", "amiType")},
-        "labels": {"workload": "ci"},
-        "taints": taints,
-    }
 
 
 def test_an_update_keeps_the_scaling_group_and_the_release(account: Amazon) -> None:
@@ -104,42 +92,12 @@ def test_the_scaling_group_of_a_node_group_takes_tags(account: Amazon) -> None:
     assert account.make(types.GROUP_TAG, "t", {"autoscalingGroupName": name, "tag": tag}).id == f"{name},{key}"
 
 
-IDS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a placement group": (types.PLACEMENT_GROUP, {"name": "efa", "strategy": "cluster"}, "efa"),
-    "a reservation": (
-        types.CAPACITY_RESERVATION,
-        {
-            "availabilityZone": "us-east-1a",
-            "instanceCount": 1,
-            "instancePlatform": "Linux/UNIX",
-            "instanceType": "g6.xlarge",
-        },
-        "cr-0[0-9a-f]{16}",
-    ),
-}
-
-
-@pytest.mark.parametrize(("token", "inputs", "form"), IDS.values(), ids=IDS)
-def test_ids_have_the_form_the_provider_gives_them(
-    account: Amazon, token: str, inputs: dict[str, Any], form: str
-) -> None:
-    assert re.fullmatch(form, account.make(token, "one", inputs).id)
-
-
 def preview(amazon: Amazon, before: Any, **changes: Any) -> dict[str, Any]:
     res = amazon.resource(
         before.token, before.name, {**before.inputs, **changes},
         old_inputs=before.inputs, outputs=before.outputs, id=before.id, preview=True,
     )  # fmt: skip
     return amazon.lifecycle.update(res, Decoded(before.outputs)).values
-
-
-def test_a_preview_does_not_know_the_number_of_a_templates_next_version(account: Amazon) -> None:
-    template = account.make(types.LAUNCH_TEMPLATE, "l4", TEMPLATE)
-    assert preview(account, template, instanceType="g6.2xlarge")["latestVersion"] is UNKNOWN
-    assert preview(account, template, tags={"a": "b"})["latestVersion"] == 1
-    both = preview(account, template, instanceType="g6.2xlarge", updateDefaultVersion=True)
-    assert (both["latestVersion"], both["defaultVersion"]) == (UNKNOWN, UNKNOWN)
 
 
 def test_a_desired_size_that_somebody_changed_is_read_back(account: Amazon, monkeypatch: pytest.MonkeyPatch) -> None:

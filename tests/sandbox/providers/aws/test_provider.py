@@ -40,20 +40,6 @@ def test_a_name_that_is_given_or_has_a_prefix_is_left_alone(bench: Bench) -> Non
     assert bench.checked(ROLE, "r", {"name": UNKNOWN}).inputs == {"name": UNKNOWN}
 
 
-def test_a_required_name_is_never_invented(bench: Bench) -> None:
-    assert bench.checked("aws:route53/record:Record", "r", {}).inputs == {}
-
-
-def test_a_name_chosen_once_is_kept(bench: Bench) -> None:
-    first = bench.checked(ROLE, "r", {})
-    again = bench.checked(ROLE, "r", {}, old_inputs=first.inputs)
-    assert again.inputs["name"] == first.inputs["name"]
-
-
-def test_a_long_name_is_cut_to_what_the_service_takes(bench: Bench) -> None:
-    assert len(bench.checked(ROLE, "r" * 100, {}).inputs["name"]) == 64
-
-
 def test_a_policy_given_as_an_object_becomes_json(bench: Bench) -> None:
     policy = {"Version": "2012-10-17", "Statement": []}
     assert bench.checked(ROLE, "r", {"name": "r", "assumeRolePolicy": policy}).inputs["assumeRolePolicy"] == (
@@ -95,17 +81,6 @@ def test_a_launch_template_counts_its_versions_and_what_is_not_in_one_makes_none
     assert counted() == counted(tags={"a": "b"}) == [1, 1]
     assert counted(instanceType="t3.large") == counted(description="larger") == [2, 1]
     assert counted(instanceType="t3.large", updateDefaultVersion=True) == [2, 2]
-
-
-def test_default_tags_of_the_provider_are_in_all_tags(tmp_path: Path) -> None:
-    bench = Bench(Aws(), tmp_path, {"defaultTags": {"tags": {"owner": "ci", "env": "dev"}}})
-    assert bench.made(BUCKET, "b", {"tags": {"env": "prod"}}).outputs["tagsAll"] == {"owner": "ci", "env": "prod"}
-
-
-def test_only_outputs_the_sdk_declares_are_computed(bench: Bench) -> None:
-    attachment = bench.made("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "a", {"role": "r", "policyArn": "p"})
-    assert attachment.id == "r/p"
-    assert bench.cloud.computed(attachment) == {}
 
 
 def test_a_type_no_table_knows_still_gets_an_id_and_an_arn(bench: Bench) -> None:

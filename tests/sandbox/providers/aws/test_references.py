@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,14 +105,6 @@ def test_what_is_used_is_not_deleted(account: Amazon) -> None:
     assert account.world.find(types.CLUSTER) == []
 
 
-def test_a_value_that_is_no_list_is_reported(tmp_path: Path) -> None:
-    amazon = Amazon(tmp_path, settings="exists: {aws: cluster/ci}\n")
-    assert refused(amazon, types.NODE_GROUP, NODE_GROUP) == (
-        "sandbox.yaml: exists.aws: wrong type\n  got: {'aws': 'cluster/ci'}\n"
-        "  expected: a list of paths such as subnet-* or cluster/ci"
-    )
-
-
 def test_an_account_has_one_provider_for_an_issuer(amazon: Amazon) -> None:
     github = {"url": "https://token.actions.githubusercontent.com", "clientIdLists": ["sts.amazonaws.com"]}
     made = amazon.make(types.OIDC_PROVIDER, "one", github)
@@ -122,3 +113,13 @@ def test_an_account_has_one_provider_for_an_issuer(amazon: Amazon) -> None:
     )
     with pytest.raises(Refused, match=r"EntityAlreadyExists: Provider with url https://token\.actions"):
         amazon.make(types.OIDC_PROVIDER, "two", github)
+
+
+def test_a_version_of_a_template_that_is_not_there_is_refused(account: Amazon) -> None:
+    made = account.make(types.LAUNCH_TEMPLATE, "l4", TEMPLATE)
+    inputs = {**NODE_GROUP, "instanceTypes": None, "launchTemplate": {"id": made.id, "version": "2"}}
+    assert refused(account, types.NODE_GROUP, inputs) == creating(
+        f"Could not find launch template version 2 for template {made.id}."
+    )
+    inputs["launchTemplate"]["version"] = "$Latest"
+    assert account.make(types.NODE_GROUP, "l4", inputs).id == "ci:l4"

@@ -83,8 +83,3 @@ def moved(amazon: Amazon, token: str, config: dict[str, Any]) -> list[tuple[str,
 def test_another_region_of_the_provider_makes_what_lies_in_it_anew(amazon: Amazon) -> None:
     here = amazon.config["region"]
     assert moved(amazon, "aws:sqs/queue:Queue", {"region": "eu-west-3"}) == [("region", here, "eu-west-3", True)]
-
-
-def test_what_has_no_region_and_a_region_nobody_knows_move_nothing(amazon: Amazon) -> None:
-    assert moved(amazon, "aws:sqs/queue:Queue", {"region": None}) == []
-    assert moved(amazon, types.INSTANCE_PROFILE, {"region": "eu-west-3"}) == []

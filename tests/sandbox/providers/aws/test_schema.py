@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.aws import documents, types
+from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.aws.conftest import Amazon
@@ -85,63 +85,10 @@ def test_an_unknown_ami_type_is_refused_with_the_nearest(amazon: Amazon) -> None
     )
 
 
-WRONG_TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "tokens": (
-        {"metadataOptions": {"httpTokens": "requird"}},
-        [
-            (
-                'metadataOptions.httpTokens: expected httpTokens to be one of ["optional" "required"], got requird\n'
-                "  hint: did you mean required?"
-            )
-        ],
-    ),
-    "a device that is nothing": (
-        {"blockDeviceMappings": [{"deviceName": "/dev/xvda"}]},
-        ["blockDeviceMappings[0]: expected exactly one of virtualName, ebs, noDevice, got none of them"],
-    ),
-    "a device that is two things": (
-        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "virtualName": "ephemeral0", "ebs": {"volumeSize": 9}}]},
-        ["blockDeviceMappings[0]: expected exactly one of virtualName, ebs, noDevice, got virtualName, ebs"],
-    ),
-    "an address for an interface that is there": (
-        {"networkInterfaces": [{"networkInterfaceId": "eni-1", "associatePublicIpAddress": "true"}]},
-        [
-            (
-                'networkInterfaces[0].associatePublicIpAddress: "associatePublicIpAddress": conflicts with '
-                "networkInterfaceId"
-            )
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "expected"), WRONG_TEMPLATES.values(), ids=WRONG_TEMPLATES)
-def test_a_launch_template_is_held_to_cloudformation(
-    amazon: Amazon, changes: dict[str, Any], expected: list[str]
-) -> None:
-    assert amazon.template(**changes) == expected
-
-
-def test_a_role_is_held_to_iams_lengths_and_patterns(amazon: Amazon) -> None:
-    trust = '{"Version":"2012-10-17","Statement":[]}'
-    wrong = {"name": "a role", "maxSessionDuration": 60, "tags": {"team": "t" * 257}}
-    assert amazon.problems(types.ROLE, {"assumeRolePolicy": trust, **wrong})[:3] == [
-        'name: "name" ("a role") doesn\'t match regexp "^[\\w+=,.@-]+$"',
-        "maxSessionDuration: expected maxSessionDuration to be in the range (3600 - 43200), got 60",
-        "tags.team: expected length of team to be in the range (0 - 256), got 257",
-    ]
-
-
 def test_what_a_preview_does_not_know_is_not_held_against_it(amazon: Amazon) -> None:
     unknown = dict.fromkeys(("amiType", "instanceTypes", "labels", "taints", "scalingConfig", "subnetIds"), UNKNOWN)
     assert amazon.node_group(**unknown) == []
     assert amazon.template(blockDeviceMappings=UNKNOWN, metadataOptions={"httpTokens": UNKNOWN}) == []
-
-
-def test_what_is_empty_is_taken_for_what_is_not_there(amazon: Amazon) -> None:
-    empty: dict[str, Any] = {"labels": {}, "tags": {}, "taints": [], "nodeRepairConfig": {}, "remoteAccess": {}}
-    assert amazon.node_group(**empty) == []
-    assert amazon.template(tags={}, tagSpecifications=[], networkInterfaces=[]) == []
 
 
 def test_a_tag_may_have_any_name_and_one_of_a_scaling_group_has_its_parts(amazon: Amazon) -> None:
@@ -150,15 +97,3 @@ def test_a_tag_may_have_any_name_and_one_of_a_scaling_group_has_its_parts(amazon
     assert amazon.problems(types.GROUP_TAG, {"autoscalingGroupName": "g", "tag": tag}) == [
         "tag.key: expected length of key to be in the range (1 - 128), got 129"
     ]
-
-
-def test_a_long_list_of_choices_is_cut(amazon: Amazon) -> None:
-    [problem] = amazon.template(tagSpecifications=[{"resourceType": "instanc", "tags": {}}])
-    assert problem.count('"') == 60
-    assert problem.endswith(" and 82 more], got instanc\n  hint: did you mean instance?")
-
-
-def test_a_region_without_a_table_is_checked_with_the_schemas_of_the_first_one() -> None:
-    assert len(documents.regions()) == 45
-    here, there = (documents.cloudformation("AWS::EKS::Nodegroup", one) for one in ("us-east-1", "xx-nowhere-1"))
-    assert there.root == here.root

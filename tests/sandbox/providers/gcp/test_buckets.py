@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.bucket_server import OBJECT
+from pulumi_sandbox.providers.gcp.object_storage import BUCKET_OBJECT
 
 from tests.sandbox.providers.gcp.conftest import Google
 
@@ -15,6 +15,6 @@ def test_a_bucket_is_deleted_with_its_objects_only_if_that_is_forced(
 ) -> None:
     bucket = google.make(types.BUCKET, "bucket", {"name": "b-1", "location": "us-central1", "forceDestroy": forced})
     for name, place in (("a", "b-1"), ("a kept object of b-2", "b-2")):
-        google.make(OBJECT, name, {"name": name, "bucket": place, "content": "x"})
+        google.make(BUCKET_OBJECT, name, {"name": name, "bucket": place, "content": "x"})
     google.lifecycle.delete(bucket)
-    assert [str(row.inputs["name"]) for row in google.world.find(OBJECT)] == left
+    assert [str(row.inputs["name"]) for row in google.world.find(BUCKET_OBJECT)] == left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import tarfile
 import time
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from pulumi_sandbox.providers.gcp.builds import TOPIC as TOPIC_TYPE
 from pulumi_sandbox.providers.gcp.builds import TOPIC_MEMBER
 from pulumi_sandbox.providers.gcp.builds import Builds as Service
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StoredObject
-from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.world.store import Record, World
@@ -114,14 +112,6 @@ def test_a_cancelled_build_gets_sigterm_and_runs_no_further_step(builds: Builds)
     assert builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})[0] == 400
 
 
-def test_a_script_keeps_its_variables_and_other_folders(builds: Builds) -> None:
-    """Cloud Build replaces substitutions in all fields but `script`."""
-    script = "#!/bin/sh\necho $BUILD_ID /workspace-2 /workspaces; test -d /workspace/ && echo moved\n"
-    number = builds.submit({"script": script, "env": ["BUILD_ID=of the step"]})
-    assert builds.ended(number)["status"] == "SUCCESS"
-    assert "\nof the step /workspace-2 /workspaces\nmoved\n" in builds.log(number)
-
-
 def test_a_step_has_the_token_of_the_account_of_its_build(builds: Builds) -> None:
     number = builds.submit({"script": "#!/bin/sh\necho $GOOGLE_OAUTH_ACCESS_TOKEN\n"}, account=ACCOUNT)
     assert builds.ended(number)["status"] == "SUCCESS"
@@ -135,29 +125,6 @@ def test_a_step_that_ignores_sigterm_is_killed_after_a_while(builds: Builds, mon
         time.sleep(0.01)
     builds.call("POST", f"{PLACE}/builds/{number}:cancel", {})
     assert builds.ended(number)["status"] == "CANCELLED"
-
-
-def test_each_method_needs_the_permission_of_googles_reference(builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
-    """cloud.google.com/build/docs/iam-roles-permissions."""
-    asked: list[tuple[str, str]] = []
-    refusal = ProjectApis.refusal
-
-    def record(self: ProjectApis, call: Call, project: str, permission: str = "") -> Any:
-        asked.append((project, permission))
-        return refusal(self, call, project, permission)
-
-    monkeypatch.setattr(ProjectApis, "refusal", record)
-    builds.call("POST", f"{PLACE}/builds", {"steps": []})
-    builds.call("POST", f"{PLACE}/builds/none:cancel", {})
-    assert asked == [(PROJECT, "cloudbuild.builds.create"), (PROJECT, "cloudbuild.builds.update")]
-
-
-def test_no_process_starts_after_a_cancellation(tmp_path: Path) -> None:
-    running = build_steps.Running()
-    running.stop(signal.SIGTERM)
-    with pytest.raises(build_steps.BuildFailed, match="cancelled"):
-        running.start(["touch", "begun"], tmp_path, {})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_build_has_the_files_of_its_source_and_knows_its_region(builds: Builds) -> None:
@@ -269,28 +236,6 @@ def test_the_trigger_of_a_topic_hears_of_a_failed_build_and_not_of_a_successful_
     assert f"FAILURE {number}\nSUCCESS\n" in publishing.log(build)
     assert publishing.ended(build)["serviceAccount"] == ACCOUNT
     compare(publishing.ended(build), "cloudbuild", "Build")
-
-
-@pytest.mark.parametrize("topic", ["", f"projects/{PROJECT}/topics/events-2"])
-def test_a_build_without_the_topic_of_a_trigger_starts_no_build_of_it(publishing: Builds, topic: str) -> None:
-    """A message to another topic, or about a build that names no topic."""
-    other = f"projects/{PROJECT}/topics/events-2"
-    grant = {"topic": "events-2", "role": "roles/pubsub.publisher", "member": f"serviceAccount:{EMAIL}"}
-    publishing.world.insert(Record(TOPIC_TYPE, other, other, "", {}, {}))
-    publishing.world.insert(Record(TOPIC_MEMBER, f"{other}/publisher", other, "", grant, {}))
-    publish(publishing, "exit 1", topic)
-    assert triggered(publishing) == []
-    assert [each.note for each in publishing.world.events() if each.verb == "publish"] == []
-
-
-def test_a_filter_that_the_sandbox_cannot_evaluate_starts_nothing(publishing: Builds) -> None:
-    trigger = publishing.world.get(types.TRIGGER, ENDED)
-    assert trigger is not None
-    publishing.world.update(types.TRIGGER, ENDED, inputs={**trigger.inputs, "filter": "_STATUS == 'FAILURE'"})
-    publish(publishing, "exit 1")
-    assert triggered(publishing) == []
-    expected = "the sandbox does not evaluate the filter _STATUS == 'FAILURE'"
-    assert {each.note for each in publishing.world.events() if each.verb == "build"} == {expected}
 
 
 def test_close_ends_every_build_and_starts_no_other(publishing: Builds, tmp_path: Path) -> None:

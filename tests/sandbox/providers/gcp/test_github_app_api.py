@@ -37,12 +37,6 @@ def test_a_key_that_is_not_the_apps_is_refused(client: Client) -> None:
     assert (status, answer["message"]) == (401, JWT_REFUSED)
 
 
-@pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30"])
-def test_what_is_no_json_web_token_is_refused(client: Client, token: str) -> None:
-    status, answer = client.ask("github", "POST", "/app/installations/18/access_tokens", token, {})
-    assert (status, answer["message"]) == (401, JWT_REFUSED)
-
-
 def test_claims_that_were_changed_after_signing_are_refused(client: Client) -> None:
     head, claims, signature = client.jwt().split(".")
     payload = json.loads(base64.urlsafe_b64decode(claims + "=="))
@@ -65,11 +59,6 @@ def test_an_app_that_is_not_there_or_whose_clock_is_wrong_is_refused(
 ) -> None:
     found, answer = client.token(**claims)
     assert (found, answer["message"][: len(message)]) == (status, message)
-
-
-def test_an_installation_that_is_not_there_is_not_found(client: Client) -> None:
-    status, answer = client.ask("github", "POST", "/app/installations/99/access_tokens", client.jwt(), {})
-    assert (status, answer["message"]) == (404, "Not Found")
 
 
 def test_the_groups_of_an_organization_are_default_and_those_of_the_world(client: Client) -> None:

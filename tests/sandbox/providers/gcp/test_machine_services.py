@@ -11,7 +11,6 @@ from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp.machine_apis import crc32c
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
-from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
@@ -28,11 +27,6 @@ def test_a_machine_that_was_granted_a_secret_reads_it(client: Client) -> None:
     assert (status, answer["name"]) == (200, f"{KEY}/versions/1")
     assert value.decode() == rsa_key.private_key(client.google.world)
     assert answer["payload"]["dataCrc32c"] == str(crc32c(value))
-
-
-def test_the_checksum_is_that_of_castagnoli() -> None:
-    """The check value of CRC-32C (RFC 3720, appendix B.4, and every table of CRCs): of the digits 1 to 9."""
-    assert crc32c(b"123456789") == 0xE3069283
 
 
 @pytest.mark.parametrize(
@@ -140,34 +134,8 @@ def test_a_machine_finds_them_by_its_environment_and_asks_with_its_own_identity(
     assert printed(api.off())[:2] == ["200", "x /api/v3"]
 
 
-def test_nothing_is_served_before_a_machine_asks_for_an_address(client: Client) -> None:
-    assert client.services.with_addresses({"PLAIN": "x"}) == {"PLAIN": "x"}
-    assert client.services._server is None
-
-
 def test_addresses_are_for_machines_and_not_for_containers(client: Client) -> None:
     workspace = client.google.workspace
     found = settings.guest(workspace.settings_file, workspace.project)
     assert found.environment == {"PLAIN": "x"}
     assert found.addresses == {"SECRETS": "${secretmanager}", "MIXED": "${github}/api/v3"}
-
-
-def test_an_unknown_service_is_reported_when_the_provider_starts(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings='guest: {environment: {A: "${gitlab}"}}\n')
-    with pytest.raises(Refused) as refused:
-        google.cloud.configure(google.config)
-    assert str(refused.value) == (
-        "sandbox.yaml: guest.environment.A: no such service\n  got: ${gitlab}\n"
-        "  expected: ${secretmanager}, ${logging}, ${github}, ${storage}, ${serialPort}, ${project}"
-    )
-
-
-def test_a_world_keeps_the_key_it_made_and_another_makes_another(client: Client, tmp_path: Path) -> None:
-    key = rsa_key.private_key(client.google.world)
-    assert key.startswith("-----BEGIN RSA PRIVATE KEY-----\n")
-    assert rsa_key.private_key(client.google.world) == key
-    other = Google(tmp_path / "other")
-    try:
-        assert rsa_key.private_key(other.world) != key
-    finally:
-        other.world.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from gpu_common import google_permissions
@@ -92,10 +91,6 @@ def test_the_error_names_the_permission_and_how_to_add_it(google: Google) -> Non
     )
 
 
-def policy(name: str) -> dict[str, Any]:
-    return {"project": PROJECT, "role": f"roles/{name}", "member": MEMBER}
-
-
 OPERATIONS: dict[str, tuple[str, Callable[[Google, Resource], object], str]] = {
     "update": ("iam.serviceAccounts.update", lambda google, res: update(google, res), "updating"),
     "delete": ("iam.serviceAccounts.delete", lambda google, res: google.delete(res), "deleting"),
@@ -167,14 +162,6 @@ def test_a_grant_with_a_condition_permits_nothing(google: Google) -> None:
     impersonate(google)
     with pytest.raises(Refused, match="has no custom role in the project"):
         attempt(google, types.NETWORK)
-
-
-def test_an_owner_may_everything_and_the_sandboxs_user_too(google: Google) -> None:
-    attempt(google, types.NETWORK)
-    google.make(types.ACCOUNT, "deployer", {"accountId": "deployer"})
-    google.make(types.PROJECT_MEMBER, "owner", policy("owner"))
-    impersonate(google)
-    google.make(types.NETWORK, "another", {})
 
 
 def test_a_type_without_known_permissions_is_permitted_and_says_so(google: Google) -> None:

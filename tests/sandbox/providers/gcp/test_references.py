@@ -8,17 +8,14 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.world.store import Fault
 
-from tests.sandbox.providers.gcp.conftest import GROUP, TEMPLATE, Google
+from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 from tests.sandbox.providers.gcp.test_rules import PROVIDER, TRIGGER
 
 SUBNETWORK = "projects/ci-project/regions/us-central1/subnetworks/ci"
 EMAIL = "runner@ci-project.iam.gserviceaccount.com"
 ACCOUNT = f"projects/ci-project/serviceAccounts/{EMAIL}"
 WORKERS = "projects/ci-project/locations/us-central1/workerPools/ci"
-WORKER_POOL: dict[str, Any] = {"name": "ci", "location": "us-central1"}
 REPOSITORY: dict[str, Any] = {"format": "DOCKER", "repositoryId": "images", "location": "us-central1"}
 READER = {"repository": "images", "location": "us-central1", "role": "roles/artifactregistry.reader"}
 SECRET = {"secretId": "app-key", "replication": {"auto": {}}}
@@ -124,13 +121,6 @@ def test_what_is_missing_is_refused_until_sandbox_yaml_lists_it(
     listed.make(token, "it", inputs)
 
 
-def test_what_every_project_has_is_never_missing(google: Google) -> None:
-    google.make(types.REGION_TEMPLATE, "one", with_subnetwork("default"))
-    network = {"networkInterfaces": [{"network": "global/networks/default"}]}
-    email = {"email": "123456789012-compute@developer.gserviceaccount.com", "scopes": []}
-    google.make(types.REGION_TEMPLATE, "two", {**TEMPLATE, **network, "serviceAccount": email})
-
-
 def test_a_subnetwork_of_the_stack_or_of_a_lookup_exists_and_holds_its_network(google: Google) -> None:
     network = google.make(types.NETWORK, "ci", {"name": "ci", "autoCreateSubnetworks": False})
     inputs = {"name": "ci", "network": network.id, "ipCidrRange": "10.1.0.0/24"}
@@ -180,33 +170,6 @@ def test_a_group_takes_a_template_by_id_and_link_and_holds_it(google: Google) ->
     for record in google.world.find(types.REGION_GROUP):
         google.world.delete(types.REGION_GROUP, record.id)
     google.delete(template)
-
-
-def test_a_group_whose_machines_cannot_start_is_refused(google: Google) -> None:
-    gone = "projects/ci-project/regions/us-central1/instanceTemplates/gone"
-    zones = {"distributionPolicyZones": ["us-central1-a", "us-central1-f"]}
-    elsewhere, here = google.template(region="us-east1"), google.template(name="here")
-    for template, changes, message in (
-        (gone, {}, f"Error 404: The resource '{gone}' was not found"),
-        (elsewhere.id, {}, "The template is not in region us-central1."),
-        (here.id, zones, "g2-standard-8 is not available in us-central1-f; zones of us-central1 that have it: "),
-    ):
-        inputs = {**GROUP, "versions": [{"instanceTemplate": template}], **changes}
-        assert message in refusal(google, types.REGION_GROUP, inputs)
-
-
-def test_a_zonal_group_in_a_zone_without_the_attached_gpu_is_refused(google: Google) -> None:
-    cards = {"machineType": "n1-standard-8", "guestAccelerators": [{"type": "nvidia-tesla-p4", "count": 1}]}
-    template = google.make(types.TEMPLATE, "any", {**TEMPLATE, **cards})
-    group = {"baseInstanceName": "runner", "versions": [{"instanceTemplate": template.id}]}
-    here = google.make(types.GROUP, "here", {**group, "name": "here", "zone": "us-central1-a"})
-    assert here.id == "projects/ci-project/zones/us-central1-a/instanceGroupManagers/here"
-    assert "nvidia-tesla-p4 is not available in us-central1-b" in refusal(
-        google, types.GROUP, {**group, "zone": "us-central1-b"}
-    )
-
-
-# -- identities, secrets and builds -----------------------------------------------------------------------------------
 
 
 def test_names_are_taken_once(google: Google) -> None:
@@ -272,33 +235,6 @@ def test_a_metric_without_points_is_unknown_to_a_policy_that_is_checked(
     unchecked = {"conditionPrometheusQueryLanguage": {**QUERY, "disableMetricValidation": True}}
     made = google.make(types.ALERT_POLICY, "it", {**POLICY, "conditions": [{"displayName": "x", **unchecked}]})
     assert made.id.startswith("projects/ci-project/alertPolicies/")
-
-
-def test_a_pools_network_is_for_good_and_its_workers_are_not(google: Google) -> None:
-    for after, replaced in (
-        ({"networkConfig": {"peeredNetwork": "projects/1/global/networks/default"}}, ["networkConfig"]),
-        ({"workerConfig": {"machineType": "e2-standard-16", "noExternalIp": True}}, []),
-    ):
-        res = google.resource(types.WORKER_POOL, "it", {**WORKER_POOL, **after})
-        changes, _ = google.lifecycle.diff(res, Decoded(WORKER_POOL), [])
-        found = {str(one.path[0]) for one in changes if google.cloud.replaces(types.WORKER_POOL, one.text)}
-        assert (bool(changes), sorted(found)) == (True, replaced)
-
-
-def test_private_service_connect_is_not_read_back_because_the_provider_does_not_send_it(google: Google) -> None:
-    attachment = {"networkAttachment": "projects/ci-project/regions/us-central1/networkAttachments/ci"}
-    made = google.make(types.WORKER_POOL, "it", {**WORKER_POOL, "privateServiceConnect": attachment})
-    assert (made.id, made.outputs["state"], "privateServiceConnect" in made.outputs) == (WORKERS, "RUNNING", False)
-
-
-@pytest.mark.parametrize(
-    ("token", "inputs"),
-    [(types.WORKER_POOL, WORKER_POOL), (types.REPOSITORY, REPOSITORY), (types.ROUTER, {"network": "default"})],
-)
-def test_a_planted_refusal_affects_every_type(google: Google, token: str, inputs: dict[str, Any]) -> None:
-    google.world.add_fault(Fault("refuse", token, 1, message="not today"))
-    assert refusal(google, token, inputs) == "not today"
-    google.make(token, "it", inputs)
 
 
 # -- sandbox.yaml -----------------------------------------------------------------------------------------------------

@@ -171,12 +171,6 @@ def differences(google: Google, token: str, old: dict[str, Any], new: dict[str, 
     return {one.text: bool(one.replacing or google.lifecycle.replaces(after, one.text)) for one in changes}
 
 
-def test_a_bucket_that_is_moved_is_a_new_one(google: Google) -> None:
-    before = {"name": "logs", "location": "US", "labels": {"team": "a"}}
-    after = {"name": "logs", "location": "EU", "labels": {"team": "b"}}
-    assert differences(google, "gcp:storage/bucket:Bucket", before, after) == {"labels.team": False, "location": True}
-
-
 # terraform-provider-google, resource_compute_subnetwork_test.go has the first five.
 @pytest.mark.parametrize(
     ("old", "new", "replaces"),
@@ -215,32 +209,6 @@ def test_another_project_of_the_provider_makes_what_lies_in_it_anew(google: Goog
     assert moves(google, topic, {}, {"project": "other-project"}) == PROJECT_MOVES
 
 
-def test_what_names_its_project_stays_where_it_is(google: Google) -> None:
-    assert moves(google, "gcp:pubsub/topic:Topic", {"project": "ci-project"}, {"project": "other-project"}) == []
-
-
-@pytest.mark.parametrize(
-    ("token", "inputs"),
-    [
-        ("gcp:storage/bucket:Bucket", {"location": "EU"}),
-        (
-            "gcp:pubsub/topicIAMMember:TopicIAMMember",
-            {"topic": "a", "role": "roles/viewer", "member": "user:a@b.example"},
-        ),
-    ],
-)
-def test_types_that_upstream_does_not_compare_stay_too(google: Google, token: str, inputs: dict[str, Any]) -> None:
-    assert moves(google, token, inputs, {"project": "other-project"}) == []
-
-
-def test_a_project_that_is_ignored_moves_nothing(google: Google) -> None:
-    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": "other-project"}, ("project",)) == []
-
-
-def test_a_provider_without_a_project_moves_nothing(google: Google) -> None:
-    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": None}) == []
-
-
 def test_another_region_makes_regional_templates_anew_and_leaves_networks(google: Google) -> None:
     from tests.sandbox.providers.gcp.conftest import TEMPLATE
 
@@ -248,17 +216,3 @@ def test_another_region_makes_regional_templates_anew_and_leaves_networks(google
         ("region", "us-central1", "us-east1", True)
     ]
     assert moves(google, types.NETWORK, {"autoCreateSubnetworks": False}, {"region": "us-west1"}) == []
-
-
-SAME_POOL = [
-    ("nodeConfig.imageType", "cos_containerd", "COS_CONTAINERD", True),
-    ("nodeConfig.imageType", "COS_CONTAINERD", "UBUNTU_CONTAINERD", False),
-    ("nodeLocations", ["us-central1-a", "us-central1-b"], ["us-central1-b", "us-central1-a"], True),
-    ("nodeConfig.oauthScopes", ["a", "b"], ["b", "a"], True),
-    ("networkConfig.subnetwork", "ci", "projects/p/regions/r/subnetworks/ci", True),
-]
-
-
-@pytest.mark.parametrize(("path", "old", "new", "expected"), SAME_POOL)
-def test_what_a_node_pool_compares_as_equal(path: str, old: Any, new: Any, expected: bool) -> None:
-    assert Gcp().same(types.NODE_POOL, path, old, new) is expected

@@ -61,20 +61,3 @@ def test_a_secret_that_is_listed_or_made_is_answered(
         assert (result["secretData"], secrets) == (f"sandbox-placeholder-of-{given.split('/')[-1]}", ("secretData",)), (
             beginning
         )
-
-
-def test_a_secret_is_answered_where_the_file_has_an_answer_of_its_own(with_file: Callable[[str], Google]) -> None:
-    google = with_file(
-        LISTED + f'lookups: {{"{ACCESS}": [{{match: {{secret: own}}, result: {{secretData: mine}}}}]}}\n'
-    )
-    assert google.cloud.invoke(ACCESS, {"secret": "own"})[0]["secretData"] == "mine"
-    with pytest.raises(Refused, match="secrets/other\\] not found or has no versions"):
-        google.cloud.invoke(ACCESS, {"secret": "other"})
-
-
-@pytest.mark.parametrize("settings", ["", "exists: {gcp: [projects/*/regions/*/subnetworks/ci], github: [acme/web]}\n"])
-@pytest.mark.parametrize("token", [VERSION, ACCESS])
-def test_any_secret_is_answered_where_none_is_listed(
-    with_file: Callable[[str], Google], settings: str, token: str
-) -> None:
-    assert with_file(settings).cloud.invoke(token, {"secret": "key"})[0]["secret"] == "key"

@@ -70,17 +70,6 @@ def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None
     assert hub.messages == [(warning, "warning")]
 
 
-def test_a_ruleset_s_name_is_there_once_in_a_repository(hub: Hub) -> None:
-    hub.repository()
-    hub.repository("api")
-    made = hub.make(types.RULESET, "main", **RULESET)
-    assert (made.id.isdigit(), made.values["rulesetId"]) == (True, int(made.id))
-    assert hub.refused(types.RULESET, **RULESET) == (
-        f"POST {API}/repos/acme/web/rulesets: 422 Validation Failed [Name must be unique]"
-    )
-    hub.make(types.RULESET, "other", **{**RULESET, "repository": "api"})
-
-
 def test_a_ruleset_is_updated_in_place_but_not_into_another_repository(hub: Hub) -> None:
     hub.repository()
     hub.repository("api")
@@ -91,10 +80,3 @@ def test_a_ruleset_is_updated_in_place_but_not_into_another_repository(hub: Hub)
     with pytest.raises(Aborted) as caught:
         hub.update(made, **elsewhere)
     assert caught.value.text == f"PUT {API}/repos/acme/api/rulesets/{made.id}: 404 Not Found []"
-
-
-def test_a_ruleset_is_imported_by_repository_and_number(hub: Hub) -> None:
-    hub.repository()
-    made = hub.make(types.RULESET, "main", **RULESET)
-    assert hub.imported(types.RULESET, f"web:{made.id}").id == made.id
-    assert hub.imported(types.RULESET, f"api:{made.id}").id == ""

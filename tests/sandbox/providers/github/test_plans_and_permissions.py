@@ -60,10 +60,6 @@ def test_a_restriction_that_was_left_out_is_tried_again_by_every_update(on: Any)
     assert larger.diff(larger.make(types.RUNNER_GROUP, "gpu", **RESTRICTED), **RESTRICTED) == {}
 
 
-def test_an_organization_that_is_not_listed_is_on_team(hub: Hub) -> None:
-    assert hub.make(types.RUNNER_GROUP, "gpu", **RESTRICTED).values["restrictedToWorkflows"] is False
-
-
 @pytest.mark.parametrize(
     ("plan", "visibility", "error"),
     [
@@ -79,15 +75,6 @@ def test_rules_of_a_private_repository_need_a_paid_plan(on: Any, plan: str, visi
         assert hub.refused(types.RULESET, **RULESET) == error
     else:
         hub.make(types.RULESET, "main", **RULESET)
-
-
-def test_rules_that_only_report_need_enterprise_cloud(on: Any) -> None:
-    team, enterprise = on("team"), on("enterprise")
-    for hub in (team, enterprise):
-        hub.repository()
-    evaluate = {**RULESET, "enforcement": "evaluate"}
-    assert team.refused(types.RULESET, **evaluate).startswith(f"POST {API}/repos/acme/web/rulesets: 422 ")
-    enterprise.make(types.RULESET, "main", **evaluate)
 
 
 # -- Apps -------------------------------------------------------------------------------------------------------------

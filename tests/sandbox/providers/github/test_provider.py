@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.github import tables
-from pulumi_sandbox.providers.github.provider import Github
+from pulumi_sandbox.providers.github.provider import ID_FORMS, REPLACES, Github
 
 from tests.sandbox.providers.clouds import Bench
 
@@ -19,11 +18,6 @@ RUNNER_GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(Github(), tmp_path, {"owner": "acme"})
-
-
-def test_a_repository_without_a_name_gets_one(bench: Bench) -> None:
-    assert re.fullmatch(r"Service-[0-9a-f]{7}", bench.checked(REPOSITORY, "Service", {}).inputs["name"])
-    assert bench.checked(REPOSITORY, "s", {"name": "service"}).inputs == {"name": "service"}
 
 
 def test_a_repository_has_the_addresses_of_its_owner(bench: Bench) -> None:
@@ -60,9 +54,9 @@ def test_a_runner_group_is_known_by_a_number(bench: Bench) -> None:
 
 def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
     shapes = bench.cloud.shapes
-    assert [t for t in (*tables.ID_FORMS, *tables.REPLACES) if t not in shapes.tokens] == []
-    for token, form in tables.ID_FORMS.items():
+    assert [t for t in (*ID_FORMS, *REPLACES) if t not in shapes.tokens] == []
+    for token, form in ID_FORMS.items():
         used = set(re.findall(r"\{(\w+)\}", form)) - {"owner", "number"}
         assert used <= shapes.shape(token).inputs.properties.keys(), token
-    for token, paths in tables.REPLACES.items():
+    for token, paths in REPLACES.items():
         assert set(paths) <= shapes.shape(token).inputs.properties.keys(), token

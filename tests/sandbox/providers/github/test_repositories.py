@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.github.conftest import Hub
 
@@ -21,16 +17,6 @@ def test_a_repository_s_name_is_there_once(hub: Hub) -> None:
     )
 
 
-def test_a_repository_is_renamed_in_place_and_forked_anew(hub: Hub) -> None:
-    made = hub.repository(fork="true", sourceOwner="up", sourceRepo="stream")
-    given = {"visibility": "private", "fork": "true", "sourceOwner": "up", "sourceRepo": "stream"}
-    assert hub.diff(made, name="api", **given) == {"name": "UPDATE"}
-    assert hub.diff(made, name="web", **{**given, "sourceRepo": "river"}) == {
-        "sourceRepo": "UPDATE_REPLACE",
-        "first": "yes",
-    }
-
-
 def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everything_else(hub: Hub) -> None:
     token = "github:index/getRepository:getRepository"
     made = hub.repository(visibility="public", description="the site")
@@ -41,12 +27,3 @@ def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everyt
     assert hub.invoke(token, fullName="acme/one")["repoId"] == one["repoId"]
     assert hub.invoke(token, fullName="elsewhere/web")["repoId"] != hub.number(made)
     assert hub.invoke("github:index/getOrganization:getOrganization", name="acme")["login"] == "acme"
-
-
-def test_invalid_settings_are_reported_when_the_provider_starts(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as refused:
-        Hub(tmp_path, settings="exists: {github: everything}\n")
-    assert str(refused.value) == (
-        "sandbox.yaml: exists.github: wrong type\n  got: {'github': 'everything'}\n"
-        "  expected: a list of paths such as acme/web"
-    )

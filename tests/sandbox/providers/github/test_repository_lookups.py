@@ -24,15 +24,3 @@ def test_a_repository_that_is_listed_or_made_is_answered(tmp_path: Path) -> None
     assert hub.invoke(TOKEN, fullName="acme/docs-one")["fullName"] == "acme/docs-one"
     made = hub.repository("made")
     assert hub.invoke(TOKEN, name="made")["repoId"] == hub.number(made)
-
-
-def test_a_repository_is_answered_where_the_file_has_an_answer_of_its_own(tmp_path: Path) -> None:
-    own = f'lookups: {{"{TOKEN}": [{{match: {{name: own}}, result: {{fullName: acme/own, repoId: 7}}}}]}}\n'
-    hub = Hub(tmp_path, settings=LISTED + own)
-    assert hub.invoke(TOKEN, name="own")["repoId"] == 7
-    assert hub.invoke(TOKEN, name="other") == {}
-
-
-def test_any_repository_is_answered_where_none_is_listed(tmp_path: Path) -> None:
-    hub = Hub(tmp_path, settings="exists: {gcp: [projects/p/secrets/key]}\n")
-    assert hub.invoke(TOKEN, name="wbe")["fullName"] == "acme/wbe"

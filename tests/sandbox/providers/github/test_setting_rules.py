@@ -14,7 +14,6 @@ HUSH = "hush-hush-hush-4711"
 HINT = "\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{}]}}"
 SECRET = {"repository": "web", "secretName": "TOKEN", "value": HUSH}
 VARIABLE = {"repository": "web", "variableName": "REGION", "value": "us"}
-ORGANIZATION = {"secretName": "TOKEN", "value": HUSH, "visibility": "selected"}
 
 
 NOWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -70,14 +69,3 @@ def test_a_repository_that_the_settings_list_is_there_and_no_other(tmp_path: Pat
     hub.invoke("github:index/getRepository:getRepository", name="api")
     assert "404 Not Found" in hub.refused(types.SECRET, **{**SECRET, "repository": "api"})
     hub.world.close()
-
-
-def test_a_repository_that_a_lookup_answered_is_there(hub: Hub) -> None:
-    assert "404 Not Found" in hub.refused(types.SECRET, **SECRET)
-    found = hub.invoke("github:index/getRepository:getRepository", name="web")
-    assert hub.make(types.SECRET, "t", **SECRET).values["repositoryId"] == found["repoId"]
-
-
-def test_a_number_that_is_no_repository_s_is_refused(hub: Hub) -> None:
-    expected = f"GET https://api.github.com/repositories/5: 404 Not Found []{HINT.format('repositories/5')}"
-    assert hub.refused(types.ORGANIZATION_SECRET, **ORGANIZATION, selectedRepositoryIds=[5]) == expected

@@ -6,18 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.cluster import identity
 from pulumi_sandbox.providers.kubernetes.provider import NAMESPACE
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, kubeconfig, on
 from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group, place
 
-EKS = "https://0123ABCD.gr7.eu-west-1.eks.amazonaws.com"
 SPACE = {"metadata": {"name": "runners"}}
 WIDE: dict[str, dict[str, Any]] = {
     NAMESPACE: SPACE,
@@ -30,41 +27,12 @@ TAKEN = (
 OTHERS = (
     "\n  hint: the stack test/dev has this object in the same cluster: remove it from one of the stacks, or rename it"
 )
-MEANT: dict[str, tuple[dict[str, Any], str]] = {
-    "none": ({}, ""),
-    "no yaml": ({"kubeconfig": "{"}, ""),
-    "no file": ({"kubeconfig": "/no/such/file"}, ""),
-    "a token for a name, with its region": ({"kubeconfig": kubeconfig("ci")}, "us-east-1/ci"),
-    "a name whose region the server tells": ({"kubeconfig": kubeconfig("ci", "", EKS)}, "eu-west-1/ci"),
-    "a name alone": ({"kubeconfig": kubeconfig("ci", "", flag="-i")}, "ci"),
-    "a server alone": ({"kubeconfig": kubeconfig("", server="https://10.0.0.1:6443/")}, "https://10.0.0.1:6443"),
-    "a context there is none of": ({"kubeconfig": kubeconfig("ci"), "context": "other"}, ""),
-    "another one of its clusters": (
-        {
-            "kubeconfig": '{"clusters": [{"name": "a", "cluster": {"server": "https://a"}}, '
-            '{"name": "b", "cluster": {"server": "https://b"}}]}',
-            "cluster": "b",
-        },
-        "https://b",
-    ),
-}
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Cluster, Cluster]:
     """A provider for each of two clusters, over one world."""
     return on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("other"))
-
-
-@pytest.mark.parametrize(("config", "meant"), MEANT.values(), ids=MEANT)
-def test_a_kubeconfig_tells_which_cluster_is_meant(tmp_path: Path, config: dict[str, Any], meant: str) -> None:
-    assert identity(config, World(tmp_path / "world.db")) == meant
-
-
-def test_a_server_is_the_cluster_of_the_world_that_has_it(tmp_path: Path) -> None:
-    world = World(tmp_path / "world.db")
-    world.insert(Record("aws:eks/cluster:Cluster", "ci", outputs={"endpoint": EKS, "region": "eu-west-1"}))
-    assert identity({"kubeconfig": kubeconfig("", "", EKS)}, world) == "eu-west-1/ci"
 
 
 def test_objects_and_releases_of_one_name_are_two_in_two_clusters(two: tuple[Cluster, Cluster]) -> None:

@@ -99,13 +99,6 @@ def test_runners_beyond_the_quota_wait_behind_a_gate(queued: Cluster) -> None:
     assert queued.messages[-1] == ("info", f"the runner {gated.name} waits for quota: {SHORT}, 1 more needed")
 
 
-def test_a_larger_quota_starts_the_runners_that_wait(queued: Cluster) -> None:
-    [vision] = queues(queued, cluster_queue("vision", 1))
-    queued.up(RELEASE, "set", runners_of("vision", 3))
-    queued.change(vision, cluster_queue("vision", 2))
-    assert sorted(phases(queued, "vision")) == ["Running", "Running", "SchedulingGated"]
-
-
 def test_a_queue_borrows_what_its_cohort_does_not_use_and_the_lender_waits(queued: Cluster) -> None:
     queues(queued, cluster_queue("vision", 2, "gpu"), cluster_queue("speech", 2, "gpu"))
     borrowing = queued.up(RELEASE, "set", runners_of("vision", 3))

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
-from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, REPLACES
+from pulumi_sandbox.providers.kubernetes.provider import CLUSTER_WIDE, REPLACES, Kubernetes
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record
@@ -29,13 +28,6 @@ def bench(tmp_path: Path) -> Bench:
 def metadata(bench: Bench, token: str, given: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = bench.checked(token, "app", {"metadata": given} if given else {}, **more).inputs["metadata"]
     return found
-
-
-def test_an_object_without_a_name_gets_one_and_says_so(bench: Bench) -> None:
-    named = metadata(bench, CONFIG_MAP, {"annotations": {"a": "b"}})
-    assert re.fullmatch(r"app-[0-9a-f]{8}", named["name"])
-    assert named["annotations"] == {"a": "b", "pulumi.com/autonamed": "true"}
-    assert named["namespace"] == "default"
 
 
 def test_a_chosen_name_is_kept_and_a_given_one_left_alone(bench: Bench) -> None:
@@ -93,17 +85,6 @@ def test_a_preview_leaves_open_what_the_api_server_fills_in(bench: Bench) -> Non
         "clusterIP": UNKNOWN,
         "clusterIPs": [UNKNOWN],
     }
-
-
-def test_a_namespace_is_active_and_a_service_keeps_its_address(bench: Bench) -> None:
-    space = bench.made(NAMESPACE, "ci", {"metadata": {"name": "ci", "labels": {"a": "b"}}})
-    assert space.id == "ci"
-    assert space.outputs["status"] == {"phase": "Active"}
-    assert space.outputs["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "ci"}
-    service = bench.made("kubernetes:core/v1:Service", "web", {"spec": {"ports": [{"port": 80}]}})
-    assert re.fullmatch(r"10\.96\.\d{1,3}\.\d{1,3}", service.outputs["spec"]["clusterIP"])
-    assert service.outputs["spec"]["ports"] == [{"port": 80}]
-    assert bench.cloud.computed(service)["spec"] == service.outputs["spec"]
 
 
 def test_an_object_in_a_namespace_that_is_not_there_is_refused(bench: Bench) -> None:
@@ -164,15 +145,6 @@ def test_a_nameless_patch_is_refused(bench: Bench) -> None:
         Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
     ]
     assert problems("kubernetes:example.com/v1:PriceList", {"metadata": {"name": "x"}}) == []
-
-
-def test_a_helm_release_is_known_by_namespace_and_name(bench: Bench) -> None:
-    bench.made(NAMESPACE, "space", {"metadata": {"name": "arc-systems"}})
-    release = bench.made(
-        "kubernetes:helm.sh/v3:Release", "arc", {"chart": "c", "name": "arc", "namespace": "arc-systems"}
-    )
-    assert release.id == "arc-systems/arc"
-    assert "metadata" not in release.inputs
 
 
 def test_the_tables_name_only_kinds_the_sdk_has(bench: Bench) -> None:

@@ -6,7 +6,6 @@ import base64
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, changed, job
 
@@ -97,14 +96,6 @@ def test_the_hostnames_of_an_indexed_job_are_labels(cluster: Cluster) -> None:
     assert cluster.problems(JOB, changed(indexed, "metadata/name", name)) == [
         f'metadata.name: Invalid value: "{name}": {text}'
     ]
-
-
-@pytest.mark.parametrize(
-    "path", ["metadata/name", SPEC, f"{SPEC}/containers", f"{RESOURCES}/limits", "spec/completions"]
-)
-def test_what_a_preview_does_not_know_is_no_problem(cluster: Cluster, path: str) -> None:
-    given = job(completionMode="Indexed", completions=2, parallelism=2)
-    assert cluster.problems(JOB, changed(given, path, UNKNOWN)) == []
 
 
 @pytest.mark.parametrize(

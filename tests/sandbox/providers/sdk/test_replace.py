@@ -40,9 +40,3 @@ def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says
         path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")
     }
     assert replaces == {"location": True, "endpointAttachmentId": True, "deletionPolicy": None}
-
-
-def test_a_type_of_amazons_whose_import_names_nothing_is_renamed_in_place() -> None:
-    """CloudFormation's documentation of AWS::Amplify::App says of Name: Update requires: No interruption."""
-    reader = SdkReader("aws")
-    assert DocumentedReplacements(reader, reader.tokens(), ()).replaces("aws:amplify/app:App", "name") is None

@@ -45,9 +45,3 @@ def test_a_damaged_cache_is_thrown_away_and_rebuilt(tmp_path: Path, damage: str)
     path.write_text(json.dumps(stored) if damage.startswith(("broken", "another")) else damage)
     assert Shapes.for_package("github", tmp_path).check("github:index/team:Team", {"name": "t"}).problems == []
     assert path.read_text() == whole
-
-
-def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    shapes = Shapes.for_package("github", tmp_path / "file" / "cache")
-    assert shapes.check("github:index/team:Team", {"name": "t"}).problems == []

@@ -76,13 +76,6 @@ def test_secret_inputs_and_outputs_are_those_the_sdk_names(shapes: dict[str, Sha
     assert shapes["kubernetes"].shape("kubernetes:core/v1:Secret").secret_outputs == {"data", "stringData"}
 
 
-def test_right_inputs_have_no_problem_and_are_kept(shapes: dict[str, Shapes]) -> None:
-    given = template(labels={"nvidia.com/gpu": "l4"}, __defaults=["name"], disks=[{"boot": True, "__defaults": []}])
-    checked = shapes["gcp"].check(TEMPLATE, given, coerces_scalars=True)
-    assert checked.problems == []
-    assert checked.inputs == given
-
-
 def test_an_unknown_property_is_named_with_the_one_that_was_meant(shapes: dict[str, Shapes]) -> None:
     assert problems_of(shapes, TEMPLATE, template(disks=[{"autoDelte": True}])) == [
         ("disks[0].autoDelte", "no such property\n  hint: did you mean 'autoDelete'?")
@@ -189,15 +182,6 @@ def test_a_resource_type_that_does_not_exist_is_named_with_the_one_that_was_mean
     ]
     assert problems_of(shapes, "kubernetes:apps/v1:Deploymnt", {}) == [
         ("", 'no matches for kind "Deploymnt" in version "apps/v1"\n  hint: did you mean Deployment?')
-    ]
-
-
-def test_a_custom_kubernetes_resource_may_have_any_form_but_its_metadata(shapes: dict[str, Shapes]) -> None:
-    token = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
-    inputs = {"apiVersion": "actions.github.com/v1alpha1", "kind": "AutoscalingRunnerSet", "spec": {"anything": [1]}}
-    assert problems_of(shapes, token, inputs) == []
-    assert problems_of(shapes, token, {**inputs, "metadata": {"nmae": "x"}}) == [
-        ("metadata.nmae", "no such property\n  hint: did you mean 'name'?")
     ]
 
 

@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
-from pulumi_sandbox.providers.aws.imagebuilder.builds import ApiError, ImageBuilderApi
+from pulumi_sandbox.providers.aws.image_builder import ApiError, ImageBuilderApi
 from pulumi_sandbox.providers.aws.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
 from pulumi_sandbox.world.store import Record, World

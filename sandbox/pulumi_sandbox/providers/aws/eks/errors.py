@@ -20,16 +20,6 @@ def wrong_architecture(names: list[str], ami_type: str) -> str:
     return f"[{', '.join(names)}] is not a valid instance type for requested amiType {ami_type}"
 
 
-# https://github.com/crossplane-contrib/provider-upjet-aws/issues/866
-DISK = "Disk size must be specified within the launch template."
-# https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1545
-TYPES_TWICE = "Cannot specify instance types in launch template and API request"
-# https://github.com/pulumi/pulumi-eks/issues/1463
-AMI_TWICE = "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
-# https://github.com/pulumi/pulumi-eks/issues/1283
-VERSION_TWICE = (
-    "You cannot specify a kubernetes version to use when specifying an image id to use within the launch template."
-)
 # https://github.com/sassoftware/viya4-iac-aws/issues/298
 MIN_ABOVE = "minSize can't be greater than desiredSize"
 # https://github.com/ministryofjustice/cloud-platform-infrastructure/pull/4595

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.ec2 import instance_types
+from pulumi_sandbox.providers.aws import instance_types, types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table

@@ -11,9 +11,9 @@ from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.aws.ec2 import instance_types as types
+from pulumi_sandbox.providers.aws import instance_types as types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
-from pulumi_sandbox.providers.inputs import is_known, rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.paths import text
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -30,19 +30,9 @@ KUBELET_LABELS = {
 }  # fmt: skip
 
 
-FORBIDDEN = (
-    "The launch template can't include SubnetId, IamInstanceProfile, RequestSpotInstances, HibernationOptions, or "
-    "TerminateInstances, or the node group deployment or update will fail."
-)
-
-
 def node_group(inputs: Inputs, region: str) -> Iterator[Problem]:
-    """Check one node group. `template_refusals` has the rules about the content of its launch template."""
     yield from sizes(inputs)
     yield from instance_types(inputs, region)
-    if inputs.get("launchTemplate") and is_known(inputs.get("diskSize")):
-        yield Problem("diskSize", eks_errors.DISK)
-    yield from capacity(inputs)
     yield from labels(inputs.get("labels"))
 
 
@@ -90,21 +80,6 @@ def _ami_types_hint(name: str) -> str:
     return f"AMI types for {name}: {', '.join(offer.ami_types)}" if offer and offer.ami_types else ""
 
 
-def capacity(inputs: Inputs) -> Iterator[Problem]:
-    if inputs.get("capacityType") == "CAPACITY_BLOCK":
-        # docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-        if not inputs.get("launchTemplate"):
-            text = "Managed node groups with Capacity Blocks can only be created with custom launch templates"
-            hint = "name the reservation and the instance type in a launch template"
-            yield Problem("launchTemplate", text, hint)
-        if inputs.get("instanceTypes"):
-            yield Problem("instanceTypes", "must be left out for CAPACITY_BLOCK: the launch template names the type")
-        subnets = inputs.get("subnetIds")
-        if isinstance(subnets, list) and len(subnets) != 1:
-            text = f"expected the one subnet in the Availability Zone of the Capacity Block, got {len(subnets)}"
-            yield Problem("subnetIds", text)
-
-
 def labels(given: Any) -> Iterator[Problem]:
     for key in table(given):
         domain, slash, _ = key.rpartition("/")
@@ -125,64 +100,3 @@ def _is_kubernetes(domain: str) -> bool:
 
 def _number(given: Any) -> float | None:
     return given if isinstance(given, int | float) and not isinstance(given, bool) else None
-
-
-# -- the launch template of a node group ---
-
-
-def template_refusals(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield the code and message of each refusal."""
-    for name in forbidden(template):
-        yield eks_errors.INVALID, f"{FORBIDDEN}\n  got: {name}"
-    if template.get("instanceType") and group.get("instanceTypes"):
-        yield eks_errors.REFUSED, eks_errors.TYPES_TWICE
-    if template.get("imageId"):
-        if group.get("amiType") not in (None, "", "CUSTOM"):
-            yield eks_errors.INVALID, eks_errors.AMI_TWICE
-        if group.get("version") or group.get("releaseVersion"):
-            yield eks_errors.INVALID, eks_errors.VERSION_TWICE
-    elif group.get("amiType") == "CUSTOM":
-        # The message is our own. Source of the rule: botocore, AMITypes.
-        yield eks_errors.INVALID, "AMI type CUSTOM requires an image id in the launch template"
-    yield from template_capacity(group, template)
-    yield from machines(group, template)
-
-
-def forbidden(template: Inputs) -> Iterator[str]:
-    if template.get("iamInstanceProfile"):
-        yield "iamInstanceProfile"
-    if table(template.get("hibernationOptions")).get("configured"):
-        yield "hibernationOptions"
-    if any(table(row).get("subnetId") for row in rows(template.get("networkInterfaces"))):
-        yield "networkInterfaces[].subnetId"
-    if table(template.get("instanceMarketOptions")).get("marketType") == "spot":
-        yield "instanceMarketOptions.marketType spot; set capacityType to SPOT on the node group"
-
-
-def template_capacity(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
-    is_block = group.get("capacityType") == "CAPACITY_BLOCK"
-    market = table(template.get("instanceMarketOptions")).get("marketType")
-    target = table(table(template.get("capacityReservationSpecification")).get("capacityReservationTarget"))
-    if is_block:
-        needed = {
-            "instanceType": template.get("instanceType"),
-            'instanceMarketOptions.marketType "capacity-block"': market == "capacity-block",
-            "capacityReservationSpecification.capacityReservationTarget.capacityReservationId": target.get(
-                "capacityReservationId"
-            ),
-        }
-        if missing := [name for name, value in needed.items() if not value]:
-            text = "a launch template for CAPACITY_BLOCK must name the instance type, the market and the reservation"
-            yield eks_errors.INVALID, f"{text}\n  got: no {', no '.join(missing)}"
-
-
-def machines(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
-    name = template.get("instanceType")
-    if not isinstance(name, str) or not name:
-        name = types.DEFAULT if not group.get("instanceTypes") and not template.get("instanceRequirements") else ""
-    if not name:
-        return
-    for problem in architectures([name], group.get("amiType"), "instanceType"):
-        yield eks_errors.INVALID, problem.text
-    for problem in types.check_market(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
-        yield eks_errors.INVALID, problem.text

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from pulumi_sandbox.providers.aws.ec2 import instance_types
+from pulumi_sandbox.providers.aws import instance_types
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp import discovery, errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
-from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, number
 from pulumi_sandbox.providers.gcp.compute.vm_store import (
     ATTRIBUTES,
@@ -34,8 +33,9 @@ from pulumi_sandbox.providers.gcp.names import (
     self_link,
 )
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
+from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
 from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
+from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Fault, Record, World
 
 # The template fields that the sandbox uses to boot a machine; it only returns the others.
@@ -319,18 +319,9 @@ class Instances:
                 if machine_type.accelerator
                 else ""
             )
-            others = [
-                other for other in errors.other_zones(offer, zone) if not self._sold_out(project, other, last(path))
-            ]
+            others = errors.other_zones(offer, zone)
             return 503, fault_error(fault, errors.stockout(project, zone, machine_type.name, attachment, others))
         return None
-
-    def _sold_out(self, project: str, zone: str, name: str) -> bool:
-        """Return True if a stockout is planted in the zone; Google would not suggest such a zone."""
-        place = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
-        return any(
-            fault.kind == "stockout" and fault.applies_to(INSTANCE, name, place) for fault in self.world.faults()
-        )
 
 
 def _labelled_local_disks(instance: Json) -> Iterator[errors.GoogleError]:
@@ -353,3 +344,59 @@ def attached(instance: Json) -> tuple[str, int]:
     for row in instance.get("guestAccelerators") or []:
         return last(str(row.get("acceleratorType", ""))), int(row.get("acceleratorCount", 1))
     return "", 0
+
+
+# Fields that are single objects in Pulumi and lists in the API.
+WRAPPED = ("serviceAccounts", "autoHealingPolicies")
+
+
+# -- the body of a request from inputs ---------------------------------------------------------------------------------
+
+
+def api_form(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of the API's insert request."""
+    target = TARGETS[token]
+    body: dict[str, Any] = {}
+    base = body
+    for name in target.base:
+        base = base.setdefault(name, {})
+    _fill(token, inputs, (), base, body)
+    return body
+
+
+def _fill(
+    token: str, inputs: dict[str, Any], names: tuple[str, ...], target: dict[str, Any], top: dict[str, Any]
+) -> None:
+    fields = TARGETS[token].fields
+    for key, value in inputs.items():
+        if key == "__defaults" or value is None or value is UNKNOWN:
+            continue
+        path = (*names, key)
+        rename = fields.get(".".join(path)) or (key if discovery.field(token, path) else "")
+        if path in (("metadata",), ("metadataStartupScript",)):
+            pairs = value if isinstance(value, dict) else {"startup-script": value}
+            items = target.setdefault("metadata", {}).setdefault("items", [])
+            items.extend({"key": name, "value": text} for name, text in sorted(pairs.items()))
+        elif rename and not rename.startswith("@"):  # other properties are not of the API
+            parts = rename.lstrip("/").split(".")
+            parent = top if rename.startswith("/") else target
+            for name in parts[:-1]:
+                parent = parent.setdefault(name, {})
+            value_in_api = _value(token, value, path, top)
+            parent[parts[-1]] = [value_in_api] if parts[-1] in WRAPPED else value_in_api
+
+
+def _value(token: str, value: Any, names: tuple[str, ...], top: dict[str, Any]) -> Any:
+    if isinstance(value, list | tuple):
+        return [_value(token, item, names, top) for item in value]
+    if isinstance(value, dict):
+        if _is_map(names):
+            return {key: inner for key, inner in value.items() if key != "__defaults"}
+        fields: dict[str, Any] = {}
+        _fill(token, value, names, fields, top)
+        return fields
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_map(names: tuple[str, ...]) -> bool:
+    return names[-1] in ("labels", "resourceManagerTags", "metadata")

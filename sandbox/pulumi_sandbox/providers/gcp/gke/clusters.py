@@ -8,12 +8,11 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part, relative
-from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, endpoint, has_gpu, location
+from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, endpoint, location
 from pulumi_sandbox.providers.gcp.references import hint
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table, text_of
-from pulumi_sandbox.world.store import Record
 
 Json = dict[str, Any]
 GET_CLUSTER = "gcp:container/getCluster:getCluster"
@@ -38,7 +37,7 @@ class Clusters:
         """Return what node pools take from a cluster; None if the cluster does not exist."""
         row = self.existing.world.get(types.CLUSTER, path)
         if row is not None:
-            return self._facts(path, row.outputs, self._has_cpu_pool(row))
+            return _facts(path, row.outputs)
         if not self.existing.exists(path):
             return None
         arguments = {
@@ -48,37 +47,7 @@ class Clusters:
         }
         result = self.lookup(arguments)
         singular: Json = {name: next(iter(rows(result.get(plural))), {}) for plural, name in _PLURAL.items()}
-        pools = rows(result.get("nodePools"))
-        without_gpus = any(not has_gpu(_first(table(pool).get("nodeConfigs"))) for pool in pools)
-        return self._facts(path, {**result, **singular}, without_gpus or self._has_own_cpu_pool(path))
-
-    def _facts(self, path: str, outputs: Mapping[str, Any], has_cpu_pool: bool) -> ClusterFacts:
-        place = part(path, "locations")
-        own_zone = [place] if place.count("-") == 2 else []
-        return ClusterFacts(
-            path,
-            str(outputs.get("masterVersion") or ""),
-            tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
-            has_cpu_pool,
-            outputs.get("enableAutopilot") is True,
-            text_of(table(outputs.get("workloadIdentityConfig")), "workloadPool"),
-            text_of(table(outputs.get("releaseChannel")), "channel"),
-        )
-
-    def _has_cpu_pool(self, row: Record) -> bool:
-        inputs = row.inputs
-        own_pools = [table(pool) for pool in rows(inputs.get("nodePools"))]
-        has_default_pool = not own_pools and inputs.get("removeDefaultNodePool") is not True
-        configs = [table(pool.get("nodeConfig")) for pool in own_pools]
-        configs += [table(inputs.get("nodeConfig"))] if has_default_pool else []
-        return any(not has_gpu(config) for config in configs) or self._has_own_cpu_pool(row.id)
-
-    def _has_own_cpu_pool(self, path: str) -> bool:
-        """Return True if the emulated cloud state has a node pool without GPUs in the cluster."""
-        return any(
-            row.id.startswith(f"{path}/nodePools/") and not has_gpu(table(row.inputs.get("nodeConfig")))
-            for row in self.existing.world.find(types.NODE_POOL)
-        )
+        return _facts(path, {**result, **singular})
 
     # -- the function -------------------------------------------------------------------------------------------------
 
@@ -114,5 +83,14 @@ def lookup_path(arguments: Mapping[str, Any], site: Site) -> str:
     return f"projects/{project}/locations/{location(inputs, site)}/clusters/{last(relative(text_of(inputs, 'name')))}"
 
 
-def _first(value: Any) -> Json:
-    return table(next(iter(rows(value)), {}))
+def _facts(path: str, outputs: Mapping[str, Any]) -> ClusterFacts:
+    place = part(path, "locations")
+    own_zone = [place] if place.count("-") == 2 else []
+    return ClusterFacts(
+        path,
+        str(outputs.get("masterVersion") or ""),
+        tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
+        outputs.get("enableAutopilot") is True,
+        text_of(table(outputs.get("workloadIdentityConfig")), "workloadPool"),
+        text_of(table(outputs.get("releaseChannel")), "channel"),
+    )

@@ -41,8 +41,6 @@ class ClusterFacts:
     path: str
     version: str
     zones: tuple[str, ...] = ()
-    has_cpu_pool: bool = True
-    """True if the cluster has a node pool without GPUs."""
     is_autopilot: bool = False
     workload_pool: str = ""
     release_channel: str = ""
@@ -154,7 +152,7 @@ def node_config(at: Located, facts: ClusterFacts) -> Values:
         **{name: value for name, value in given.items() if value is not None},
     }
     config["guestAccelerators"] = [_with_driver(row, facts.version) for row in accelerators(given)]
-    config["effectiveTaints"] = _taints(at, config, old, facts)
+    config["effectiveTaints"] = _taints(at, config, old)
     return config
 
 
@@ -165,19 +163,19 @@ def _with_driver(row: Values, version: str) -> Values:
     return {**row, **({"gpuDriverInstallationConfig": chosen} if chosen else {})}
 
 
-def _taints(at: Located, config: Values, old: Values, facts: ClusterFacts) -> list[Any]:
+def _taints(at: Located, config: Values, old: Values) -> list[Any]:
     """Return the declared taints and those that GKE adds.
 
-    GKE adds its GPU taint only when it creates the pool, and only if the cluster then has a pool without GPUs
-    (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus, 2026-04-08). A taint of an ARM pool: the page
-    "Prepare an Arm workload for deployment".
+    GKE adds its GPU taint only when it creates the pool (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus,
+    2026-04-08), and only if the cluster then has a pool without GPUs, as each cluster of the sandbox has. A taint of an
+    ARM pool: the page "Prepare an Arm workload for deployment".
     """
     declared = [table(row) for row in rows(config.get("taints"))]
     if at.old:
         before = [table(row).get("key") for row in rows(old.get("taints"))]
         added = [row for row in rows(old.get("effectiveTaints")) if table(row).get("key") not in before]
     else:
-        added = [GPU_TAINT] if has_gpu(config) and facts.has_cpu_pool else []
+        added = [GPU_TAINT] if has_gpu(config) else []
         offer = machine_types.machine(machine_types.short(text_of(config, "machineType")))
         added += [ARM_TAINT] if offer and offer.offer and offer.offer.architecture == "arm64" else []
         added += [QUEUED_TAINT] if table(at.inputs.get("queuedProvisioning")).get("enabled") else []

@@ -8,7 +8,7 @@ from uuid import uuid4
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import number
 from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import container, network, services
+from pulumi_sandbox.providers.gcp.outputs import container, services
 from pulumi_sandbox.providers.gcp.outputs.machine import Located, group, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
@@ -136,6 +136,5 @@ def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> 
 _KINDS: dict[str, Callable[[Located], Values]] = {
     **dict.fromkeys(types.TEMPLATES, template),
     **dict.fromkeys(types.GROUPS, group),
-    **network.KINDS,
     **services.KINDS,
 }

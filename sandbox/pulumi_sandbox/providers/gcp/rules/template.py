@@ -9,8 +9,8 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.machine_types import MachineType
-from pulumi_sandbox.providers.gcp.rules.common import metadata
 from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.paths import text as path_text
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
@@ -21,6 +21,9 @@ FLEX_START_SEC = (600, 604_800)
 # Google Cloud documentation "Limit the run time of a VM" (docs.cloud.google.com/compute/docs/instances/
 # limit-vm-runtime), "Restrictions": from 30 seconds to 120 days.
 RUN_LIMIT_SEC = (30, 10_368_000)
+# Discovery document compute v1, Metadata.items: value "less than or equal to 262144 bytes", all "less than 512 KB".
+METADATA_VALUE_BYTES = 262144
+METADATA_TOTAL_BYTES = 512 * 1024
 
 
 def template(inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -42,6 +45,26 @@ def template(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from market(machine_type, scheduling)
     if (machine_type.accelerator or attached(inputs)) and inputs.get("scheduling") is not UNKNOWN:
         yield from maintenance(scheduling)
+
+
+def metadata(inputs: dict[str, Any]) -> Iterator[Problem]:
+    values = table(inputs.get("metadata"))
+    if isinstance(script := inputs.get("metadataStartupScript"), str):
+        values = values | {"startup-script": script}
+    total = 0
+    for key, value in values.items():
+        size = len(value.encode()) if isinstance(value, str) else 0
+        total += len(key.encode()) + size
+        if size > METADATA_VALUE_BYTES:
+            yield Problem(
+                path_text(("metadata", key)),
+                f"Value for field 'resource.properties.metadata.{key}' is too large: "
+                f"maximum size {METADATA_VALUE_BYTES} character(s); actual size {size}.",
+            )
+    if total >= METADATA_TOTAL_BYTES:
+        yield Problem(
+            "metadata", f"all keys and values together must be less than {METADATA_TOTAL_BYTES} bytes, got {total}"
+        )
 
 
 def scheduling_rules(scheduling: dict[str, Any]) -> Iterator[Problem]:

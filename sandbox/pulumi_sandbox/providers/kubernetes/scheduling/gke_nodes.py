@@ -29,8 +29,6 @@ from pulumi_sandbox.world.store import Record, World
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
 GIB = 1024**3
-# GKE mounts the driver here, and has no container toolkit that adds it to the loader's path.
-LIBRARY_PATH = "/usr/local/nvidia/lib64"
 # The label of a pool without GKE's own device plugin (NVIDIA/aicr#1998).
 WITHOUT_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 # Labels that GKE sets for a field of nodeConfig that is true.
@@ -103,10 +101,9 @@ def _pattern(row: Record, zone: str) -> Node:
     }
     gpus = _gpus(accelerator, machine.gpus if machine else 0, str(row.outputs.get("version")))
     has_plugin = declared.get(WITHOUT_PLUGIN) != "true"
-    path = LIBRARY_PATH if gpus and is_cos else ""
     toolkit = BY_MOUNTS if gpus else PACKAGED
     size, of_pool = _allocatable(machine, config), taints(config.get("effectiveTaints"))
-    return Node("", labels, of_pool, size, gpus, has_plugin, toolkit, path, adds_tolerations=True)
+    return Node("", labels, of_pool, size, gpus, has_plugin, toolkit, adds_tolerations=True)
 
 
 def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:

@@ -36,8 +36,6 @@ class Node:
     """NVIDIA GPUs with an installed driver, advertised or not."""
     has_builtin_plugin: bool = False
     toolkit: Toolkit = PACKAGED
-    library_path: str = ""
-    """The folder of the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     adds_tolerations: bool = False
     """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 

@@ -20,7 +20,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
-from pulumi_sandbox.providers.kubernetes.scheduling.volumes import Volumes, unresolvable_message
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
@@ -62,10 +61,6 @@ class Scheduler:
     cluster: Callable[[], str]
     """Returns the name of the cluster; empty if the provider's configuration has none."""
     workspace: Workspace
-
-    @property
-    def volumes(self) -> Volumes:
-        return Volumes(self.world, self.values)
 
     def launches(self, log: Log) -> Launches:
         return Launches(self.world, self.workspace, log)
@@ -116,11 +111,6 @@ class Scheduler:
             return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
         return 0
 
-    def node(self, name: str) -> Node | None:
-        """Return a node that runs, or that the autoscaler would start; None for any other name."""
-        started = (each.node(0) for each in groups(self.world, self.cluster()) if each.name == name.rpartition("-")[0])
-        return next((each for each in self.nodes() if each.name == name), None) or next(started, None)
-
     def place(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any] | None = None, launches: Launches | None = None
     ) -> Placement:
@@ -128,24 +118,18 @@ class Scheduler:
 
         Args:
             spec: The spec of the pod.
-            meta: The namespace and the labels of the pod, for its claims and for anti-affinity.
+            meta: The namespace and the labels of the pod, for anti-affinity.
             launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
         """
         nodes, meta = self.nodes(), meta or {}
-        namespace = str(meta.get("namespace"))
-        if reason := self.volumes.unresolvable(namespace, spec):
-            # As for other reasons, each group without nodes counts as one node.
-            count = len(nodes) or len([*groups(self.world, self.cluster())])
-            return Placement(message=unresolvable_message(count, reason))
-        in_use = self.volumes.misfit(namespace, spec, self.running())
-        misfits = [self._misfit(spec, each) or in_use or self._anti_affinity(spec, meta, each.name) for each in nodes]
+        misfits = [self._misfit(spec, each) or self._anti_affinity(spec, meta, each.name) for each in nodes]
         for node, misfit in zip(nodes, misfits, strict=True):
             if misfit is None:
                 return Placement(node.name)
         found_misfits = [each for each in misfits if each is not None]
         for group in self._groups_to_grow(spec):
             node = self.with_advertised_gpus(group.node(self._next(group)))
-            misfit = self._misfit(spec, node) or in_use or self._anti_affinity(spec, meta, node.name)
+            misfit = self._misfit(spec, node) or self._anti_affinity(spec, meta, node.name)
             if misfit is not None:
                 found_misfits.append(misfit)
             elif launches is None or not launches.is_refused(group):

@@ -19,12 +19,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs, variable
-from pulumi_sandbox.providers.kubernetes.workloads import network, python_path
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.workloads import network, pod_names
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
@@ -35,8 +34,6 @@ DEVICES, TERMINATION_LOG = "/dev", "/dev/termination-log"
 # The limits of a termination message, and of the log that replaces a missing one (k8s.io/kubernetes v1.36.0,
 # pkg/kubelet/container/runtime.go, MaxContainerTerminationMessageLength).
 MESSAGE_BYTES, LOG_BYTES, LOG_LINES = 4096, 2048, 80
-LOADER_PATH = "LD_LIBRARY_PATH"
-NO_LIBRARIES = "{} finds no libcuda.so.1: GKE mounts the driver at {}, which is not in LD_LIBRARY_PATH"
 PREFIX = "startup-script: "
 FAILED = re.compile(r'Script "startup-script" failed with error: exit status (-?\d+)')
 FINISHED = "Finished running startup scripts."
@@ -64,8 +61,6 @@ class Pod:
     gpus: Callable[[Mapping[str, Any]], int] = lambda _: 0
     """Returns the number of GPUs that a container of the pod sees."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    library_path: str = ""
-    """The folder with the driver's libraries, if a container finds them only by LD_LIBRARY_PATH."""
     names: Path | None = None
     """The file with the names of the pods that this pod can resolve."""
 
@@ -123,28 +118,16 @@ class Containers:
                 name: value if name in pod.environment else _with_local_paths(value, local_paths)
                 for name, value in environment.items()
             }
-            gpus = pod.gpus(container)
-            hides = bool(gpus and pod.library_path) and not self._finds(pod.library_path, container)
-            if hides:
-                say(NO_LIBRARIES.format(container.get("name"), pod.library_path))
             service = str(pod.spec.get("subdomain") or "")
-            local_environment |= python_path.variables(local_environment, pod.names, service, hides_driver=hides)
+            local_environment |= pod_names.variables(local_environment, pod.names, service)
             devices = root / "dev"
             devices.mkdir()
-            for number in range(gpus):
+            for number in range(pod.gpus(container)):
                 (devices / f"nvidia{number}").touch()
             arguments = [str(devices) if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, lines, code)
             return ContainerResult(str(container.get("name")), code, message, killed)
-
-    def _finds(self, folder: str, container: Mapping[str, Any]) -> bool:
-        """Return True if LD_LIBRARY_PATH of the container, or else of its image, has the folder."""
-        image, listed = str(container.get("image")), [one for _, one in items(self.values().get("images"))]
-        of_image = next((one.get("ldLibraryPath") for one in listed if fnmatchcase(image, str(one.get("match")))), None)
-        own = variable(container, LOADER_PATH)
-        value = of_image if own is None else own
-        return folder in [part.rstrip("/") for part in str(value or "").split(":")]
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         """Create folders and files for the mounts, and return their local paths by the paths in the container."""

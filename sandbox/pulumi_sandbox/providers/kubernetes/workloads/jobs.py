@@ -19,7 +19,7 @@ from typing import Any
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
-from pulumi_sandbox.providers.kubernetes.workloads import await_rules, python_path
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules, pod_names
 from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult, Containers, Pod
 from pulumi_sandbox.providers.kubernetes.workloads.pods import (
     NO_KNOWN_NODES,
@@ -136,7 +136,6 @@ class JobPods:
         fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
         settings = self.containers.settings()
         index = {} if attempt.index is None else {"JOB_COMPLETION_INDEX": str(attempt.index)}
-        node = self.workloads.scheduler.node(attempt.node)
         pod_facts = Pod(
             attempt.name,
             self.namespace,
@@ -145,7 +144,6 @@ class JobPods:
             {**index, **settings.environment, **(fault.settings if fault else {})},
             partial(self.workloads.scheduler.gpus, attempt.node),
             self.labels(attempt),
-            node.library_path if node else "",
             self.names,
         )
         results: list[ContainerResult] = []
@@ -289,7 +287,7 @@ class JobRun:
         unplaced = [attempt for attempt in self.active if not attempt.node and not attempt.waiting]
         for attempt in unplaced:
             self.pods.start(attempt)
-        python_path.write_names(self.pods.names, self.pods.world, self.pods.namespace)
+        pod_names.write_names(self.pods.names, self.pods.world, self.pods.namespace)
         elapsed = time.monotonic() - self.began
         left_sec = self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - elapsed))
         for attempt in unplaced:

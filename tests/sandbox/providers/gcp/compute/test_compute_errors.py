@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
@@ -77,29 +75,6 @@ def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
     assert api.insert(template, zone="us-central1-b").get("error") is None
 
 
-@pytest.mark.parametrize("kind", ["quota", "stockout"])
-def test_a_fault_with_its_own_text_is_reported_with_it(api: Api, kind: str) -> None:
-    template = api.google.template().id
-    api.google.world.add_fault(Fault(kind, message="not today"))
-    [error] = api.insert(template)["error"]["errors"]
-    assert error["message"] == "not today"
-
-
-def test_a_stockout_names_no_zone_that_is_sold_out_too(api: Api) -> None:
-    template = api.google.template().id
-
-    def named() -> str:
-        [error] = api.insert(template)["error"]["errors"]
-        [info] = [detail["errorInfo"] for detail in error["errorDetails"] if "errorInfo" in detail]
-        return str(info["metadatas"].get("zonesAvailable", ""))
-
-    api.google.world.add_fault(Fault("stockout", zone="us-central1-a"))
-    api.google.world.add_fault(Fault("stockout", zone="us-central1-b"))
-    assert named() == "us-central1-c"
-    api.google.world.add_fault(Fault("stockout", times=0))
-    assert named() == ""
-
-
 def test_a_quota_is_an_operation_with_googles_error(api: Api) -> None:
     scheduling = {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
     template = api.google.template(scheduling=scheduling).id
@@ -125,12 +100,6 @@ def test_a_request_without_credentials_gets_googles_401(api: Api) -> None:
         assert (status, body["error"]["errors"][0]["reason"]) == (401, "required")
 
 
-def test_what_the_api_does_not_serve_says_so(api: Api) -> None:
-    status, body = api.call("PATCH", "zones/us-central1-a/instances/check", {})
-    assert status == 404
-    assert body["error"]["message"].startswith("The sandbox does not serve PATCH ")
-
-
 def test_a_port_that_another_program_has_is_reported_with_a_hint(google: Google) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", google.workspace.compute_port))
@@ -143,15 +112,6 @@ def test_a_port_that_another_program_has_is_reported_with_a_hint(google: Google)
         "  hint: another program uses the port; run the command again, or for plain pulumi remove "
         "sandbox/ports.json to choose another port"
     )
-
-
-def test_a_port_that_the_server_of_the_sandbox_has_names_that_server(google: Google) -> None:
-    with serve_lock_held(google.workspace), socket.socket() as other:
-        other.bind(("127.0.0.1", google.workspace.compute_port))
-        other.listen()
-        with pytest.raises(Refused) as refused:
-            google.cloud.configure(google.config)
-    assert f"pulumi-sandbox serve (process {os.getpid()}) may use the port" in str(refused.value)
 
 
 def test_a_provider_whose_engine_is_gone_boots_no_machine_and_serves_all_else(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox.providers.gcp.compute import vm_store
-from pulumi_sandbox.providers.gcp.compute.vm_store import append_serial
-from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
@@ -87,19 +85,6 @@ def test_a_machine_writes_guest_attributes_that_are_read_back_after_it_is_off(
     )
 
 
-def test_guest_attributes_are_refused_unless_the_metadata_turns_them_on(api: Api) -> None:
-    template = api.google.template(metadata={"startup-script": f"{PUT}put gpu-smoke/verdict pass; shutdown -h now"})
-    api.insert(template.id)
-    assert printed(api.off())[0] == "403"
-
-
-def test_the_requests_metadata_is_what_the_machine_sees(api: Api) -> None:
-    template = api.google.template(**script("echo the template's", color="blue"))
-    items = [{"key": "startup-script", "value": GET + "get attributes/color; shutdown -h now"}]
-    api.insert(template.id, metadata={"items": [*items, {"key": "color", "value": "red"}]})
-    assert printed(api.off())[0] == "red"
-
-
 def test_the_metadata_server_wants_its_header_and_no_proxy(api: Api) -> None:
     api.insert(api.google.template(**script("echo $GCE_METADATA_HOST; sleep 60")).id)
     api.until(lambda: bool(printed(api.serial())), "an address on the serial port")
@@ -133,14 +118,6 @@ def test_the_serial_port_is_read_on_from_where_one_was(api: Api) -> None:
     assert api.ok("GET", path, start="16")["contents"] == first["contents"][16:]
     assert api.ok("GET", path, start="-4")["contents"] == first["contents"][-4:]
     assert api.ok("GET", path, start="10000") == {**first, "contents": "", "start": first["next"]}
-
-
-def test_the_serial_port_keeps_the_last_megabyte() -> None:
-    outputs = {"serialPortOutput": "a" * SERIAL_BYTES, "serialPortStart": 5}
-    append_serial(outputs, "end")
-    assert len(str(outputs["serialPortOutput"])) == SERIAL_BYTES
-    assert str(outputs["serialPortOutput"]).endswith("aend")
-    assert outputs["serialPortStart"] == 8
 
 
 def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(

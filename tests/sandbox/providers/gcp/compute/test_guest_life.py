@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
-from pulumi_sandbox.providers.machines.vm_processes import is_running, start_time
+from pulumi_sandbox.providers.machines.vm_processes import start_time
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -109,10 +109,3 @@ def test_a_provider_that_is_killed_takes_its_machines_along_and_the_next_one_see
     finally:
         later.cloud.stop()
         later.world.close()
-
-
-def test_a_process_that_got_the_same_number_is_not_taken_for_the_machine() -> None:
-    me = os.getpid()
-    assert is_running(me, start_time(me))
-    assert not is_running(me, "1")
-    assert not is_running(me, "")

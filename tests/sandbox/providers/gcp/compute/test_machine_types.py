@@ -26,21 +26,6 @@ def test_what_a_name_stands_for(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "g2-standard-7",
-        "n1-standard-3",
-        "Large",
-        "g6.xlarge",
-        "n1-standard-8+nvidia-tesla-t4x1",
-        "n1-standard-8+nvidia-l4x1",
-    ],
-)
-def test_a_name_there_is_not(name: str) -> None:
-    assert machine_types.machine(name) is None
-
-
-@pytest.mark.parametrize(
     ("name", "card", "spot", "metric"),
     [
         ("g2-standard-8", "", False, "NVIDIA_L4_GPUS"),

@@ -119,20 +119,6 @@ def test_a_registration_comes_to_the_machine_that_published_a_key(api: Api, mana
     api.until(lambda: "got sealed" in api.serial("l4-0a1b2c3d"), "the value in the machine")
 
 
-def test_a_stockout_names_the_zones_that_have_machines(
-    api: Api,
-    manager: ComputeAdapter,
-) -> None:
-    pool = pool_of(api, WAITS)
-    api.google.world.add_fault(Fault("stockout", on="l4-0a1b2c3d"))
-    operation = manager.insert(pool, insert_of(pool))
-    state = manager.operation(pool, ZONE, operation)
-    assert state.error is not None
-    assert (state.done, state.error.kind) == (True, "no-capacity")
-    assert "us-central1-b" in state.error.zones_available
-    assert manager.machines([pool]) == ()
-
-
 def test_a_preempted_machine_is_named(api: Api, manager: ComputeAdapter) -> None:
     pool = pool_of(api, WAITS)
     manager.insert(pool, insert_of(pool))
@@ -158,18 +144,6 @@ def test_a_machine_of_another_manager_is_neither_seen_nor_deleted(
         other.insert(pool, Insert("l4", "l4-0a1b2c3d", pool.rungs[0], JOB, request_id("other", ZONE)))
     other.close()
     assert only(manager.machines([pool])).name == "l4-0a1b2c3d"
-
-
-def test_a_machine_of_another_market_and_type_is_accepted(
-    api: Api,
-    manager: ComputeAdapter,
-) -> None:
-    pool = pool_of(api, WAITS)
-    insert = Insert("l4", "l4-00000002", Rung("us-central1-b", "g2-standard-12", "standard"), JOB, request_id("a", "b"))
-    operation = manager.insert(pool, insert)
-    assert manager.operation(pool, "us-central1-b", operation).error is None
-    found = only(manager.machines([pool]))
-    assert (found.zone, found.market, found.machine_type) == ("us-central1-b", "standard", "g2-standard-12")
 
 
 def test_no_secret_is_in_a_log_or_an_error(

@@ -155,14 +155,6 @@ def test_the_check_for_preemptions_has_ended_when_the_provider_has_stopped(
     assert [thread.name for thread in threading.enumerate()].count("spot") == 0
 
 
-def test_a_preempted_machine_whose_template_says_delete_is_gone(api: Api) -> None:
-    template = api.google.template(**script("echo ready; sleep 300")).id
-    api.insert(template, scheduling={**SPOT, "instanceTerminationAction": "DELETE"})
-    api.google.world.add_fault(Fault("preempt", on="check"))
-    api.until(lambda: api.call("GET", f"{HERE}/instances/check")[0] == 404, "the machine deleted")
-    assert api.google.world.faults() == []
-
-
 def test_a_reader_who_waits_for_a_change_gets_the_next_value_and_its_etag() -> None:
     tree: dict[str, Any] = {"instance": {"preempted": "FALSE"}}
     machine = Machine(lambda: tree, lambda: None, lambda *_: None)

@@ -7,7 +7,6 @@ import json
 import platform
 import pwd
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,23 +208,3 @@ def test_a_preempted_machine_tells_github_of_its_job_and_says_why_it_ended(googl
     end = pool.end()
     assert (end["reason"], end["step"], end["job"]["job"]) == ("preempted", "job", "train"), pool.api.serial("l4-1")
     assert pool.job(number)["conclusion"] == "cancelled"
-
-
-@pytest.mark.slow
-def test_a_machine_without_a_job_ends_idle_and_leaves_no_runner(google: Google) -> None:
-    pool = Pool(google, FINE, idle_sec=2)
-    pool.insert()
-    assert pool.end()["reason"] == "idle", pool.api.serial("l4-1")
-    assert google.world.find(RUNNER) == []
-
-
-@pytest.mark.slow
-def test_a_machine_that_checks_itself_with_torch_has_registered_within_forty_seconds(google: Google) -> None:
-    """So that the whole of a job in the sandbox fits into a minute."""
-    pool = Pool(google, base64.b64encode(pack(ROOT / "smoke" / "gpu_smoke")).decode())
-    number = pool.queue("python3 -c 'import torch'")
-    began = time.monotonic()
-    pool.insert()
-    pool.until(number, "in_progress")
-    assert time.monotonic() - began < 40
-    assert (pool.end()["reason"], pool.job(number)["conclusion"]) == ("job-done", "success")

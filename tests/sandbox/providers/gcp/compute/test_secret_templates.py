@@ -73,14 +73,3 @@ def test_a_secret_project_whose_account_the_world_has_boots_all_the_same(api: Ap
     assert api.instance()["serviceAccounts"] == [{"email": EMAIL, "scopes": ["cloud-platform"]}]
     shown = api.ok("GET", template.partition(f"{PROJECT}/")[2])
     assert shown["properties"]["labels"] == {"owner": "[secret]"}
-
-
-def test_an_account_that_the_world_does_not_have_stays_a_secret(api: Api) -> None:
-    email = "other@elsewhere.iam.gserviceaccount.com"
-    api.google.cloud.existing.looked_up.add(f"projects/elsewhere/serviceAccounts/{email}")
-    inputs = {**TEMPLATE, "serviceAccount": {"email": email, "scopes": ["cloud-platform"]}}
-    template = make(api.google, types.REGION_TEMPLATE, inputs, ("serviceAccount", "email"))
-    status, answer = api.call(
-        "POST", "zones/us-central1-a/instances", {"name": "check"}, sourceInstanceTemplate=template
-    )
-    assert (status, answer["error"]["message"]) == (400, REFUSED.format("serviceAccount.email"))

@@ -14,7 +14,6 @@ from pulumi_sandbox.providers.gcp.compute.operations import Operations
 from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, GUEST, INSTANCE, STOPPED_AT, VirtualMachines
 from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import in_zone
-from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
@@ -126,27 +125,6 @@ def test_a_start_needs_capacity_and_quota_and_leaves_the_machine_off_without(api
     ready(api, 2)
 
 
-def test_a_machine_that_is_stopping_is_neither_started_nor_stopped(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vm_store, "STOPPING_SEC", 60.0)
-    api.insert(api.google.template(**script(COUNTS)).id)
-    ready(api)
-    api.ok("POST", f"{MACHINE}/stop")
-    assert reason(api.call("POST", f"{MACHINE}/start")) == (400, "resourceNotReady")
-    assert reason(api.call("POST", f"{MACHINE}/stop")) == (400, "resourceNotReady")
-
-
-def test_a_start_of_what_runs_and_a_stop_of_what_is_off_change_nothing(api: Api) -> None:
-    api.insert(api.google.template(**script(COUNTS)).id)
-    ready(api)
-    started_at = api.instance()["lastStartTimestamp"]
-    assert start(api)["status"] == "DONE"
-    assert api.instance()["lastStartTimestamp"] == started_at
-    stop(api)
-    stopped_at = api.instance()["lastStopTimestamp"]
-    assert stop(api)["status"] == "DONE"
-    assert api.instance()["lastStopTimestamp"] == stopped_at
-
-
 def test_a_repeated_start_boots_once_and_a_missing_machine_is_not_found(api: Api) -> None:
     api.insert(api.google.template(**script(COUNTS)).id)
     ready(api)
@@ -192,29 +170,6 @@ def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api)
     assert api.instance()["status"] == "RUNNING"
     assert "discardLocalSsd" in discovery.methods("compute.v1", "instances")["stop"]["parameters"]
     api.ok("POST", f"{MACHINE}/stop", discardLocalSsd="true")
-    api.off()
-
-
-def test_the_disk_goes_with_its_machine(api: Api) -> None:
-    api.insert(api.google.template(**script(COUNTS)).id)
-    ready(api)
-    stop(api)
-    assert len(disks(api)) == 1
-    api.ok("DELETE", MACHINE)
-    assert disks(api) == []
-
-
-def test_a_time_limit_begins_anew_at_each_start(api: Api) -> None:
-    """Three seconds; as Google's least is 30, the template is made without the check of its inputs."""
-    limit = {"maxRunDuration": {"seconds": 3}, "instanceTerminationAction": "STOP"}
-    inputs = {**TEMPLATE, "name": "brief", "scheduling": {**TEMPLATE["scheduling"], **limit}, **script(COUNTS)}
-    template = api.google.resource(REGION_TEMPLATE, "brief", inputs)
-    api.google.lifecycle.create(template)
-    api.insert(template.id)
-    ready(api)
-    api.off()
-    start(api)
-    ready(api, 2)
     api.off()
 
 

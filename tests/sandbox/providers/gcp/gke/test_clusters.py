@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.gcp.conftest import Google
-from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, POOL, TAINT, cluster, pool, with_config
+from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, POOL, cluster, pool
 
 LISTED = "exists: {gcp: [projects/ci-project/locations/us-central1/clusters/ci]}\n"
 
@@ -57,40 +56,3 @@ def test_a_list_of_clusters_leaves_all_others_missing(tmp_path: Path) -> None:
     error, _, hint = str(refused.value).partition("\n")
     assert error == f"{path} not found"
     assert hint.endswith(f"list it in sandbox.yaml: exists: {{gcp: [{path}]}}")
-
-
-def test_a_listed_cluster_needs_no_lookup(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings=LISTED)
-    assert pool(google).outputs["nodeConfig"]["effectiveTaints"][0]["key"] == "nvidia.com/gpu"
-
-
-ANSWER = """
-lookups:
-  "gcp:container/getCluster:getCluster":
-    - match: {name: ci}
-      result: {id: "%s", masterVersion: 1.29.0-gke.1, enableAutopilot: true, endpoint: 203.0.113.10}
-"""
-
-
-def test_the_users_own_answer_is_that_of_the_pools_too(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings=ANSWER % CLUSTER_PATH)
-    assert looked_up(google)["endpoint"] == "203.0.113.10"
-    with pytest.raises(Refused, match="Autopilot node pools cannot be accessed or modified"):
-        pool(google)
-
-
-EMPTY = """
-lookups:
-  "gcp:container/getCluster:getCluster":
-    - match: {name: ci}
-      result: {id: "%s", masterVersion: 1.34.1-gke.3720000, nodePools: [], endpoint: 203.0.113.10}
-"""
-
-
-def test_a_pool_of_the_world_is_one_of_the_cluster_that_was_looked_up(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings=EMPTY % CLUSTER_PATH)
-    looked_up(google)
-    assert pool(google, with_config(taints=None)).outputs["nodeConfig"]["effectiveTaints"] == []
-    google.make(types.NODE_POOL, "system", {"name": "system", "cluster": "ci", "location": "us-central1"})
-    other = google.make(types.NODE_POOL, "other", {**with_config(taints=None), "name": "other"})
-    assert other.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]

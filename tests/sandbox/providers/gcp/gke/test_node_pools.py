@@ -24,7 +24,6 @@ from tests.sandbox.providers.gcp.gke.pools import (
     with_config,
 )
 
-SYSTEM = {"name": "system", "cluster": "ci", "location": "us-central1", "nodeCount": 1}
 UNTAINTED = with_config(taints=None)
 
 
@@ -73,19 +72,6 @@ def test_the_outputs_of_a_pool_are_those_that_the_provider_reads_back(google: Go
     assert config["effectiveTaints"] == [TAINT]
 
 
-def test_a_pool_without_zones_is_in_those_of_its_cluster(google: Google) -> None:
-    cluster(google, nodeLocations=["us-central1-b"])
-    made = pool(google, {name: value for name, value in POOL.items() if name != "nodeLocations"})
-    assert made.outputs["nodeLocations"] == ["us-central1-b"]
-
-
-def test_a_path_names_the_cluster_and_its_place(google: Google) -> None:
-    cluster(google)
-    made = pool(google, {**POOL, "cluster": CLUSTER_PATH, "location": None})
-    assert made.id == POOL_PATH
-    assert made.outputs["location"] == "us-central1"
-
-
 def test_gke_installs_a_driver_that_a_pool_does_not_name_since_1_30_1(google: Google) -> None:
     bare = with_config(guestAccelerators=[{"type": "nvidia-l4", "count": 1}])
     cluster(google, minMasterVersion="1.30.1-gke.1156000")
@@ -103,17 +89,6 @@ def test_gke_taints_a_gpu_pool_of_a_cluster_that_has_another_pool(google: Google
     assert made.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
 
 
-def test_gke_does_not_taint_the_first_pool_of_a_cluster_and_never_does_it_later(google: Google) -> None:
-    cluster(google, removeDefaultNodePool=True, initialNodeCount=1)
-    made = pool(google, UNTAINTED)
-    assert made.outputs["nodeConfig"]["effectiveTaints"] == []
-    google.make(types.NODE_POOL, "system", SYSTEM)
-    after = changed(google, made, {**UNTAINTED, "autoscaling": {"totalMaxNodeCount": 3}})
-    assert after.outputs["nodeConfig"]["effectiveTaints"] == []
-    other = google.make(types.NODE_POOL, "other", {**UNTAINTED, "name": "other"})
-    assert other.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
-
-
 def test_an_update_keeps_the_taint_that_gke_added_and_changes_the_declared_ones(google: Google) -> None:
     cluster(google)
     mine = {"key": "team", "value": "ci", "effect": "NO_SCHEDULE"}
@@ -121,21 +96,6 @@ def test_an_update_keeps_the_taint_that_gke_added_and_changes_the_declared_ones(
     assert made.outputs["nodeConfig"]["effectiveTaints"] == [mine, TAINT]
     after = changed(google, made, UNTAINTED)
     assert after.outputs["nodeConfig"]["effectiveTaints"] == [TAINT]
-
-
-def test_gke_taints_arm_pools_and_pools_of_queued_provisioning(google: Google) -> None:
-    cluster(google, location="us-central1", nodeLocations=["us-central1-a"])
-    arm = with_config(
-        machineType="a4x-highgpu-4g",
-        guestAccelerators=None,
-        reservationAffinity={"consumeReservationType": "NO_RESERVATION"},
-    )
-    made = pool(google, {**arm, "nodeLocations": None, "queuedProvisioning": {"enabled": True}})
-    assert [row["key"] for row in made.outputs["nodeConfig"]["effectiveTaints"]] == [
-        "nvidia.com/gpu",
-        "kubernetes.io/arch",
-        "cloud.google.com/gke-queued",
-    ]
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -183,12 +143,6 @@ def test_gke_refuses_what_does_not_fit_the_cluster(
     assert google.world.find(types.NODE_POOL) == []
 
 
-def test_without_a_release_channel_upgrades_may_be_off(google: Google) -> None:
-    cluster(google, releaseChannel={"channel": "UNSPECIFIED"})
-    made = pool(google, {**POOL, "management": {"autoUpgrade": False}})
-    assert made.outputs["management"] == {"autoRepair": True, "autoUpgrade": False}
-
-
 def test_a_pool_needs_its_account(google: Google) -> None:
     cluster(google)
     email = "gke-nodes@ci-project.iam.gserviceaccount.com"
@@ -234,14 +188,6 @@ def test_a_fault_does_not_stop_the_update_of_a_pool(google: Google) -> None:
     google.world.add_fault(Fault("quota", times=0))
     limits = {**POOL["autoscaling"], "totalMaxNodeCount": 3}
     assert changed(google, made, {**RUNNING, "autoscaling": limits}).outputs["nodeCount"] == 1
-
-
-@pytest.mark.parametrize("market", ["spot", "preemptible"])
-def test_spot_machines_have_a_quota_of_their_own(google: Google, market: str) -> None:
-    cluster(google)
-    google.world.add_fault(Fault("quota"))
-    inputs = with_config(**{market: True})
-    assert 'resource "PREEMPTIBLE_NVIDIA_L4_GPUS"' in refused(google, {**inputs, "initialNodeCount": 1})
 
 
 def test_a_stockout_of_a_zone_ends_the_create_with_nodes_in_that_zone(google: Google) -> None:

@@ -27,10 +27,6 @@ def test_the_token_of_an_installation_does_not_read_the_app(hub: Hub, path: str)
     assert (reply.status, reply.message) == (401, "A JSON web token could not be decoded")
 
 
-def test_another_installation_is_not_found(hub: Hub) -> None:
-    assert asked(hub, "/app/installations/19").status == 404
-
-
 def test_the_latest_runner_needs_no_token_and_is_that_of_the_catalog(hub: Hub) -> None:
     newest = hub.ask("GET", "/repos/actions/runner/releases/latest", token="none").body
     assert (newest["tag_name"], newest["published_at"]) == ("v2.338.0", "2026-10-07T09:00:00Z")

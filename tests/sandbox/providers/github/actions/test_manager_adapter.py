@@ -109,11 +109,6 @@ def test_sweeps_without_a_change_cost_nothing(hub: Hub, manager: GithubAdapter) 
     assert manager.requests.sent - asked == manager.requests.not_modified - not_modified > 20
 
 
-def test_all_pages_of_a_large_matrix_are_read(hub: Hub, manager: GithubAdapter) -> None:
-    hub.queue(*(f"test ({number})" for number in range(256)))
-    assert len(manager.observe(()).jobs or ()) == 256
-
-
 def test_a_commit_status_is_accepted(hub: Hub, manager: GithubAdapter) -> None:
     run, _ = hub.queue("a")
     sha = hub.run(run)["head_sha"]

@@ -73,12 +73,6 @@ def test_runners_that_ask_at_the_same_time_get_every_job_once(hub: Hub) -> None:
     assert [asked.count(one) for one in jobs[:4]] == [2, 2, 2, 2]
 
 
-def test_a_runner_needs_all_labels_of_a_job(hub: Hub) -> None:
-    hub.queue(labels=("gpu", "h100"))
-    _, (wanted,) = hub.queue(labels=("gpu",))
-    assert hub.runner(labels=("gpu", "l4")).connect().take() == wanted
-
-
 @pytest.mark.parametrize(("visibility", "served"), [("selected", False), ("all", True), ("private", True)])
 def test_a_runner_serves_the_repositories_of_its_group(hub: Hub, visibility: str, served: bool) -> None:
     hub.group(7, "kernels", visibility=visibility)
@@ -101,15 +95,6 @@ def test_a_public_repository_is_served_by_a_group_that_allows_it(
     hub.group(7, "open", public=public, visibility=visibility)
     _, (job,) = hub.queue(repository="open")
     assert hub.runner(group=7).connect().take() == (job if served else 0)
-
-
-def test_a_group_lists_its_own_runners(hub: Hub) -> None:
-    hub.group(7, "kernels")
-    hub.runner("vm-1", group=7)
-    hub.runner("vm-2")
-    found = hub.get("/orgs/acme/actions/runner-groups/7/runners")["runners"]
-    assert [one["name"] for one in found] == ["vm-1"]
-    assert hub.ask("GET", "/orgs/acme/actions/runner-groups/8/runners").status == 404
 
 
 def test_a_busy_runner_is_not_deleted(hub: Hub) -> None:

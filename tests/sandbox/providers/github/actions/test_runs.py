@@ -76,16 +76,6 @@ def test_failed_jobs_run_again_under_new_ids_in_the_next_attempt(hub: Hub) -> No
     assert hub.job(jobs[1])["conclusion"] == "failure"
 
 
-@pytest.mark.parametrize("path", ["runs/{run}/rerun-failed-jobs", "jobs/{job}/rerun"])
-def test_nothing_runs_again_while_the_run_still_runs(hub: Hub, path: str) -> None:
-    run, jobs = hub.queue("one", "two")
-    machine = hub.runner().connect()
-    machine.end(machine.take(), "failure")
-    reply = hub.ask("POST", f"{KERNELS}/actions/{path.format(run=run, job=jobs[0])}")
-    assert (reply.status, reply.message) == (403, "This workflow is already running")
-    assert hub.run(run)["run_attempt"] == 1
-
-
 def test_a_second_job_of_a_run_runs_again_only_after_the_first(hub: Hub) -> None:
     run, jobs = failed(hub)
     assert hub.ask("POST", f"{KERNELS}/actions/jobs/{jobs[1]}/rerun").status == 201
@@ -107,13 +97,6 @@ def test_a_status_is_written_to_a_commit_that_exists(hub: Hub) -> None:
     assert hub.ask("POST", f"{KERNELS}/statuses/{'0' * 40}", body).status == 422
     assert hub.ask("POST", f"{KERNELS}/statuses/{sha}", {**body, "description": "x" * 141}).status == 422
     assert hub.ask("POST", f"{KERNELS}/statuses/{sha}", {**body, "state": "done"}).status == 422
-
-
-def test_a_repository_that_is_not_of_the_installation_is_not_found(hub: Hub) -> None:
-    assert hub.ask("GET", "/repos/other/kernels/actions/runs").status == 404
-    narrow = hub.new_token(repositories=["kernels"])
-    assert hub.ask("GET", RUNS, token=narrow).status == 200
-    assert hub.ask("GET", "/repos/acme/website/actions/runs", token=narrow).status == 404
 
 
 def test_a_token_lists_its_repositories(hub: Hub) -> None:

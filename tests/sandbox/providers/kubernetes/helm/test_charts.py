@@ -80,11 +80,6 @@ def test_what_a_preview_does_not_know_fails_no_chart(cluster: Cluster) -> None:
     assert problems_of(cluster, changed(scale_set(), "values", UNKNOWN)) == []
 
 
-def test_the_values_of_another_version_and_of_an_unknown_chart_are_not_judged(cluster: Cluster) -> None:
-    assert problems_of(cluster, changed(scale_set(later=True), "version", "0.15.0")) == []
-    assert problems_of(cluster, release("redis", {"anything": 1})) == []
-
-
 def test_a_release_without_a_name_gets_one_and_keeps_it(cluster: Cluster) -> None:
     first = cluster.checked(RELEASE, "arc", {"chart": "c"})
     assert first.inputs["name"].startswith("arc-")

@@ -127,13 +127,6 @@ def test_a_release_is_deployed_although_github_registers_no_scale_set_and_what_w
     assert ids(ready) == ["1"]
 
 
-def test_a_name_with_a_dash_needs_brackets_in_a_condition(ready: Cluster) -> None:
-    controller(ready)
-    ready.up(RELEASE, "gpu-t4", scale_set())
-    with pytest.raises(Refused, match="a path of names, with brackets around a name with a hyphen"):
-        ready.up(f"{RUNNER_SET}Patch", "it", registration("jsonpath={.metadata.annotations.runner-scale-set-id}"))
-
-
 @pytest.mark.parametrize(("namespace", "registered"), [("ci", ["1"]), ("other", [None])])
 def test_only_a_controller_that_watches_the_namespace_registers_a_scale_set(
     ready: Cluster, namespace: str, registered: list[Any]
@@ -154,12 +147,6 @@ def test_a_controller_without_definitions_is_refused(ready: Cluster) -> None:
     )
     definition(ready, ARC_KINDS[3])
     ready.up(RELEASE, "arc", skipping)
-
-
-def test_a_patch_that_a_stack_left_behind_is_made_again(ready: Cluster) -> None:
-    for _ in range(2):
-        definition(ready, ARC_KINDS[0])
-    assert names(ready, PATCH) == ["autoscalinglisteners.actions.github.com"]
 
 
 def definition(cluster: Cluster, kind: str) -> None:

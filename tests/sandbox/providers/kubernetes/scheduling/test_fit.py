@@ -51,10 +51,6 @@ def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any]
     assert message == (None if fits else Misfit(("node(s) had untolerated taint(s)",)))
 
 
-def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
-    assert misfit_of({}, Node("n", taints=(Taint("spot", "", "PreferNoSchedule"),)), {}) is None
-
-
 @pytest.mark.parametrize(
     ("expression", "fits"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +9,13 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, group_name, node_pool
 from pulumi_sandbox.providers.gcp.outputs.machine import Located
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.kubernetes.cluster import identity
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.faults import Fault
-from pulumi_sandbox.world.store import Record, World
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.gcp.gke.pools import CLUSTER_PATH, L4, POOL, POOL_PATH, with_config
-from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, job, kubeconfig, on
+from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, job
 
-NAME = "gke_ci-project_us-central1_ci"
 A, B = (group_name(POOL_PATH, zone) for zone in ("us-central1-a", "us-central1-b"))
 SPEC: dict[str, Any] = {
     "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
@@ -89,13 +86,6 @@ def test_the_total_maximum_is_that_of_all_zones_together(cluster: Cluster) -> No
     for node in (f"{A}-0", f"{B}-0"):
         busy(cluster, node)
     assert place(cluster).message.startswith("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
-
-
-def test_the_maximum_per_zone_is_that_of_each_zone(cluster: Cluster) -> None:
-    pool(cluster, {**POOL, "autoscaling": {"minNodeCount": 0, "maxNodeCount": 2}})
-    for node in (f"{A}-0", f"{A}-1", f"{B}-0"):
-        busy(cluster, node)
-    assert place(cluster).node == f"{B}-1"
 
 
 GPUS: dict[str, tuple[dict[str, Any], int]] = {
@@ -172,18 +162,3 @@ def test_a_zone_that_is_sold_out_leaves_the_pod_to_the_next_zone(cluster: Cluste
 
 
 # -- which cluster a kubeconfig means ---------------------------------------------------------------------------------
-
-
-def gcloud(name: str) -> str:
-    return kubeconfig("", server="https://203.0.113.10").replace('"c"', f'"{name}"')
-
-
-def test_the_name_that_gcloud_gives_tells_the_cluster(tmp_path: Path) -> None:
-    assert identity({"kubeconfig": gcloud(NAME)}, World(tmp_path / "world.db")) == NAME
-
-
-def test_pods_of_a_cluster_run_on_its_own_pools(tmp_path: Path) -> None:
-    mine, other = (on(tmp_path, kubeconfig=gcloud(name)) for name in (NAME, f"{NAME}-2"))
-    pool(mine)
-    assert place(mine).node == f"{A}-0"
-    assert other.cloud.workloads.scheduler.knows_no_node()

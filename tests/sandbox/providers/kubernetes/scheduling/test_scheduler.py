@@ -108,15 +108,6 @@ def asking(disk: str) -> list[dict[str, Any]]:
     return [{"name": "runner", "image": "x", "resources": {"requests": {DISK: disk}, "limits": {GPU: 1}}}]
 
 
-def test_a_group_without_nodes_has_no_disk_unless_a_tag_tells_the_autoscaler_of_one(cluster: Cluster) -> None:
-    group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    tag(cluster, "label/nvidia.com/gpu.present", "true")
-    assert place(cluster).node == "t4-0"
-    assert place(cluster, containers=asking("10Gi")) == Placement(message="no nodes available to schedule pods")
-    tag(cluster, "resources/ephemeral-storage", "17Gi")
-    assert place(cluster, containers=asking("10Gi")).node == "t4-0"
-
-
 @pytest.mark.parametrize(
     ("ami", "device", "free"),
     [
@@ -237,14 +228,3 @@ def test_a_daemon_sets_pod_takes_its_requests_of_every_node_it_runs_on(cluster: 
     # The autoscaler starts no node for a pod that would not fit on it.
     assert too_large.message.startswith("0/1 nodes are" if desired else "no nodes available to schedule pods")
     assert place(cluster, containers=runner("3500m", "15361Mi")).node == ""
-
-
-def test_a_missing_pull_secret_is_a_warning(cluster: Cluster) -> None:
-    group(cluster)
-    daemon_set(cluster, imagePullSecrets=[{"name": "ghcr"}, {"name": "here"}])
-    assert [text for level, text in cluster.messages if level == "warning"] == [
-        (
-            "a pod of images: FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (ghcr); "
-            "attempting to pull the image may not succeed."
-        )
-    ]

@@ -13,7 +13,6 @@ from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.world.store import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, archive, changed, check_job, job
 
@@ -99,13 +98,6 @@ def test_without_a_termination_message_only_the_exit_code_or_the_log_is_reported
     assert unready(ready, logged)[1] == f"[Pod {name(ready)}]: [Error] on own index None"
 
 
-def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Cluster) -> None:
-    reasons = unready(ready, changed(check_job({"CODE": "1"}), "spec/backoffLimit", 2))
-    assert pods(ready) == ["Failed", "Failed", "Failed"]
-    assert len(reasons) == 5
-    assert reasons[-1] == BACKOFF
-
-
 def test_a_job_past_its_deadline_is_ended(ready: Cluster) -> None:
     assert unready(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=1)) == [FAILED, DEADLINE]
     assert pods(ready) == []
@@ -142,14 +134,6 @@ def test_a_pending_job_meets_its_deadline_which_deletes_its_pod_or_the_patience_
         run(ready, given, timeout=timeout)
     assert caught.value.reasons == expected
     assert pods(ready) == left
-
-
-def test_the_warning_of_a_pod_is_in_the_error_although_the_deadline_deletes_the_pod(ready: Cluster) -> None:
-    ready.world.add_fault(Fault("image", message="not found"))
-    text, warning, reason = unready(ready, check_job(activeDeadlineSeconds=600))
-    assert (text, reason) == (FAILED, DEADLINE)
-    assert warning.endswith('[ImagePullBackOff] Back-off pulling image "python:3.12": not found')
-    assert pods(ready) == []
 
 
 def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
@@ -207,11 +191,6 @@ def test_a_job_that_is_not_ready_is_replaced_where_its_annotation_says_so(
     assert [(one.text, one.replacing) for one in ready.cloud.forced_changes(res)] == (
         [('metadata.annotations["pulumi.com/replaceUnready"]', True)] if replaces else []
     )
-
-
-def test_a_job_nobody_awaits_fails_nothing(ready: Cluster) -> None:
-    run(ready, changed(check_job({"CODE": "1"}), "metadata/annotations", {"pulumi.com/skipAwait": "true"}))
-    assert ("info", BACKOFF) in ready.messages
 
 
 def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) -> None:

@@ -1,11 +1,10 @@
-"""Change a Python program in a container of the sandbox: its cluster DNS, and the NVIDIA driver's libraries.
+"""Change a Python program in a container of the sandbox: its cluster DNS.
 
 The module `site` loads this file, which uses only the standard library.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import sys
@@ -16,8 +15,6 @@ from typing import Any
 
 # The file with one name of a pod per line, as `<host>.<service> <address>`, and the name of the headless Service.
 NAMES, SERVICE = os.environ.get("PULUMI_SANDBOX_NAMES"), os.environ.get("PULUMI_SANDBOX_SERVICE")
-HIDES_DRIVER = "PULUMI_SANDBOX_NO_DRIVER" in os.environ
-LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
 
 # The image may have its own sitecustomize module, which must still be loaded.
 sys.path[:] = [path for path in sys.path if Path(path).absolute() != Path(__file__).absolute().parent]
@@ -26,7 +23,6 @@ if found and found.loader:
     found.loader.exec_module(module_from_spec(found))
 
 _getaddrinfo: Any = socket.getaddrinfo
-_load: Any = ctypes.CDLL
 
 
 def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
@@ -43,14 +39,5 @@ def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
     return _getaddrinfo(address, *arguments, **options)
 
 
-def load(name: Any, *arguments: Any, **options: Any) -> Any:
-    """Open a library, with the error of the loader for a library of the driver."""
-    if str(name).startswith(LIBRARIES):
-        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
-    return _load(name, *arguments, **options)
-
-
 if NAMES and SERVICE:
     socket.getaddrinfo = getaddrinfo
-if HIDES_DRIVER:
-    ctypes.CDLL = load  # type: ignore[misc, assignment]

@@ -1,8 +1,8 @@
-"""Emulate what a Python program in a container finds: the DNS names of other pods, and the driver's libraries.
+"""Emulate the DNS names of pods for a Python program in a container.
 
-A container of the sandbox is a process of this computer, whose resolver does not know pods, and which may have a driver
-of its own. The module in_container/sitecustomize.py changes Python programs; these variables configure it. Source for
-the names: kubernetes.io/docs/concepts/services-networking/dns-pod-service, "Pod's hostname and subdomain fields".
+A container of the sandbox is a process of this computer, whose resolver does not know pods. The module
+in_container/sitecustomize.py changes Python programs; these variables configure it. Source for the names:
+kubernetes.io/docs/concepts/services-networking/dns-pod-service, "Pod's hostname and subdomain fields".
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ SERVICE = "kubernetes:core/v1:Service"
 FOLDER = Path(__file__).parent / "in_container"
 
 
-def variables(others: Mapping[str, str], file: Path | None, service: str, *, hides_driver: bool) -> dict[str, str]:
+def variables(others: Mapping[str, str], file: Path | None, service: str) -> dict[str, str]:
     """Return the variables for a program with the variables `others`.
 
     Args:
         others: The other variables of the program.
         file: The file with the names of pods.
         service: The Service of the program's pod; empty without one.
-        hides_driver: If True, the program finds no library of the driver.
     """
-    found = {"PULUMI_SANDBOX_NAMES": str(file), "PULUMI_SANDBOX_SERVICE": service} if file and service else {}
-    if hides_driver:
-        found |= {"PULUMI_SANDBOX_NO_DRIVER": "1", "CUDA_VISIBLE_DEVICES": ""}
+    if not file or not service:
+        return {}
     paths = os.pathsep.join(filter(None, (str(FOLDER), others.get("PYTHONPATH"))))
-    return {**found, "PYTHONPATH": paths} if found else {}
+    return {"PULUMI_SANDBOX_NAMES": str(file), "PULUMI_SANDBOX_SERVICE": service, "PYTHONPATH": paths}
 
 
 def write_names(file: Path, world: World, namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""Builds of image pipelines, and the lifecycle policies that delete old images.
+"""EC2 Image Builder: builds of image pipelines, lifecycle policies that delete old images, and component documents.
 
 A build ends at once: with an AMI, or with the failure of a planted fault. A policy runs after each build, not once a
 day. The commands of components do not run. A policy keeps each image that its tags exclude. The sandbox stores no time
@@ -11,8 +11,12 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
+import yaml
+
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.world.store import Record, World, now
 
 Json = dict[str, Any]
@@ -160,3 +164,72 @@ def _summary(image: Record) -> Json:
         "platform": "Linux",
         "outputResources": {"amis": image.outputs["amis"]},
     }
+
+
+# -- component documents ----------------------------------------------------------------------------------------------
+
+# EC2 Image Builder's program AWSTOE runs them. Sources: docs.aws.amazon.com/imagebuilder/latest/userguide, pages
+# toe-use-documents.html (the document) and toe-action-modules.html (the actions). AWS publishes no schema. This one has
+# what the documents of components use.
+ACTIONS = (
+    "Assert", "CopyFile", "CreateFile", "CreateFolder", "CreateSymlink", "DeleteFile", "ExecuteBash", "ExecuteBinary",
+    "ExecuteDocument", "ReadFile", "Reboot", "S3Download", "SetFileOwner", "SetFilePermissions", "UpdateOS",
+    "WebDownload",
+)  # fmt: skip
+STEP: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "action"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "action": {"enum": list(ACTIONS)},
+        "timeoutSeconds": {"type": "integer"},
+        "onFailure": {"enum": ["Abort", "Continue", "Ignore"]},
+        "inputs": {"type": ["object", "array"]},
+    },
+    "if": {"properties": {"action": {"const": "ExecuteBash"}}},
+    "then": {
+        "required": ["inputs"],
+        "properties": {
+            "inputs": {
+                "required": ["commands"],
+                "additionalProperties": False,
+                "properties": {"commands": {"type": "array", "minItems": 1, "items": {"type": "string"}}},
+            }
+        },
+    },
+}
+PHASE: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "steps"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"enum": ["build", "validate", "test", "container-host-test"]},
+        "steps": {"type": "array", "minItems": 1, "items": STEP},
+    },
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["schemaVersion", "phases"],
+    "properties": {
+        "schemaVersion": {"enum": [1.0, "1.0"]},
+        "phases": {"type": "array", "minItems": 1, "items": PHASE},
+    },
+}
+
+
+def document_problems(inputs: dict[str, Any]) -> Iterator[Problem]:
+    """Check the document of a component."""
+    if isinstance(data := inputs.get("data"), str):
+        for text in document_refusals(data):
+            yield Problem("data", f"InvalidRequestException: the component document is not valid: {text}")
+
+
+def document_refusals(data: str) -> Iterator[str]:
+    """Yield each problem of a document."""
+    try:
+        document = yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        yield f"not YAML: {' '.join(str(error).split())}"
+        return
+    for each in jsonschema.Draft202012Validator(SCHEMA).iter_errors(document):
+        yield f"{each.json_path}: {each.message}"

@@ -1,1 +1,0 @@
-"""EC2: launch templates and instance types."""
