@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from .dependencies import Dependencies
 from .github.registration import Github
 from .google.compute_engine import GoogleHost
 from .google.metadata import Metadata
-from .machine import driver, emulation, power, processes, serial_port
+from .machine import driver, processes, serial_port
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
 from .outcomes import AgentExit
@@ -32,6 +33,7 @@ USAGE = """usage: gpu_agent.pyz run
 It runs one check and one job, then switches the machine off; only on a Compute Engine VM. GitHub's runner calls
 `gpu_agent.pyz hook started|completed <socket>` before and after its job.
 """
+SYSTEM_VARIABLE = "GPU_AGENT_SYSTEM"
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
 # The time limit for the sandbox's metadata server. It is on the same computer and starts before the machine.
@@ -65,11 +67,11 @@ def run() -> int:
     is_emulated = "GCE_METADATA_HOST" in environ
     # The sandbox emulates users and mounts for its machines. A Compute Engine VM never reads the variable.
     try:
-        system = None if _is_google() else emulation.system(environ)
+        system = None if _is_google() else _emulated_system(environ)
     except OSError as error:
-        _write(f"gpu_agent.pyz run: {emulation.VARIABLE}: {error}\n")
+        _write(f"gpu_agent.pyz run: {SYSTEM_VARIABLE}: {error}\n")
         return 2
-    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else power.cut)
+    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else processes.cut_power)
     reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
     machine = Machine(
         clock,
@@ -118,6 +120,18 @@ def run() -> int:
 
     Supervisor(host, reporter, clock, pause_sec, clear=clear).run(work_as_agent, agent.CONFIG_SEC)
     return 0
+
+
+def _emulated_system(environ: Mapping[str, str]) -> System | None:
+    """Return the sandbox's emulation of root's tasks from the file in the environment variable, or None without it.
+
+    The file has a class `EmulatedSystem`. It is only for computers outside Compute Engine, because it isolates no job.
+    """
+    file = environ.get(SYSTEM_VARIABLE)
+    if not file or "GCE_METADATA_HOST" not in environ:
+        return None
+    made: System = runpy.run_path(file)["EmulatedSystem"].of(environ)
+    return made
 
 
 def _reason_against(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,22 +11,12 @@ from .build.request import BuildRequest
 from .channel import Channel, Ending
 from .clock import Clock
 from .config import Config, GithubConfig, RunnerConfig
+from .github.registration import Registration
 from .host import Host
 from .machine.commands import Machine
 from .outcomes import AgentExit
 from .report import Verdict
-
-
-class Registration(Protocol):
-    """A runner that is registered at GitHub."""
-
-    @property
-    def runner_id(self) -> int:
-        """GitHub's id of the runner."""
-
-    @property
-    def jitconfig(self) -> str:
-        """The just-in-time configuration with which the runner starts; a secret."""
+from .runner.session import StartedRunner
 
 
 class Registrar(Protocol):
@@ -46,29 +36,6 @@ class Registrar(Protocol):
 
     def forget(self) -> None:
         """Drop the key, because no further request follows."""
-
-
-class Running(Protocol):
-    """GitHub's runner after its start."""
-
-    @property
-    def job(self) -> Mapping[str, str] | None:
-        """The job that the runner took, as repository, run_id and job; None while it has no job."""
-
-    def wait(self, until: float) -> tuple[str, str] | None:
-        """Wait for the runner's end. Return a reason of OUTCOMES with its detail.
-
-        Return None if the runner still runs at `until`, or has a job.
-        """
-
-    def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        """Wait for the runner's end, however long the job takes. `named` receives the job when it is known."""
-
-    def gpu_problem(self) -> str:
-        """Return why the GPU is not usable, or "". Called after the runner and all processes of the job have ended."""
-
-    def interrupt(self) -> None:
-        """End the runner with all its processes. The runner reports to GitHub that its job was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +59,7 @@ class Dependencies:
     """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""
     gpu_problem: Callable[[], str]
     """Returns why the GPU must not take a job, or ""."""
-    start: Callable[[str], Running]
+    start: Callable[[str], StartedRunner]
     """Starts the runner with this JIT configuration."""
     build: Callable[[BuildRequest, Channel, Callable[[], None], Callable[[AgentExit], AgentExit]], Ending]
     """Runs the command of a build. The two functions write the mark of a used machine, and return an end's cause."""

@@ -48,8 +48,8 @@ def test_the_settings_of_the_registration_must_be_complete(given: dict[str, obje
     [
         (None, "the machine's metadata has no gpu-agent-config"),
         ("", "the machine's metadata has no gpu-agent-config"),
-        ("{", "gpu-agent-config is not valid JSON: "),
-        ("[" * 100_000, "gpu-agent-config is not a configuration: it is nested too deeply"),
+        ("{", "gpu-agent-config is not a configuration: "),
+        ("[" * 100_000, "gpu-agent-config is not a configuration: "),
     ],
 )
 def test_an_invalid_configuration_ends_the_machine_with_its_mistakes(text: str | None, words: str) -> None:

@@ -7,9 +7,9 @@ import threading
 from typing import Any, cast
 
 import pytest
-from gpu_agent import notices
+from gpu_agent import agent
+from gpu_agent.agent import listen
 from gpu_agent.host import Notice
-from gpu_agent.notices import listen
 
 MAINTENANCE, PREEMPTED = Notice("maintenance", "in an hour"), Notice("preempted", "now")
 
@@ -43,8 +43,8 @@ def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> 
         received.append(notice)
         return notice is PREEMPTED
 
-    monkeypatch.setattr(notices, "_PAUSE_SEC", 0)
-    monkeypatch.setattr(notices.signal, "pthread_kill", lambda *_: None)
+    monkeypatch.setattr(agent, "_PAUSE_SEC", 0)
+    monkeypatch.setattr(agent.signal, "pthread_kill", lambda *_: None)
     listener = listen(cast(Any, host), tell)
     listener.join(20)
     assert not listener.is_alive()

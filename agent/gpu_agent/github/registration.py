@@ -16,8 +16,7 @@ from ..clock import Clock
 from ..config import GithubConfig, RunnerConfig
 from ..http import Answer, ask
 from ..outcomes import AgentExit
-from .api import GithubApi, Reply
-from .app_token import app_jwt
+from .api import GithubApi, Reply, app_jwt
 
 # A JWT is issued a minute in the past, so only a clock difference of more than half a minute explains a refusal.
 _SKEW_SEC = 30

@@ -17,7 +17,6 @@ from ..host import BlockedAddresses, Notice
 from ..outcomes import AgentExit
 from ..redact import redact
 from ..retry import RetryableError, retry_until
-from .crc32c import crc32c
 from .metadata import Metadata
 from .storage import GoogleBucket
 
@@ -68,10 +67,13 @@ class GoogleHost:
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
         """Wait for the instance's metadata with this key, and return it."""
-        while (remaining_sec := deadline - self._clock.now()) > 0:
-            value, _ = self._wait_for_value(f"instance/attributes/{key}", "0", min(remaining_sec, _NOTICE_SEC))
+        while (remaining_sec := deadline - (began := self._clock.now())) > 0:
+            within_sec = min(remaining_sec, _NOTICE_SEC)
+            value, _ = self._read_when_changed(f"instance/attributes/{key}", "0", within_sec)
             if value:
                 return value
+            # For a missing value, the server may answer at once.
+            self._clock.sleep(min(began + 1, began + within_sec) - self._clock.now())
         return None
 
     def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
@@ -170,14 +172,6 @@ class GoogleHost:
             # If the server is down, or answers at once, the next request follows after a second.
             self._clock.sleep(min(began + 1, until) - self._clock.now())
 
-    def _wait_for_value(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """Wait for a value that is missing. If the server answers at once, return after a second."""
-        began = self._clock.now()
-        value, etag = self._read_when_changed(path, known, within_sec)
-        if not value:
-            self._clock.sleep(min(began + 1, began + within_sec) - self._clock.now())
-        return value, etag
-
     def _read_when_changed(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
         """Return a value and its ETag, as soon as the ETag differs from `known`, or else after `within_sec`.
 
@@ -195,10 +189,8 @@ class GoogleHost:
         """Switch the machine off like an administrator, with retries. Raises OSError if it stays on."""
         for _ in range(_OFF_TRIES):
             with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-                if (
-                    subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC).returncode
-                    == 0
-                ):
+                done = subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC)
+                if done.returncode == 0:
                     return
             self._clock.sleep(_OFF_PAUSE_SEC)
         self._cut_power()
@@ -240,3 +232,24 @@ def _message(body: bytes) -> str:
         return redact(str(json.loads(body)["error"]["message"]))[:300]
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+# The polynomial 0x1EDC6F41 with its bits reversed.
+_POLYNOMIAL = 0x82F63B78
+
+
+def _row(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+_TABLE = tuple(_row(byte) for byte in range(256))
+
+
+def crc32c(content: bytes) -> int:
+    """Return the CRC-32C checksum (RFC 3720, appendix B.4), which Google sends with a secret. zlib has only CRC-32."""
+    value = 0xFFFF_FFFF
+    for byte in content:
+        value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
+    return value ^ 0xFFFF_FFFF

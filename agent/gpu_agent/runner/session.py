@@ -98,7 +98,7 @@ class RunnerSetup:
 
 
 class StartedRunner:
-    """The runner after its start, with its hooks. Implements dependencies.Running."""
+    """The runner after its start, with its hooks."""
 
     def __init__(
         self, running: Running, hooks: Hooks, isolation: NetworkIsolation, gpus: Gpus, system: System, clock: Clock

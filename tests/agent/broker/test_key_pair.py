@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key, pkcs7
 from gpu_agent import openssl
-from gpu_agent.broker import key_pair
-from gpu_agent.broker.key_pair import KeyPair
+from gpu_agent.broker.registration import KeyPair, new_key_pair
 from gpu_agent.outcomes import AgentExit
 
 MESSAGE = b'{"jitConfig": "eyJhIjoi"}\r\n' * 200
@@ -20,7 +19,7 @@ MESSAGE = b'{"jitConfig": "eyJhIjoi"}\r\n' * 200
 
 @pytest.fixture(scope="module")
 def pair() -> KeyPair:
-    return key_pair.make()
+    return new_key_pair()
 
 
 def sealed(message: bytes, certificate: bytes) -> bytes:
@@ -41,7 +40,7 @@ def test_cryptography_decrypts_what_openssl_encrypts(pair: KeyPair) -> None:
 
 
 def test_each_machine_has_its_own_key_and_decrypts_no_message_of_another(pair: KeyPair) -> None:
-    other = key_pair.make()
+    other = new_key_pair()
     assert other.certificate != pair.certificate
     assert other.open(sealed(MESSAGE, pair.certificate)) != MESSAGE
 
@@ -80,7 +79,7 @@ def test_no_key_is_in_an_argument_or_in_the_environment(
 def test_without_openssl_there_is_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AgentExit) as ended:
-        key_pair.make()
+        new_key_pair()
     assert str(ended.value) == "no-tool: openssl is not on PATH; it opens the registration of the runner"
 
 
@@ -90,7 +89,7 @@ def test_an_openssl_that_creates_no_key_ends_with_no_tool(monkeypatch: pytest.Mo
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(AgentExit) as ended:
-        key_pair.make()
+        new_key_pair()
     assert str(ended.value) == "no-tool: openssl does not create an RSA key; it opens the registration of the runner"
 
 
@@ -100,5 +99,5 @@ def test_an_openssl_that_hangs_ends_the_wait(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(openssl.subprocess, "run", hangs)
     with pytest.raises(AgentExit) as ended:
-        key_pair.make()
+        new_key_pair()
     assert str(ended.value) == "timed-out: openssl did not end within 30 s; it opens the registration of the runner"

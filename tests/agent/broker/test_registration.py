@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import threading
 import time
@@ -11,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gpu_agent.broker import key_pair
-from gpu_agent.broker.key_pair import KeyPair
-from gpu_agent.broker.registration import Broker
+from gpu_agent.broker import registration as broker_registration
+from gpu_agent.broker.registration import Broker, KeyPair, new_key_pair
 from gpu_agent.config import RunnerConfig
 from gpu_agent.github.registration import Registration
 from gpu_agent.google.compute_engine import GoogleHost
@@ -33,8 +31,8 @@ FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registratio
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
     """Make every key pair of the machine this one."""
-    made = key_pair.make()
-    monkeypatch.setattr(key_pair, "make", lambda: made)
+    made = new_key_pair()
+    monkeypatch.setattr(broker_registration, "new_key_pair", lambda: made)
     return made
 
 
@@ -113,7 +111,7 @@ def test_a_server_that_answers_at_once_gets_one_request_a_second(google: FakeGoo
     [
         (lambda pair: "no base64!", FOREIGN),
         (lambda pair: f"{(whole := answered(MESSAGE, pair.certificate))[:40]}!{whole[40:]}", FOREIGN),
-        (lambda pair: answered(MESSAGE, key_pair_of_another()), FOREIGN),
+        (lambda pair: answered(MESSAGE, new_key_pair().certificate), FOREIGN),
         (lambda pair: answered("text", pair.certificate), FOREIGN),
         (lambda pair: answered({**MESSAGE, "machine": "l4-x7k2-43"}, pair.certificate), NONE),
         (lambda pair: answered({**MESSAGE, "jitConfig": ""}, pair.certificate), NONE),
@@ -125,14 +123,6 @@ def test_only_a_registration_for_this_machine_and_key_is_accepted(
 ) -> None:
     google.attributes[SEALED] = value(pair)
     assert ended(google) == f"not-registered: the metadata {SEALED} {problem}"
-
-
-@functools.cache
-def key_pair_of_another() -> bytes:
-    return _make().certificate
-
-
-_make = key_pair.make
 
 
 def test_forbidden_guest_attributes_end_the_machine_and_the_rehearsal(google: FakeGoogle, pair: KeyPair) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from gpu_agent.github.app_token import app_jwt
+from gpu_agent.github.api import app_jwt
 from gpu_agent.outcomes import OUTCOMES, AgentExit
 
 from tests.agent.conftest import openssl

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_agent.machine import limits
+from gpu_agent.machine import processes
 from gpu_agent.machine.system import PATH, System, User
 
 from tests.agent.fakes import machine
@@ -45,17 +45,17 @@ def test_a_job_may_have_three_quarters_of_what_its_machine_lets_the_agent_have(
     files: dict[str, str], tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert limits.most_tasks(machine_of(tmp_path, **files)) == tasks
+    assert processes.most_tasks(machine_of(tmp_path, **files)) == tasks
 
 
 def test_a_job_may_have_no_more_than_the_agents_own_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 400))
-    assert limits.most_tasks(machine_of(tmp_path)) == 300
+    assert processes.most_tasks(machine_of(tmp_path)) == 300
 
 
 def test_a_job_gets_the_limits_and_cannot_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.needs(*limits.NEEDED)
-    monkeypatch.setattr(limits, "most_tasks", lambda: 321)
+    machine.needs(*processes.NEEDED)
+    monkeypatch.setattr(processes, "most_tasks", lambda: 321)
     program = (
         "import pathlib, resource, sys; limit = resource.getrlimit(resource.RLIMIT_NPROC);"
         "score = pathlib.Path('/proc/self/oom_score_adj').read_text().strip();"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_agent.machine import power
+from gpu_agent.machine import processes
 
 
 class Kernel:
@@ -31,8 +31,8 @@ def test_only_root_on_a_compute_engine_vm_switches_it_off_with_the_kernel(
     kernel.asked = []
     monkeypatch.setattr(ctypes, "CDLL", lambda *_: kernel)
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(power, "_PRODUCT", tmp_path / "product_name")
+    monkeypatch.setattr(processes, "_PRODUCT", tmp_path / "product_name")
     if maker:
         (tmp_path / "product_name").write_text(f"{maker}\n")
-    power.cut()
+    processes.cut_power()
     assert kernel.asked == asked

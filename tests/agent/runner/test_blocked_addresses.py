@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpu_agent.machine.system import ENVIRONMENT, Output, System, User
-from gpu_agent.runner import rootless_docker
+from gpu_agent.runner import network_isolation
 from gpu_agent.runner.network_isolation import SOCKETS
 
 from tests.agent.fakes import machine
@@ -69,7 +69,7 @@ class AnsweringSystem(System):
 
 @pytest.fixture(autouse=True)
 def _started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rootless_docker, "start", lambda *_: {})
+    monkeypatch.setattr(network_isolation, "start_rootless_docker", lambda *_: {})
 
 
 @MODES

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from gpu_agent.host import BlockedAddresses
-from gpu_agent.machine import limits
+from gpu_agent.machine import processes
 from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import rules
 
@@ -22,13 +22,6 @@ table inet docker {
   chain output { type filter hook output priority 0; policy accept; accept; }
 }
 """
-
-
-class WithoutNft(System):
-    """An image that has only iptables."""
-
-    def have(self, program: str) -> bool:
-        return program != "nft" and super().have(program)
 
 
 class Broken(System):
@@ -97,36 +90,16 @@ def test_only_root_outside_of_containers_reaches_the_identity() -> None:
 
 
 @pytest.mark.slow
-def test_iptables_gives_the_same_isolation_if_nft_is_missing() -> None:
-    machine.needs("iptables", "ip6tables")
-
-    def work() -> list[object]:
-        machine.network()
-        return [try_isolation(WithoutNft(python=machine.open_python())), reached(80, 53)]
-
-    assert machine.inside(work) == [
-        "",
-        {
-            "root": ["identity"] * 4,
-            "nobody": ["ConnectionRefusedError", "identity"] * 2,
-            # The packets are dropped, not refused: see iptables_rules.
-            "container": ["TimeoutError", "identity"] * 2,
-        },
-    ]
-
-
 def test_the_isolation_fails_without_a_packet_filter() -> None:
     class Bare(System):
         def have(self, program: str) -> bool:
-            return program in limits.NEEDED
+            return program in processes.NEEDED
 
     def work() -> str:
         machine.network()
         return try_isolation(Bare(python=machine.open_python()))
 
-    assert machine.inside(work) == (
-        "no-tool: the image has neither nft nor ip6tables and iptables: add nftables to the image"
-    )
+    assert machine.inside(work) == ("no-tool: the image has no nft: add nftables to the image")
 
 
 def test_a_packet_filter_that_does_not_block_the_user_is_detected() -> None:

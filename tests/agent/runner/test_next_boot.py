@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_agent.machine.system import BOOTED, System, User
-from gpu_agent.runner import next_boot
-from gpu_agent.runner.network_isolation import block_identity, rules
+from gpu_agent.runner.network_isolation import RULES, UNIT, block_at_boot, block_identity, disable_services_of, rules
 
 from tests.agent.fakes import machine
 from tests.agent.fakes.isolated import BLOCKED
@@ -40,10 +39,10 @@ def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
         # The kernel of the next boot has no rules yet. The command of the unit loads them.
         subprocess.run(["nft", "flush", "ruleset"], check=True)
         before = machine.reach(*targets, uid=NOBODY)
-        lines = next_boot.UNIT.read_text().splitlines()
+        lines = UNIT.read_text().splitlines()
         [command] = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
         subprocess.run(command.split(), check=True)
-        return [before, machine.reach(*targets, uid=NOBODY), ASKED.read_text(), next_boot.RULES.read_text()]
+        return [before, machine.reach(*targets, uid=NOBODY), ASKED.read_text(), RULES.read_text()]
 
     before, after, asked, kept = machine.inside(work)
     assert before == ["identity"] * 3
@@ -55,8 +54,8 @@ def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
 def test_the_unit_starts_before_the_network_and_before_services_of_users() -> None:
     def work() -> str:
         with_systemd()
-        next_boot.block_at_boot("", System())
-        return next_boot.UNIT.read_text()
+        block_at_boot("", System())
+        return UNIT.read_text()
 
     unit = machine.inside(work)
     assert "DefaultDependencies=no\n" in unit
@@ -70,8 +69,8 @@ def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
         with_systemd(code=5)
         found = []
         for make in (
-            lambda: next_boot.block_at_boot("", System()),
-            lambda: next_boot.disable_services_of(User("gpu-runner", 990, 990, Path("/")), System()),
+            lambda: block_at_boot("", System()),
+            lambda: disable_services_of(User("gpu-runner", 990, 990, Path("/")), System()),
         ):
             try:
                 make()

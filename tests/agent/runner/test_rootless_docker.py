@@ -12,7 +12,7 @@ import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.machine.system import System
 from gpu_agent.outcomes import AgentExit
-from gpu_agent.runner import rootless_docker
+from gpu_agent.runner.network_isolation import start_rootless_docker
 
 from tests.agent.fakes import machine
 
@@ -47,11 +47,11 @@ def install(engine: str = ENGINE.format(network=NETWORK), options: str = "[name=
 
 
 def start(seconds: float = 60) -> dict[str, Any]:
-    """Return the result of start(), or the reason and detail of its failure."""
+    """Return the result of start_rootless_docker(), or the reason and detail of its failure."""
     clock, system = Clock(), System(run_folder=Path("/run/gpu-agent"))
     user = system.runner_user()
     try:
-        return {"given": dict(rootless_docker.start(user, system, clock, clock.now() + seconds)), "said": ""}
+        return {"given": dict(start_rootless_docker(user, system, clock, clock.now() + seconds)), "said": ""}
     except AgentExit as ended:
         return {"said": str(ended)}
     finally:
