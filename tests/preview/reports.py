@@ -182,8 +182,6 @@ TOO_LONG = report(
 )
 GOLDEN = {
     "nothing": NOTHING,
-    "one-update": ONE_UPDATE,
-    "replacement": REPLACEMENT,
     "failed": FAILED,
     "several": SEVERAL,
     "policies-broken": POLICIES_BROKEN,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from gpu_preview.compare.compare import Request, compare
-from gpu_preview.environment import venv_clone
+from gpu_preview.environment import virtualenv
 from gpu_preview.git.repository import Repository
 from gpu_preview.isolation.limits import Limits
 from gpu_preview.model import Report
@@ -14,7 +13,6 @@ from gpu_preview.model import Report
 from tests.conftest import ROOT, imports
 from tests.preview.repository import commit, git
 
-PROGRAMS = ROOT / "tests" / "programs"
 BUCKET = 'import pulumi_gcp as gcp\ngcp.storage.Bucket("logs", location="EU")\n'
 
 
@@ -29,17 +27,9 @@ def repository(
     return started(folder)
 
 
-def unrelated(folder: Path) -> Path:
-    """Return the program for four clouds that does not use gpu_ci."""
-    shutil.copytree(PROGRAMS / "unrelated", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    file = folder / "Pulumi.yaml"
-    file.write_text(file.read_text().replace("../../../.venv", ".venv"))
-    return started(folder)
-
-
 def started(folder: Path) -> Path:
     (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
-    venv_clone.create(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
+    virtualenv.create(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder
@@ -54,7 +44,7 @@ def change(folder: Path, program: str = "") -> None:
     git(folder, "checkout", "-q", "-f", "main")
 
 
-def ask(folder: Path, limits: Limits | None = None, cache: Path | None = None) -> Report:
+def ask(folder: Path, limits: Limits | None = None) -> Report:
     """Return the report on that branch."""
-    request = Request(base="main", head="change", limits=limits or Limits(), cache=cache)
+    request = Request(base="main", head="change", limits=limits or Limits())
     return compare(request, Repository.find(folder), lambda _: None)

@@ -14,21 +14,26 @@ from pathlib import Path
 
 from gpu_ci.gcp.gate.verdict import VERDICT_KEY
 
-from .. import project_file
+from .. import pulumi_files
 from ..diff import stack_secrets
 from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
-from ..environment import venv_clone
 from ..environment.packages import Packages
-from ..environment.virtualenv_option import run_without_tool
+from ..environment.virtualenv import resolved, run_without_tool
 from ..errors import PreviewError
 from ..git import repository
-from ..isolation import limits
+from ..isolation import files, limits
 from ..isolation.bubblewrap import Isolation
 from ..isolation.limits import Finished, Limits
 
 # The result that emulated machines report instead of a boot: a preview does not check the GPU.
 _ASSUMED = {VERDICT_KEY: json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})}
+# Files of the emulated cloud state that belong to a single call: the ports of its services, their pending operations,
+# and logs.
+_NOT_COPIED = ("ports.json", "operations", "logs")
+# Folders in which one stack can leave files that the engine and its providers read for the next stack:
+# PULUMI_SANDBOX_DIR, HOME and TMPDIR of every command.
+_SHARED = ("world", "home", "tmp")
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,11 @@ class Checkout:
         Raises:
             PreviewError: the folder of the project is a symbolic link or below one.
         """
-        if self.project.resolve() != self.project:
+        if resolved(self.project) != self.project:
             raise PreviewError(f"{self.project.relative_to(self.root)} is a symbolic link, or below one")
         own = self.context.own / self.name
         own.mkdir()
-        if project := project_file.path(self.project):
+        if project := pulumi_files.path(self.project):
             shutil.copyfile(project, own / project.name)
         for stack, file in repository.stack_files(self.project).items():
             copy = own / file.relative_to(self.project)
@@ -129,17 +134,6 @@ class Checkout:
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *arguments, name=name)
 
     def install(self, packages: Packages, command: str, base: Checkout | None = None) -> None:
-        """Install the packages of the revision, and make its program use them.
-
-        Raises:
-            PreviewError: the installation fails.
-        """
-        self._install(packages, command, base)
-        if venv_clone.resolved(self.project) != self.project:
-            raise PreviewError("the installation replaced the project folder, or a parent, by a symbolic link")
-        run_without_tool(self.project, packages.place(self.root))
-
-    def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
         """Use the packages of the checkout, or install other packages if the lock file of the revision differs.
 
         `command` installs the other packages. Without a command, they are installed from the lock file, as wheels from
@@ -148,13 +142,18 @@ class Checkout:
         Raises:
             PreviewError: the installation fails.
         """
-        if not repository.is_project(self.project):
-            return
-        packages.check_environment_names(self.root)
-        if not (reason := packages.why_own_packages(self.root)):
-            packages.provide_environment(self.root)
-            return
-        self.context.say(f"{self.name} needs other packages: {reason}")
+        if repository.is_project(self.project):
+            packages.check_environment_names(self.root)
+            if reason := packages.why_own_packages(self.root):
+                self.context.say(f"{self.name} needs other packages: {reason}")
+                self._install_own(packages, command, base or self)
+            else:
+                packages.provide_environment(self.root)
+        if resolved(self.project) != self.project:
+            raise PreviewError("the installation replaced the project folder, or a parent, by a symbolic link")
+        run_without_tool(self.project, packages.place(self.root))
+
+    def _install_own(self, packages: Packages, command: str, base: Checkout) -> None:
         packages.clear(self.root)
         # HOME and the folder are new: code that ran earlier could have put an installer's settings into old ones.
         empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
@@ -162,24 +161,23 @@ class Checkout:
         if command:
             folder, installer = self.project, packages.split_command(command)
         else:
-            folder, installer = empty, packages.installation(self.root, (base or self).root, empty)
+            folder, installer = empty, packages.installation(self.root, base.root, empty)
             environment["PIP_CONFIG_FILE"] = os.devnull
-        if creation := packages.creation(self.root):
-            self._prepare("creating a virtual environment", creation, empty, environment, self.context.isolated_by)
         description = command or "packages by name, as wheels"
         self.installed_with.append(f"{self.name}: {description}")
-        isolation = self.context.isolated_by.with_network()
-        self._prepare(f"installing: {description[:100]}", installer, folder, environment, isolation)
+        isolation = self.context.isolated_by
+        steps = [("installing: " + description[:100], installer, folder, isolation.with_network())]
+        if creation := packages.creation(self.root):
+            steps.insert(0, ("creating a virtual environment", creation, empty, isolation))
+        for text, words, inside, isolated_by in steps:
+            self.context.say(f"{self.name}: {text}")
+            result = self.run(*words, name="install", isolated_by=isolated_by, folder=inside, environment=environment)
+            if result.code or result.exceeded_limit:
+                output = (
+                    result.exceeded_limit or (limits.tail(result.stderr).strip() or limits.tail(result.stdout))[-2000:]
+                )
+                raise PreviewError(f"its packages cannot be installed: {output}")
         packages.finish(self.root)
-
-    def _prepare(
-        self, text: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
-    ) -> None:
-        self.context.say(f"{self.name}: {text}")
-        result = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
-        if result.code or result.exceeded_limit:
-            output = result.exceeded_limit or (result.error_tail().strip() or limits.tail(result.stdout))[-2000:]
-            raise PreviewError(f"its packages cannot be installed: {output}")
 
     def set_placeholders(self, stack: str) -> None:
         """Create the stack, and set a placeholder for each encrypted value. Do nothing if no value is encrypted."""
@@ -189,7 +187,7 @@ class Checkout:
         arguments = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
         result = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
         if result.code or result.exceeded_limit:
-            reason = result.exceeded_limit or result.error_tail() or init.error_tail()
+            reason = result.exceeded_limit or limits.tail(result.stderr) or limits.tail(init.stderr)
             raise PreviewError(f"its secrets cannot be replaced: {reason}")
 
     def import_state(self, stack: str, state: ExportedState) -> None:
@@ -205,7 +203,7 @@ class Checkout:
             file.flush()
             result = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
         if result.code or result.exceeded_limit:
-            reason = result.exceeded_limit or result.error_tail()
+            reason = result.exceeded_limit or limits.tail(result.stderr)
             raise PreviewError(f"its exported state cannot be imported: {reason}")
 
     def up(self, stack: str) -> Finished:
@@ -222,7 +220,7 @@ class Checkout:
     def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
         """Run `pulumi preview`. Return the result, with the digest on stdout, and the path of the event log."""
         events = self.context.scratch / f"{self.name}-{stack}.events"
-        arguments = [
+        arguments = (
             "preview",
             "--stack",
             stack,
@@ -231,6 +229,74 @@ class Checkout:
             "--event-log",
             str(events),
             "--non-interactive",
-        ]
+        )
         finished = self.sandbox(*arguments, *options, name=f"{stack}-preview")
         return limits.copied(finished, events, self.context.own / events.name)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of the deployed base that code of the head cannot change."""
+
+    scratch: Path
+    """The folder that both revisions write to."""
+    folder: Path
+    """The folder of the copy, which only this program writes to."""
+
+    @classmethod
+    def of(cls, scratch: Path, folder: Path) -> Snapshot:
+        """Copy the state of the base now.
+
+        Raises:
+            PreviewError: the copy fails.
+        """
+        folder.mkdir()
+        try:
+            for name in _SHARED:
+                if (scratch / name).is_dir():
+                    copy(scratch / name, folder / name)
+        except OSError as error:
+            raise PreviewError(f"the state of the deployed base cannot be saved: {error.strerror or error}") from None
+        return cls(scratch, folder)
+
+    def restore(self) -> None:
+        """Replace the current state by the copy.
+
+        Raises:
+            PreviewError: the current state cannot be removed.
+        """
+        try:
+            self.scratch.chmod(0o700)
+            for name in _SHARED:
+                _clear(self.scratch / name)
+                if (self.folder / name).is_dir():
+                    copy(self.folder / name, self.scratch / name)
+        except OSError as error:
+            raise PreviewError(
+                f"the state of the deployed base cannot be restored: {error.strerror or error}"
+            ) from None
+
+
+def _clear(place: Path) -> None:
+    if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
+        place.unlink()
+    elif place.is_dir():
+        place.chmod(0o700)
+        files.remove(place)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the folders and regular files of a state. Symbolic links and pipes are untrusted and left out.
+
+    Raises:
+        FileExistsError: the target exists.
+    """
+
+    def ignored_names(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if name in _NOT_COPIED or not _is_plain(Path(folder) / name)}
+
+    shutil.copytree(source, target, symlinks=True, ignore=ignored_names)
+
+
+def _is_plain(path: Path) -> bool:
+    return not path.is_symlink() and (path.is_file() or path.is_dir())

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from .. import stack_yaml
+from .. import pulumi_files
 from ..errors import PreviewError
-from .paths import joined
-from .placeholders import PLACEHOLDER
+from .value_pairs import joined
+from .values import PLACEHOLDER
 
 # bubblewrap accepts 9,000 arguments (bubblewrap.c, MAX_ARGS), and Linux 2 MiB (execve(2)). A secret needs two.
 _MAX_SECRETS = 1_000
@@ -37,8 +37,8 @@ def replace_secrets(file: Path) -> dict[str, str]:
         PreviewError: the secrets or their paths exceed the limits of one command line.
     """
     try:
-        document = stack_yaml.loaded(file)
-    except stack_yaml.InvalidStackFileError:
+        document = pulumi_files.loaded(file)
+    except pulumi_files.InvalidStackFileError:
         return {}  # The engine refuses the file with its own message.
     if not isinstance(document, dict):
         return {}

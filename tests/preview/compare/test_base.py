@@ -151,7 +151,7 @@ def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkey
     def breaks(*_: object) -> str:
         raise RecursionError("too deep\x1b[2J")
 
-    monkeypatch.setattr("gpu_preview.project_file.why_not_comparable", breaks)
+    monkeypatch.setattr("gpu_preview.pulumi_files.why_not_comparable", breaks)
     pattern = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
     with pytest.raises(PreviewError, match=pattern):
         ask(repository)

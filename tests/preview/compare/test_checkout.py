@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu_preview import project_file
-from gpu_preview.compare.checkout import Checkout, RunContext
+from gpu_preview import pulumi_files
+from gpu_preview.compare.checkout import Checkout, RunContext, Snapshot
 from gpu_preview.engine.program import Engine
 from gpu_preview.environment.packages import Packages
 from gpu_preview.errors import PreviewError
@@ -107,7 +108,7 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     head.install(Packages(checkout, checkout), "")
     assert (head.root / ".venv" / "bin" / "python").exists()
     expected = {"toolchain": "pip", "virtualenv": str(head.root / ".venv")} if rewritten else {"virtualenv": ".venv"}
-    assert project_file.settings(head.project)["runtime"]["options"] == expected
+    assert pulumi_files.settings(head.project)["runtime"]["options"] == expected
 
 
 @pytest.mark.slow
@@ -128,3 +129,55 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     with pytest.raises(PreviewError, match=r"^the installation replaced the project folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
     assert (victim / "Pulumi.yaml").read_text() == text
+
+
+def world(folder: Path) -> Path:
+    (folder / "backend").mkdir(parents=True)
+    (folder / "backend" / "state.json").write_text("{}")
+    (folder / "ports.json").write_text("1")
+    (folder / "logs").mkdir()
+    return folder
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def saved(tmp_path: Path) -> Snapshot:
+    scratch = tmp_path / "work"
+    world(scratch / "world")
+    (scratch / "home").mkdir()
+    (scratch / "home" / "settings").write_text("the base's")
+    return Snapshot.of(scratch, tmp_path / "own")
+
+
+def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> None:
+    kept = saved(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    for _ in range(2):
+        (kept.scratch / "world" / "backend" / "state.json").write_text("the head's")
+        (kept.scratch / "home" / "settings").unlink()
+        (kept.scratch / "home").rmdir()
+        (kept.scratch / "home").symlink_to(outside)
+        os.mkfifo(kept.scratch / "tmp")
+        kept.restore()
+        assert everything(kept.scratch) == [
+            "home",
+            "home/settings",
+            "world",
+            "world/backend",
+            "world/backend/state.json",
+        ]
+        assert (kept.scratch / "world" / "backend" / "state.json").read_text() == "{}"
+        assert (kept.scratch / "home" / "settings").read_text() == "the base's"
+    assert (outside / "precious").read_text() == "kept"
+
+
+def test_neither_a_pipe_nor_a_link_of_the_base_is_copied(tmp_path: Path) -> None:
+    made = world(tmp_path / "work" / "world")
+    os.mkfifo(made / "backend" / "pipe")
+    (made / "leak").symlink_to(tmp_path)
+    Snapshot.of(tmp_path / "work", tmp_path / "own")
+    assert everything(tmp_path / "own") == ["world", "world/backend", "world/backend/state.json"]

@@ -18,6 +18,7 @@ from gpu_preview.report import markdown
 
 from tests.conftest import ROOT
 from tests.preview import small
+from tests.preview.conftest import keep_bases
 from tests.preview.repository import commit, git
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -93,11 +94,14 @@ def test_one_that_tries_everything_finds_no_secret_writes_nothing_and_leaves_no_
 
 
 @pytest.mark.slow
-def test_a_program_that_hangs_is_ended_and_reported(place: Path, tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_ended_and_reported(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_bases(tmp_path / "worlds", monkeypatch)
     small.change(place)
-    assert small.ask(place, cache=tmp_path).exit_code == 0  # the base is kept, so that the limit is for the head alone
+    assert small.ask(place).exit_code == 0  # the base is kept, so that the limit is for the head alone
     small.change(place, "import time\ntime.sleep(3600)\n")
-    report = small.ask(place, Limits(timeout_sec=15), tmp_path)
+    report = small.ask(place, Limits(timeout_sec=15))
     [stack] = report.stacks
     assert (stack.status, report.exit_code) == (Status.FAILED, 1)
     assert "the program took longer than 15 s (--timeout-sec)" in stack.error

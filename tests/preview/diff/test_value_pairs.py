@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from gpu_common import pulumi_wire
-from gpu_preview.diff.placeholders import SECRET
-from gpu_preview.diff.value_pairs import decoded, leaves, pairs, plain
+from gpu_preview.diff.value_pairs import decoded, joined, leaves, pairs, plain, steps_of
+from gpu_preview.diff.values import SECRET
+from hypothesis import given
+from hypothesis import strategies as st
 
 UNKNOWN = pulumi_wire.UNKNOWN_STRING
 
@@ -81,3 +83,28 @@ def test_a_value_that_nests_without_an_end_is_cut_off() -> None:
         value = [value]
     assert leaves(value) == ()
     assert len(list(pairs(value, value))) == 64
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("a", ["a"]),
+        ("versions[0].instanceTemplate", ["versions", 0, "instanceTemplate"]),
+        ('labels["a.b/c"].d', ["labels", "a.b/c", "d"]),
+        ('x["a\\"b"]', ["x", 'a"b']),
+        ("gpu-ci:pools", ["gpu-ci:pools"]),
+    ],
+)
+def test_a_path_of_the_engine_is_its_names_and_numbers(path: str, steps: list[str | int]) -> None:
+    assert steps_of(path) == steps
+
+
+@given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4))
+def test_a_path_that_was_joined_is_read_back(names: list[str]) -> None:
+    path = ""
+    for name in names:
+        path = joined(path, name)
+    assert steps_of(path) == names
+
+
+# What PropertyPath.String of the engine makes of them, but for the last two.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from gpu_common import pulumi_wire
-from gpu_preview.diff.placeholders import SECRET, UNKNOWNS
-from gpu_preview.diff.values import UNKNOWN, as_json, in_digest_form, is_secret, short, shown
+from gpu_preview.diff.value_pairs import plain
+from gpu_preview.diff.values import UNKNOWNS, in_digest_form, is_plain, is_unknown, short, shown
+
+from ..danger_cases import SECRET, UPDATE, found
 
 STRING = pulumi_wire.UNKNOWN_STRING
 
@@ -35,48 +36,10 @@ def test_a_value_is_one_line_of_json(value: Any, text: str) -> None:
     assert shown(value) == text
 
 
-@pytest.mark.parametrize("sentinel", sorted(UNKNOWNS))
-def test_every_type_of_unknown_value_is_shown(sentinel: str) -> None:
-    assert shown(sentinel) == UNKNOWN
-
-
 def test_a_long_text_is_its_beginning_its_length_and_a_digest() -> None:
     assert short("x" * 160) == "x" * 160
     assert short("x" * 161) == "x" * 80 + "… (161 characters, sha256 fdb7f3c4)"
     assert short("x" * 160 + "y") != short("x" * 160 + "z")
-
-
-@pytest.mark.parametrize(
-    ("value", "secret"),
-    [
-        ("[secret]", True),
-        ({"a": [{"b": "[secret]"}]}, True),
-        ("secret", False),
-        ({"[secret]": 1}, False),
-        (["[secret] "], False),
-        (None, False),
-    ],
-)
-def test_a_secret_is_known_wherever_it_is(value: Any, secret: bool) -> None:
-    assert is_secret(value) is secret
-    assert (SECRET in shown(value)) is (secret or "[secret]" in json.dumps(value))
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"a": 1}', {"a": 1}),
-        ("[1]", [1]),
-        ("1", None),
-        ('"a"', None),
-        ("{", None),
-        ("", None),
-        (7, None),
-        ("[" * 100_000, None),
-    ],
-)
-def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: Any) -> None:
-    assert as_json(text) == value
 
 
 def test_a_secret_of_the_configuration_in_an_output_is_reported_from_one_that_stays_secret() -> None:
@@ -87,3 +50,40 @@ def test_a_secret_of_the_configuration_in_an_output_is_reported_from_one_that_st
         "b": "(a secret, in plain)",
         "c": "x-(a secret, in plain)",
     }
+
+
+GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
+RULESET = "github:index/repositoryRuleset:RepositoryRuleset"
+PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+# Each would be a danger if the second inputs had a value instead of `...`.
+NO_DANGER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("gcp:compute/instance:Instance", {"metadata": {"key": SECRET}}, {"metadata": {"key": ...}}),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": ...}),
+    (RULESET, {"enforcement": "active"}, {"enforcement": ...}),
+    (RULESET, {"bypassActors": []}, {"bypassActors": [...]}),
+    (GROUP, {"restrictedToWorkflows": True}, {"restrictedToWorkflows": ...}),
+]
+
+
+def filled(value: Any, unknown: str) -> Any:
+    if isinstance(value, dict):
+        return {key: filled(each, unknown) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, unknown) for each in value]
+    return unknown if value is ... else value
+
+
+@pytest.mark.parametrize("unknown", sorted(UNKNOWNS))
+def test_an_unknown_of_any_type_is_no_danger(unknown: str) -> None:
+    assert [found(type_, UPDATE, before, filled(after, unknown)) for type_, before, after in NO_DANGER] == [[]] * 5
+    assert all(found(type_, UPDATE, before, filled(after, "x")) for type_, before, after in NO_DANGER)
+
+
+@pytest.mark.parametrize("unknown", sorted(UNKNOWNS))
+def test_an_unknown_of_any_type_is_none_that_can_be_read(unknown: str) -> None:
+    assert (is_unknown(unknown), is_plain(unknown), plain([unknown, None]), shown(unknown)) == (
+        True,
+        False,
+        False,
+        "(unknown)",
+    )

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from gpu_preview import json_text
-from gpu_preview.engine import digest, digest_form
+from gpu_preview.engine import digest, events
 from gpu_preview.engine.digest import DigestTooLargeError
 from gpu_preview.json_text import TooMuchError
-from gpu_preview.report import policies
 
 LARGER = "is larger than any real preview: "
 
@@ -45,7 +44,7 @@ def test_a_digest_of_more_steps_or_words_than_anybodys_is_refused(part: str) -> 
     with pytest.raises(DigestTooLargeError) as refused:
         digest.parse(json.dumps({"steps": [], part: [{}] * 20_001}))
     assert str(refused.value) == f"{LARGER}{part}: got 20,001\n  expected: 20,000 at most"
-    assert digest_form.too_many({"steps": [{}] * 20_000, "diagnostics": 7}) == ""
+    assert digest.too_many({"steps": [{}] * 20_000, "diagnostics": 7}) == ""
 
 
 @pytest.mark.parametrize(
@@ -78,11 +77,11 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
 ) -> None:
     log = tmp_path / "events"
     log.write_text('{"policyEvent": {}}\n' * 5)
-    monkeypatch.setattr(policies, "_MAX_VIOLATIONS", 5)
-    assert len(policies.violations(log)[0]) == 5
-    monkeypatch.setattr(policies, "_MAX_VIOLATIONS", 4)
+    monkeypatch.setattr(events, "_MAX_VIOLATIONS", 5)
+    assert len(events.violations(log)[0]) == 5
+    monkeypatch.setattr(events, "_MAX_VIOLATIONS", 4)
     with pytest.raises(TooMuchError, match="it has more than 4 policy violations"):
-        policies.violations(log)
-    monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)
+        events.violations(log)
+    monkeypatch.setattr(events, "_MAX_EVENTS_MIB", 50 / 1024**2)
     with pytest.raises(TooMuchError, match="its events have more than"):
-        policies.violations(log)
+        events.violations(log)

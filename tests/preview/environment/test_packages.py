@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.environment.packages import Packages
+from gpu_preview.environment.packages import Packages, rejected_lines
 from gpu_preview.errors import PreviewError
 
 from tests.preview.conftest import MakeVenv
@@ -64,19 +65,6 @@ def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -
     packages.provide_environment(folder)
     assert ask(folder, "import mine, installed, other; print(mine.SIDE)") == "side"
     assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
-
-
-def test_an_environment_can_be_created_twice(checkout: Path) -> None:
-    """The revision can be another checkout, as in the tests of whole pull requests."""
-    folder = side(checkout)
-    Packages(checkout, checkout).provide_environment(folder)
-    git(folder, "init", "-q")
-    third = checkout.parent / "third"
-    (third / "src" / "mine").mkdir(parents=True)
-    (third / "src" / "mine" / "__init__.py").write_text("SIDE = 'third'\n")
-    (third / "Pulumi.yaml").write_text(PROJECT)
-    Packages(folder, folder).provide_environment(third)
-    assert ask(third, "import mine, installed, other; print(mine.SIDE)") == "third"
 
 
 def test_a_lock_that_is_a_link_does_not_count(checkout: Path) -> None:
@@ -225,34 +213,93 @@ def test_an_environment_with_a_python_of_the_repository_is_not_used(checkout: Pa
     assert theirs(checkout, folder) == NOT_OURS
 
 
-@pytest.mark.parametrize("changed", ["side", "checkout"])
-def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str) -> None:
-    folder = side(checkout)
-    (checkout.parent / changed.replace("checkout", checkout.name) / "Pulumi.yaml").write_text(
-        PROJECT.replace(".venv", '"a\\x01b"')
-    )
-    with pytest.raises(PreviewError) as caught:
-        Packages(checkout, checkout).check_environment_names(folder)
-    assert str(caught.value) == (
-        "Pulumi.yaml: virtualenv has a control character\n  got: a\\u0001b\n"
-        "  expected: a folder in the repository, such as .venv"
-    )
+OURS = r"^\.venv: is part of the repository, so its code is not trusted"
 
 
-def test_a_side_that_names_no_environment_stays_as_it_is(checkout: Path) -> None:
-    folder, packages = side(checkout), Packages(checkout, checkout)
-    (folder / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
-    packages.provide_environment(folder)
-    packages.finish(folder)
-    assert sorted(each.name for each in folder.iterdir()) == ["Pulumi.yaml", "requirements.txt", "src"]
+def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:
+    """The outer repository does not track the files of a submodule."""
+    (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
+    with pytest.raises(PreviewError, match=OURS):
+        Packages(checkout, checkout).provide_environment(side(checkout))
 
 
-@pytest.mark.parametrize("name", ["loop/.venv", "Pulumi.yaml/.venv"])
-def test_a_place_where_no_folder_can_be_is_refused(checkout: Path, name: str) -> None:
-    folder = side(checkout)
-    (folder / "loop").symlink_to("loop")
-    (folder / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
-    with pytest.raises(
-        PreviewError, match=r"^\.venv: (its path goes through a symbolic link|cannot be written: Not a directory)$"
-    ):
-        Packages(checkout, checkout).provide_environment(folder)
+def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path) -> None:
+    [packages] = (checkout / ".venv").glob("lib/python3*/site-packages")
+    (packages / "folder.pth").mkdir()
+    (packages / "endless.pth").symlink_to("/dev/zero")
+    os.mkfifo(packages / "pipe.pth")
+    (packages / "large.pth").write_text("/large\n" * 10_000)
+    found = list(Packages(checkout, checkout).import_folders(checkout / ".venv", side(checkout)))
+    assert [Path(each).name for each in found] == ["src", "elsewhere"]
+
+
+FINE = """# a lock
+pulumi==3.272.0 \\
+    --hash=sha256:00ab \\
+    --hash=sha256:11cd
+pulumi-gcp[extra]>=10,<11 ; python_version < "3.13"  # why
+six (>= 1.16, <2)
+torch==2.9.1+cu129 ; platform_machine == 'x86_64'
+
+grpcio
+"""
+
+
+def test_names_with_versions_markers_and_hashes_are_fine() -> None:
+    assert rejected_lines(FINE, "") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./evil",
+        "evil @ file:///somewhere/evil",
+        "evil @ https://example.com/evil.whl",
+        "git+https://example.com/evil.git",
+        "https://example.com/evil-1-py3-none-any.whl",
+        "evil.whl",
+        "evil.tar.gz",
+        "Evil.ZIP[extra]==1",
+        "-e .",
+        "--editable ./evil",
+        "-r others.txt",
+        "-c limits.txt",
+        "--index-url https://example.com/simple",
+        "--extra-index-url=https://example.com/simple",
+        "--no-binary :all:",
+        "--no-binary=evil",
+        "--find-links ./wheels",
+        "pulumi==3.272.0 --config-settings=x=y",
+        "pulumi==3.272.0 --global-option=x",
+        "/somewhere/evil",
+        "~/evil",
+        "evil==1.0+a.zip",
+        "evil===$HOME",
+        "evil==1; os_name == 'posix' --no-binary=evil",
+        "evil==1 --hash=md5:00",
+        "evil" + "!=" * 900,
+        "evil==1 --hash=sha256:00--no-binary=evil",
+        "--find-links https://example.com/a --no-binary :all:",
+    ],
+)
+def test_lines_that_run_code_or_name_other_sources_are_refused(line: str) -> None:
+    assert rejected_lines(FINE + line + "\n", "") == [line]
+
+
+def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
+    base = "--extra-index-url https://example.com/torch\n-r others.txt\n./mine\n--no-binary :all:\n-f ./wheels\n"
+    assert rejected_lines(base, base) == ["-r others.txt", "./mine", "--no-binary :all:", "-f ./wheels"]
+    assert rejected_lines("--extra-index-url https://example.com/other\n", base) == [
+        "--extra-index-url https://example.com/other"
+    ]
+
+
+def test_a_comment_does_not_go_on_in_the_next_line() -> None:
+    """pip and uv read a `\\` at the end of a comment differently."""
+    assert rejected_lines("# a comment \\\n-e .\nsix==1.17.0 # another \\\n", "") == [
+        "# a comment \\", "-e .", "six==1.17.0 # another \\",
+    ]  # fmt: skip
+
+
+def test_a_list_without_an_end_is_refused() -> None:
+    assert rejected_lines("six\n" * 100_001, "") == ["100001 lines, more than 100000"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.errors import PreviewError
-from gpu_preview.git.repository import Repository, invalid_stack_files, stack_files, tracks
+from gpu_preview.git.repository import Repository, stack_files, tracks
 
 from tests.preview import checkouts
 from tests.preview.repository import git
@@ -59,7 +59,6 @@ def test_a_stack_has_a_name_that_the_engine_takes(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     assert set(stack_files(tmp_path)) == {"dev", "a.b_c-9", "x" * 100}
-    assert set(invalid_stack_files(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
 
 
 def test_uncommitted_changes_are_detected(checkout: Path) -> None:

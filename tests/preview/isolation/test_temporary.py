@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_preview.isolation import temporary
+from gpu_preview.isolation import files
 
 
 def nested(top: Path, depth: int) -> None:
@@ -23,7 +23,7 @@ def nested(top: Path, depth: int) -> None:
 
 
 def test_folders_in_folders_without_an_end_are_removed(tmp_path: Path) -> None:
-    with temporary.folder("it-") as folder:
+    with files.temporary_folder("it-") as folder:
         nested(folder, 1_500)
     assert not folder.exists()
 
@@ -31,7 +31,7 @@ def test_folders_in_folders_without_an_end_are_removed(tmp_path: Path) -> None:
 def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("kept")
-    with temporary.folder("it-") as folder:
+    with files.temporary_folder("it-") as folder:
         (folder / "link").symlink_to(tmp_path / "mine")
         (folder / "inner").mkdir()
         (folder / "inner" / "link").symlink_to(tmp_path / "mine" / "file")
@@ -41,7 +41,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_write_permission_is_removed(tmp_path: Path) -> None:
-    with temporary.folder("it-") as folder:
+    with files.temporary_folder("it-") as folder:
         (folder / "a" / "b").mkdir(parents=True)
         (folder / "a" / "b" / "file").write_text("")
         (folder / "a" / "b").chmod(0)
@@ -53,26 +53,11 @@ def test_a_folder_without_write_permission_is_removed(tmp_path: Path) -> None:
 def test_the_target_of_a_link_at_the_path_of_the_folder_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("kept")
-    with temporary.folder("it-") as folder:
+    with files.temporary_folder("it-") as folder:
         folder.rmdir()
         folder.symlink_to(tmp_path / "mine")
     assert (tmp_path / "mine" / "file").read_text() == "kept"
     folder.unlink()
-
-
-def test_names_of_any_bytes_are_removed() -> None:
-    with temporary.folder("it-") as folder:
-        inner = folder / os.fsdecode(b"\xff\n")
-        inner.mkdir()
-        (inner / os.fsdecode(b"\x80")).write_text("")
-    assert not folder.exists()
-
-
-def test_files_that_take_too_long_to_remove_stay(tmp_path: Path) -> None:
-    (tmp_path / "it").mkdir()
-    (tmp_path / "it" / "file").write_text("")
-    temporary.remove(tmp_path / "it", timeout_sec=-1)
-    assert (tmp_path / "it" / "file").exists()
 
 
 def test_the_time_limit_also_applies_within_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,5 +65,5 @@ def test_the_time_limit_also_applies_within_one_folder(tmp_path: Path, monkeypat
         (tmp_path / f"{name}").write_text("")
     seconds = iter(range(1_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
-    temporary.remove(tmp_path, timeout_sec=10)
+    files.remove(tmp_path, timeout_sec=10)
     assert len([*tmp_path.iterdir()]) == 92

@@ -36,31 +36,6 @@ def test_dangers_and_mandatory_policies_are_errors_at_their_lines_and_the_rest_a
     ]
 
 
-def test_a_base_that_does_not_deploy_is_reported_with_its_first_error() -> None:
-    log = "Updating (staging)\n +  gcp:storage:Bucket data creating\n  error: no bucket\n  got: x\nerror: update failed"
-    base = stack("staging").model_copy(update={"status": Status.BASE_FAILED, "error": log})
-    assert [line.partition("%0A")[2] for line in annotations.render(report(base))] == ["error: no bucket"]
-    other = base.model_copy(update={"error": "it took longer than 300 s\nand more"})
-    assert [line.partition("%0A")[2] for line in annotations.render(report(other))] == [
-        "it took longer than 300 s%0Aand more"
-    ]
-
-
-def test_the_last_line_of_a_traceback_is_reported_with_the_text_around_it() -> None:
-    calls = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    b()\n'
-    expected = {
-        f"error: it failed:\n{calls}ValueError: no\n  hint: c": "error: it failed:%0AValueError: no%0A  hint: c",
-        f"{calls}KeyError: 1\n\nDuring it:\n\n{calls}\nValueError: no": "ValueError: no",
-        "  Traceback (most recent call last):\n    b()\n  no": "  no",
-        "Traceback (most recent call last):\n  b()": "",
-        "a\n  b": "a%0A  b",
-    }
-    for error, shown in expected.items():
-        failed = stack("dev", status=Status.FAILED, error=error)
-        [line] = annotations.render(report(failed))
-        assert line.partition("merge%0A")[2] == shown
-
-
 def test_workflow_commands_in_a_text_are_escaped() -> None:
     place = Place(file="a,b:c%\u2028", line=3, end_line=4)
     hostile_one = reports.JOBS_END.model_copy(

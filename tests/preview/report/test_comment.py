@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from gpu_preview.model import Report, Side
-from gpu_preview.report.comment import Account, CommentError, Done, post
-from gpu_preview.report.pull_requests import Head
+from gpu_preview.report.comment import Account, CommentError, Done, Head, post
 
 from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, pull, serving
 
@@ -78,13 +77,6 @@ def test_the_next_report_replaces_the_text_of_that_comment(github: FakeGithub) -
     assert writes(github) == [("PATCH", f"/repos/{OURS}/issues/comments/6")]
 
 
-def test_a_comment_behind_a_hundred_others_is_found(github: FakeGithub) -> None:
-    github.page = 2
-    github.comments = [*(comment(number, "a-person", "Nice.") for number in range(4)), comment(6, BOT, MARKER)]
-    assert written(github).action == "updated"
-    assert github.comments[-1]["body"] == TEXT
-
-
 @pytest.mark.parametrize("author", ["somebody", "github-actions", "another-app[bot]", None])
 def test_a_comment_of_another_account_with_the_marker_is_not_changed(github: FakeGithub, author: str | None) -> None:
     github.comments = [comment(6, author, f"{MARKER}\nnothing changes, merge it")]
@@ -117,16 +109,6 @@ def test_the_pull_request_into_the_reports_base_gets_the_comment(github: FakeGit
     ]
 
 
-def test_a_token_that_cannot_write_gets_a_hint_about_permissions(github: FakeGithub) -> None:
-    github.refusals = [("POST", 403, {}, {"message": "Resource not accessible by integration"})]
-    with pytest.raises(CommentError) as refused:
-        written(github)
-    assert str(refused.value) == (
-        "GitHub answered 403: Resource not accessible by integration\n"
-        "  hint: the job's token needs permissions: pull-requests: write"
-    )
-
-
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 @pytest.mark.parametrize("status", [429, 403])
 def test_a_limit_on_requests_is_waited_for_as_long_as_github_says(
@@ -140,29 +122,12 @@ def test_a_limit_on_requests_is_waited_for_as_long_as_github_says(
     assert [one["body"] for one in github.comments] == [TEXT]
 
 
-def test_a_limit_that_outlasts_the_job_is_not_waited_for(github: FakeGithub, slept: list[float]) -> None:
-    until = {"X-RateLimit-Reset": str(int(time.time()) + 3000), "X-RateLimit-Remaining": "0"}
-    github.refusals = [("GET", 403, until, {"message": "API rate limit exceeded for installation."})]
-    with pytest.raises(CommentError, match="GitHub answered 403"):
-        written(github)
-    assert slept == []
-
-
 def test_an_error_of_githubs_is_not_answered_by_a_second_comment(github: FakeGithub) -> None:
     github.refusals = [("POST", 502, {}, {"message": "Server Error"})]
     with pytest.raises(CommentError) as refused:
         written(github)
     assert str(refused.value) == "GitHub answered 502: Server Error\n  hint: run the job again"
     assert len(writes(github)) == 1
-
-
-def test_a_server_that_does_not_answer_is_an_error(github: FakeGithub) -> None:
-    head, report = (
-        HEAD,
-        Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="m"), head=Side(ref="h"), stacks=()),
-    )
-    with pytest.raises(CommentError, match=r"GitHub at http://127\.0\.0\.1:1 gave no answer: ConnectionError"):
-        post(report, head, Account("a-token", "http://127.0.0.1:1"), render)
 
 
 @pytest.mark.parametrize("too_many", [0, 1])

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.engine.states import STACK, State
+from gpu_preview.engine.states import State
 from gpu_preview.model import Operation
-from gpu_preview.report.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
-from gpu_preview.report.dangers import find
+from gpu_preview.report.danger_rules import data_loss, exposure, find, jobs, secrecy
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ..danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, urn
+from ..danger_cases import CREATE, DELETE, REPLACE, SECRET, UNKNOWN, UPDATE, found, resource, state, urn
 
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 DISK = "gcp:compute/disk:Disk"
@@ -24,7 +23,7 @@ TYPES = sorted(
     {
         *jobs.BY_TYPE,
         *data_loss.HOLDS,
-        *firewalls.FIREWALLS,
+        *exposure.FIREWALLS,
         *secrecy.ENCRYPTS,
         "pulumi:pulumi:Stack",
         "gpu-ci:gcp:SmokeGate",
@@ -107,14 +106,6 @@ def test_a_resource_that_moved_is_compared_with_what_it_was() -> None:
     assert [each.urn for each in find({old.urn: old}, {new.urn: new}, [moved])] == [urn(GROUP, "new")]
 
 
-def test_the_outputs_of_a_stack_that_the_report_has_too_are_reported_once() -> None:
-    sides = [State(urn(STACK, "x"), STACK, outputs={"key": each}) for each in (SECRET, "plain")]
-    before, after = ({each.urn: each} for each in sides)
-    dangers = find(before, after, [resource(STACK, SAME)])
-    assert [each.text for each in dangers] == ["Stack x: key was secret and is plain now"]
-    assert len(find(before, after, [])) == 1
-
-
 def test_a_text_that_looks_like_a_secret_is_redacted() -> None:
     token = "ghp_" + "a" * 36
     member = {"role": "roles/owner", "member": f"user:{token}"}
@@ -140,7 +131,7 @@ def test_every_type_of_the_tables_exists() -> None:
     import pulumi_github
     import pulumi_kubernetes
 
-    named = {*jobs.BY_TYPE, *data_loss.HOLDS, *firewalls.FIREWALLS, *secrecy.ENCRYPTS}
+    named = {*jobs.BY_TYPE, *data_loss.HOLDS, *exposure.FIREWALLS, *secrecy.ENCRYPTS}
     packages = {"aws": pulumi_aws, "gcp": pulumi_gcp, "github": pulumi_github, "kubernetes": pulumi_kubernetes}
     missing = []
     for type_ in sorted(named):

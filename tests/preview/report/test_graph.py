@@ -58,10 +58,6 @@ def test_any_name_is_only_a_text(text: str) -> None:
     assert all(LINE.fullmatch(line) for line in graph(named(text))[0])
 
 
-def test_a_label_is_readable_and_its_other_characters_are_numbers() -> None:
-    assert 'n0["a#46;b#95;c<br/>C<br/>replaced<br/>⚠ a#46;b#95;c"]:::replace' in graph(named("a.b_c"))[0]
-
-
 def test_an_arrow_that_others_imply_is_left_out() -> None:
     lines, is_first = graph(reports.REPLACED)
     assert [line for line in lines if "-->" in line] == ["n0 --> n1", "n1 --> n2"]

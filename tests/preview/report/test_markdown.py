@@ -6,10 +6,15 @@ import re
 from collections.abc import Callable
 
 import pytest
-from gpu_preview.model import Finding, Operation, Report, Resource, Severity, Stack, Violation
+from gpu_common.visible import visible, visible_lines
+from gpu_preview.model import Operation, Report, Resource, Violation
 from gpu_preview.report import markdown
+from gpu_preview.report.markdown import block, cell, code, html_code, prose
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.preview import reports
+from tests.preview import hostile, reports
+from tests.preview.as_github import Comment
 from tests.preview.reports import report, stack
 
 
@@ -22,7 +27,7 @@ def test_a_comment_that_would_be_too_long_loses_properties_first_and_says_how_ma
     golden: Callable[[str, str], None],
 ) -> None:
     text = markdown.render(reports.TOO_LONG, 6_000)
-    assert "Not in this comment: 900 properties." in text
+    assert "Some details are not in this comment." in text
     assert len(re.findall("@@ updated", text)) == 30
     golden("preview/too-long.md", text)
 
@@ -53,39 +58,6 @@ def test_content_that_does_not_fit_is_counted_in_one_sentence() -> None:
         "40 with dangers or policy violations, 0 resources.\n"
         "This is too much for a comment. See the full report.\n"
     )
-
-
-def test_a_limit_that_nothing_fits_in_is_refused() -> None:
-    with pytest.raises(ValueError, match="limit is 999\n  expected: at least 1000"):
-        markdown.render(reports.NOTHING, 999)
-
-
-def test_a_limit_is_kept_to_the_character() -> None:
-    whole = markdown.render(reports.NOTHING)
-    several = markdown.render(reports.SEVERAL)
-    assert markdown.render(reports.SEVERAL, len(several)) == several
-    assert len(markdown.render(reports.SEVERAL, len(several) - 1)) < len(several)
-    assert len(whole) <= markdown.SHORTEST_LIMIT
-
-
-@pytest.mark.parametrize(
-    "quiet",
-    [
-        stack("staging", reports.POOL_T4, findings=(reports.OLD_RUNNER,)),
-        stack("staging", reports.POOL_T4, violations=(reports.UNLABELLED,)),
-        stack("staging", reports.POOL_T4, cost=reports.DEARER),
-        stack("staging", reports.POOL_T4, outputs=(reports.changed("pools", "1", "2"),)),
-    ],
-)
-def test_the_comment_is_longer_than_one_line_if_only_something_other_than_resources_changes(quiet: Stack) -> None:
-    assert len(markdown.render(report(quiet)).splitlines()) > 5
-
-
-def test_an_update_that_may_be_a_replacement_is_marked_where_it_stands() -> None:
-    unclear = reports.LARGER_DISK.model_copy(update={"may_replace": True})
-    shown = markdown.render(report(stack("staging", reports.POOL_T4, unclear, reports.UPDATED_GROUP)))
-    assert "\n@@ updated t4-cache (gcp:compute/disk:Disk), may be a replacement @@\n" in shown
-    assert f"\n@@ updated t4-group ({reports.GROUP}) @@\n" in shown
 
 
 def test_deleted_resources_are_listed_causes_first_without_deleted_users() -> None:
@@ -124,8 +96,93 @@ def test_the_purpose_and_the_fix_of_a_rule_are_printed_once() -> None:
     ]
 
 
-def test_a_change_that_interrupts_no_job_is_listed_and_is_no_warning() -> None:
-    kept = Finding(rule="keeps-jobs", severity=Severity.NOTE, text="Group t4-group: no job is interrupted")
-    shown = markdown.render(report(stack("staging", findings=(kept,))))
-    assert "\n- Group `t4-group`: no job is interrupted\n" in shown
-    assert "<details>" not in shown
+MARKER = [" gpu-ci-preview "]
+
+
+@settings(max_examples=60)
+@given(hostile.reports, st.sampled_from([markdown.SHORTEST_LIMIT, 3_000, markdown.LIMIT]))
+def test_no_text_of_any_report_does_anything_and_the_limit_holds(report: Report, limit: int) -> None:
+    text = markdown.render(report, limit)
+    assert len(text) <= limit
+    comment = Comment(text)
+    assert comment.faults == []
+    assert comment.comments == MARKER
+    assert text.startswith(markdown.MARKER + "\n")
+
+
+@pytest.mark.parametrize("fragment", hostile.FRAGMENTS)
+def test_each_hostile_text_does_nothing_in_any_field(fragment: str) -> None:
+    for text in (fragment, f"a {fragment} b", f"{fragment}\n\n{fragment}", fragment * 3):
+        comment = Comment(markdown.render(hostile.everywhere(text)))
+        assert (comment.faults, comment.comments) == ([], MARKER)
+
+
+@given(hostile.texts)
+def test_every_text_is_shown_to_the_letter(text: str) -> None:
+    shown = visible(text)
+    assert Comment(f"a {code(text)}").text == f"a {shown or '(empty)'}\n"
+    assert Comment(f"a {prose(text)}").text == f"a {visible(' '.join(text.split())) or '(empty)'}\n"
+    assert Comment(f"<details><summary>{html_code(text)}</summary></details>").text.strip("\n") == shown
+    assert Comment("\n".join(block(text))).text == f"{visible_lines(text)}\n\n"
+    # As the parser reads it; markdown.py says why one `|` is written as its number.
+    row = Comment(f"| a |\n|---|\n| {cell(text)} |").text
+    assert (shown.replace("\\|", "\\\\u007c") or "(empty)") in row
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Set max to 0, or wait.", "Set max to 0, or wait."),
+        ("pool t4 (max 8): 0.0.0.0/0 may reach it.", "pool `t4` (max 8): `0.0.0.0/0` may reach it."),
+        ("ask @octocat about #1.", "ask `@octocat` about `#1`."),
+        ("see (https://example.com), please", "see (`https://example.com`), please"),
+        ("costs $5 or 1,200.50 USD, 50%", "costs `$5` or 1,200.50 USD, 50%"),
+        ("1. first", "`1`. first"),
+        ("- first", "`-` first"),
+        ("a - b → c", "a - b → c"),
+        ("two\n\nlines\tand \x1b[31m", "two lines and `\\u001b[31m`"),
+        ("a `b` c", "a `` `b` `` c"),
+        ("", "`(empty)`"),
+        ("defaced 1234567", "`defaced` `1234567`"),
+    ],
+)
+def test_a_sentence_stays_one_and_what_is_more_than_words_is_code(text: str, written: str) -> None:
+    assert prose(text) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("t4-group", "`t4-group`"),
+        ("a`b", "``a`b``"),
+        ("`", "`` ` ``"),
+        (" a", "`  a `"),
+        ("  ", "`  `"),
+        ("", "`(empty)`"),
+        ("a\nb\u202ec", "`a\\nb\\u202ec`"),
+    ],
+)
+def test_inline_code_can_have_backticks_spaces_and_invisible_characters(text: str, written: str) -> None:
+    assert code(text) == written
+
+
+def test_a_pipe_in_a_table_is_escaped_and_one_after_a_backslash_is_written_as_its_number() -> None:
+    assert (cell("a|b"), cell("a\\|b")) == ("`a\\|b`", "`a\\\\u007cb`")
+
+
+def test_the_end_of_code_within_code_is_escaped() -> None:
+    assert block("a\n````\nb\r\nc", language="text") == ["`````text", "a", "````", "b", "c", "`````"]
+
+
+def test_a_long_text_is_cut_with_a_sign_of_it() -> None:
+    assert (code("abcdef", 4), prose("abc def", 6), block("abcdef", 3)[1]) == ("`abc…`", "abc `d…`", "ab…")
+
+
+@pytest.mark.parametrize("limit", [1_000, 5_000, 20_000, 65_000])
+def test_the_limit_holds_for_reports_of_any_size(limit: int) -> None:
+    huge = hostile.everywhere("`@x` " * 20_000)
+    many = huge.model_copy(update={"stacks": huge.stacks * 300, "walls": huge.walls * 3_000})
+    for each in (huge, many, reports.TOO_LONG):
+        text = markdown.render(each, limit)
+        assert len(text) <= limit
+        assert Comment(text).faults == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...engine.digest import type_of
 from ...engine.states import Change, StackStates, State
 from ...model import Finding, Operation
 from ..danger_rule import GATE_REMOVED
@@ -22,7 +23,7 @@ _JOB = "kubernetes:batch/v1:Job"
 
 
 def is_gate(state: State) -> bool:
-    return state.type == GATE or (state.type == _JOB and _type_of(state.parent) == SMOKE_JOB)
+    return state.type == GATE or (state.type == _JOB and type_of(state.parent) == SMOKE_JOB)
 
 
 def check(stack_states: StackStates) -> Iterator[Finding]:
@@ -36,7 +37,11 @@ def check(stack_states: StackStates) -> Iterator[Finding]:
         if _gated(change.before, stack_states.before) and not _gated(change.after, stack_states.after):
             reported.add(change.resource.component)
             yield GATE_REMOVED.found(change, f"{change.name} no longer waits for a check of its GPUs")
-    yield from (_gone(change) for change in stack_states.changes if _is_gone(change, stack_states, reported))
+    for change in stack_states.changes:
+        if _is_gone(change, stack_states, reported):
+            pool = f"the pool {change.resource.component}".rstrip()
+            text = f"{change.name} is deleted, but {pool} stays: its GPUs are no longer checked"
+            yield GATE_REMOVED.found(change, text)
 
 
 def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> bool:
@@ -55,11 +60,6 @@ def _is_gone(change: Change, stack_states: StackStates, reported: set[str]) -> b
     )
 
 
-def _gone(change: Change) -> Finding:
-    where = f"the pool {change.resource.component}" if change.resource.component else "the pool"
-    return GATE_REMOVED.found(change, f"{change.name} is deleted, but {where} stays: its GPUs are no longer checked")
-
-
 def _gated(state: State, states: Mapping[str, State]) -> bool:
     """Return True if the resource depends on a gate, directly or indirectly."""
     visited, remaining = {state.urn}, list(state.dependencies)
@@ -73,9 +73,3 @@ def _gated(state: State, states: Mapping[str, State]) -> bool:
         visited.add(urn)
         remaining += dependency.dependencies
     return False
-
-
-def _type_of(urn: str) -> str:
-    """Return the last type of a URN, after `$` (www.pulumi.com/docs/iac/concepts/resources/names/)."""
-    parts = urn.split("::")
-    return parts[2].rpartition("$")[2] if len(parts) > 3 else ""

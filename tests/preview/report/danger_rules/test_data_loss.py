@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.model import Operation, Severity
-from gpu_preview.report.dangers import find
+from gpu_preview.report.danger_rules import find
 
 from ...danger_cases import CREATE, DELETE, REPLACE, SAME, UPDATE, found, resource, state, texts
 

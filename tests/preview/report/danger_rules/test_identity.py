@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from gpu_preview.model import Severity
-from gpu_preview.report.dangers import find
 
-from ...danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, resource, state, texts
+from ...danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, texts
 
 MEMBER = "gcp:projects/iAMMember:IAMMember"
 BINDING = "gcp:projects/iAMBinding:IAMBinding"
@@ -43,17 +42,13 @@ ONE = "repo:org/a:ref:refs/heads/main"
 # The type, the inputs before (None: a new resource) and after, and the texts of the findings.
 CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (MEMBER, None, {"role": "roles/owner", "member": "user:a"}, ["grants roles/owner to user:a"]),
-    (MEMBER, None, {"role": "roles/storage.admin", "member": "user:a"}, ["grants roles/storage.admin to user:a"]),
     (MEMBER, None, {"role": "roles/logging.logWriter", "member": "user:a"}, []),
     (MEMBER, None, {"role": "roles/editor", "member": UNKNOWN},
      ["grants roles/editor to a member known only after the update"]),
     (MEMBER, {"role": "roles/viewer", "member": "user:a"}, {"role": "roles/editor", "member": "user:a"},
      ["grants roles/editor to user:a"]),
-    (MEMBER, {"role": "roles/editor", "member": "user:a"}, {"role": "roles/viewer", "member": "user:a"}, []),
     (BINDING, {"role": "roles/owner", "members": ["user:a"]}, {"role": "roles/owner", "members": ["user:b", "user:a"]},
      ["grants roles/owner to user:b"]),
-    (BINDING, {"role": "roles/owner", "members": ["user:a", "user:b"]}, {"role": "roles/owner", "members": ["user:a"]},
-     []),
     (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"},
      ["grants a role to every identity of a pool: principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"]),
     (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/a/b"},
@@ -61,9 +56,7 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (POLICY, None, policy("*", "arn:aws:s3:::a"), ["allows *"]),
     (POLICY, None, policy(["s3:*", "s3:GetObject"]), ["allows s3:*"]),
     (POLICY, None, policy("s3:*", "arn:aws:s3:::a"), []),
-    (POLICY, None, policy("s3:GetObject"), []),
     (POLICY, policy("s3:*"), policy(["ec2:*", "s3:*"]), ["allows ec2:*"]),
-    (POLICY, policy(["ec2:*", "s3:*"]), policy("s3:*"), []),
     (POLICY, None, policy(None, NotAction="iam:*"), ["allows all but some (NotAction)"]),
     (POLICY, None, {"policy": json.dumps({"Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]})}, []),
     (POLICY, None, {"policy": UNKNOWN}, []),
@@ -75,15 +68,12 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (ROLE, trust(ONE), trust(ONE, operator="StringNotLike"), [f"{NO_SUB} any more: {TAKES}"]),
     (ROLE, None, trust(audience=False), [f"{NO_SUB}: {TAKES}"]),
     (ROLE, None, trust(ONE), []),
-    (ROLE, trust(), trust(), []),
     (ROLE, trust(ONE), trust("repo:org/*:*"), [f"trusts {GITHUB} with sub like repo:org/*:*: {TAKES}"]),
     (ROLE, trust(ONE), trust("repo:org/a:*"), [f"newly trusts repo:org/a:* of {GITHUB}"]),
     (ROLE, trust("repo:org/a:*"), trust(ONE), []),
     (ROLE, trust(ONE), trust(ONE, "repo:org/b:*"), [f"newly trusts repo:org/b:* of {GITHUB}"]),
     (ROLE, None, trust("repo:org/*", operator="StringEquals"), []),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {},
-     ["accepts tokens of every repository: its attributeCondition is removed"]),
-    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "true"},
      ["accepts tokens of every repository: its attributeCondition is removed"]),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "a == 'c'"},
      ["accepts tokens by another attributeCondition: check if it accepts more tokens"]),
@@ -95,8 +85,6 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", None, {"roleRef": {"name": "cluster-admin"}},
      ["makes its subjects cluster-admin"]),
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", None, {"roleRef": {"name": "view"}}, []),
-    ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", {"roleRef": {"name": "cluster-admin"}},
-     {"roleRef": {"name": "cluster-admin"}}, []),
     (ROLE, trust(ONE), trust(ONE, operator="StringLikeIfExists"), [f"{NO_SUB} any more: {TAKES}"]),
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", {"rules": [{"verbs": ["get"], "resources": ["*"]}]},
      {"rules": [{"verbs": ["*"], "resources": ["*"]}]}, ["allows every verb on every resource"]),
@@ -104,19 +92,15 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
      []),
     ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": False}]}, {"spec": [{"privileged": True}]},
      ["weakens the isolation of a container: spec[0].privileged"]),
-    ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": True}]}, {"spec": [{"privileged": True}]}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [2, 1, 3]},
      ["allows 2 more in selectedRepositoryIds"]),
-    (GROUP, {"selectedRepositoryIds": [1, 2]}, {"selectedRepositoryIds": [2]}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": UNKNOWN}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [1, UNKNOWN]}, []),
     (GROUP, None, {"selectedRepositoryIds": [1], "visibility": "selected"}, []),
     (GROUP, {"visibility": "selected"}, {"visibility": "all"}, ["is available to all repositories (before: selected)"]),
     (GROUP, None, {"visibility": "all"}, ["is available to all repositories (before: none)"]),
-    (GROUP, {"visibility": "all"}, {"visibility": "selected"}, []),
     (GROUP, {"restrictedToWorkflows": True}, {"restrictedToWorkflows": False},
      ["is no longer restricted to selected workflows"]),
-    (GROUP, {"restrictedToWorkflows": False}, {}, []),
     (ROLE_BINDING, {"subjects": [{"kind": "User", "name": "dev"}]},
      {"subjects": [{"kind": "Group", "name": f"system:{each}"} for each in ("unauthenticated", "serviceaccounts")]},
      ["binds every client of the API server: system:unauthenticated",
@@ -147,17 +131,3 @@ def test_a_ruleset_that_is_deleted_is_reported() -> None:
         "identity: RepositoryRuleset x is deleted: its branches can be changed without its checks"
     ]
     assert found(MEMBER, DELETE, {"role": "roles/owner", "member": "user:a"}) == []
-
-
-def test_a_moved_grant_is_not_reported_again() -> None:
-    before = state(MEMBER, "old", {"role": "roles/owner", "member": "user:a"})
-    after = state(MEMBER, "new", before.inputs)
-    moved = resource(MEMBER, UPDATE, "new", moved_from=before.urn)
-    assert find({before.urn: before}, {after.urn: after}, [moved]) == []
-    assert len(find({}, {after.urn: after}, [resource(MEMBER, CREATE, "new")])) == 1
-
-
-def test_a_deleted_grant_is_not_reported_even_if_the_digest_still_has_its_state() -> None:
-    before, after = ({"role": role, "member": "user:a"} for role in ("roles/viewer", "roles/owner"))
-    sides = [{each.urn: each} for each in (state(MEMBER, inputs=before), state(MEMBER, inputs=after))]
-    assert find(*sides, [resource(MEMBER, DELETE)]) == []

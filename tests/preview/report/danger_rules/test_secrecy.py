@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.model import Operation, Severity
+from gpu_preview.model import Operation, Place, Severity
 from gpu_preview.report.danger_rules import secrecy
-from gpu_preview.report.dangers import find
+from gpu_preview.report.locations import StackLines
 
-from ...danger_cases import DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, texts
+from ...danger_cases import DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, texts
 
 VARIABLE = "github:index/actionsSecret:ActionsSecret"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -53,20 +54,6 @@ def test_a_secret_that_is_plain_now_is_reported_without_its_value(
 )
 def test_a_secret_that_stays_one_or_goes_is_no_danger(before: Any, after: Any) -> None:
     assert found(VARIABLE, UPDATE, before, after) == []
-
-
-def test_an_output_of_the_stack_that_is_plain_now_is_reported_though_the_stack_is_the_same() -> None:
-    before = state(STACK, "demo-dev", outputs={"key": SECRET, "url": "a"})
-    after = state(STACK, "demo-dev", outputs={"key": "hunter2", "url": "b"})
-    assert texts(find({before.urn: before}, {after.urn: after}, [])) == [
-        "secret-exposed: Stack outputs: key was secret and is plain now"
-    ]
-    assert find({before.urn: before}, {before.urn: before}, []) == []
-
-
-def test_the_outputs_of_a_resource_are_the_providers() -> None:
-    before, after = (state("my:own:Thing", outputs={"key": value}) for value in (SECRET, "plain"))
-    assert find({before.urn: before}, {after.urn: after}, [resource("my:own:Thing", UPDATE)]) == []
 
 
 @pytest.mark.parametrize(
@@ -129,18 +116,23 @@ def test_a_resource_that_is_the_encryption_of_another_is_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "where"),
-    [
-        ({"a:token": "plain"}, [("a:token",)]),
-        ({"a:token": {"b": "plain"}}, [("a:token",)]),
-        ({"a:token": {"b": {"secure": "v1:x"}}}, []),
-        ({"a:token": {"secure": "v1:y"}}, []),
-        ({}, []),
-        ({"a:token": None}, []),
-    ],
+    ("value", "count"),
+    [("hunter2", 1), ("{b: hunter2}", 1), ("{b: {secure: v1:x}}", 0), ("{secure: v1:y}", 0), ("null", 0)],
 )
-def test_a_value_of_a_stack_file_that_was_encrypted(after: Any, where: list[Any]) -> None:
-    assert list(secrecy.config({"a:token": {"secure": "v1:x"}}, after)) == where
+def test_a_value_of_a_stack_file_that_was_encrypted_is_reported_without_it(
+    tmp_path: Path, value: str, count: int
+) -> None:
+    before, after = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    before.write_text("config:\n  a:token: {secure: v1:x}\n")
+    after.write_text(f"config:\n  a:token: {value}\n")
+    lines = StackLines.read(after, "Pulumi.dev.yaml")
+    found = list(secrecy.in_stack_files(before, after, lines))
+    place = Place(file=lines.file, line=2, end_line=2)
+    text = "Pulumi.dev.yaml: a:token was encrypted and is plain text now"
+    assert [(each.text, each.place) for each in found] == [(text, place)] * count
+    assert "hunter2" not in repr(found)
+    before.write_text("config: [")
+    assert list(secrecy.in_stack_files(before, after, lines)) == []
 
 
 def test_a_secret_that_is_plain_with_the_same_value_is_reported_of_what_the_engine_calls_the_same() -> None:
