@@ -9,21 +9,18 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, config
+from . import agent, check, config, report
 from .broker.registration import Broker
 from .build.request import BuildRequest
 from .build.session import BuildSession
 from .channel import Channel, Ending
 from .clock import Clock
-from .dependencies import Dependencies
 from .github.registration import Github
-from .google.compute_engine import GoogleHost
-from .google.metadata import Metadata
-from .machine import driver, processes, serial_port
+from .google.compute_engine import GoogleHost, Metadata
+from .machine import driver, processes
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
 from .outcomes import AgentExit
-from .report import Reporter
 from .runner import hooks
 from .runner.session import RunnerSetup
 from .supervisor import PAUSE_SEC, Supervisor
@@ -72,7 +69,7 @@ def run() -> int:
         _write(f"gpu_agent.pyz run: {SYSTEM_VARIABLE}: {error}\n")
         return 2
     host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else processes.cut_power)
-    reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
+    reporter = report.Reporter(host, clock, _write_whole, work, report.console(environ))
     machine = Machine(
         clock,
         reporter.say,
@@ -92,7 +89,7 @@ def run() -> int:
     ) -> Ending:
         return BuildSession(request, host, used_system, clock, channel, mark, cause).run()
 
-    deps = Dependencies(
+    deps = agent.Dependencies(
         host=host,
         clock=clock,
         machine=machine,

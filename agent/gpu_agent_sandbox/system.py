@@ -20,7 +20,7 @@ from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from typing import Any, NamedTuple
 
 from gpu_agent.clock import Clock
-from gpu_agent.google.metadata import Metadata
+from gpu_agent.google.compute_engine import Metadata
 from gpu_agent.machine.processes import kill
 from gpu_agent.machine.system import ENVIRONMENT, MISSING, RUNNER_USER, Output, System, User
 from gpu_agent.runner.archive import _ARCHITECTURES, MARKER

@@ -30,7 +30,7 @@ _LATE_JOB_SEC = 300.0
 
 
 class Broker:
-    """The runner manager from the view of one machine. Implements dependencies.Registrar."""
+    """The runner manager from the view of one machine. Implements agent.Registrar."""
 
     late_job_sec = _LATE_JOB_SEC
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.github.api import app_jwt
+from gpu_agent.github.registration import app_jwt
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
