@@ -9,7 +9,7 @@ import pytest
 from gpu_preview import pulumi_files
 from gpu_preview.errors import PreviewError
 from gpu_preview.git import repository
-from gpu_preview.report.cost import cost
+from gpu_preview.report.analysis import cost
 from gpu_preview.report.danger_rules import secrecy
 from gpu_preview.report.locations import StackLines
 

@@ -13,7 +13,7 @@ from gpu_common.pulumi_wire import UNKNOWNS
 
 SECRET = "[secret]"  # noqa: S105 - the engine's marker of a secret value (pkg/backend/display/json.go)
 PLACEHOLDER = "placeholder-of-a-secret"
-"""The first characters of the placeholder for an encrypted value of a stack file (stack_secrets.py)."""
+"""The first characters of the placeholder for an encrypted value of a stack file (compare/checkout.py)."""
 IN_PLAIN = "(a secret, in plain)"
 """The text that a report has for such a value, and for any configuration secret that the program uses as plain text."""
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105

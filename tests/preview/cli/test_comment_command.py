@@ -13,7 +13,7 @@ from gpu_ci.cli.main import run
 from gpu_preview.report.comment import Head
 
 from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, serving
-from ..report.test_untrusted_report import document, stack
+from ..report.test_comment import document, stack
 
 EVENT: dict[str, Any] = {
     "action": "completed",

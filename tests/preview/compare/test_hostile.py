@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -108,13 +107,6 @@ def test_a_program_that_hangs_is_ended_and_reported(
 
 
 @pytest.mark.slow
-def test_a_program_that_uses_too_much_memory_is_ended_and_reported(place: Path) -> None:
-    small.change(place, "import time\nkept = [bytearray(50_000_000) for _ in range(60)]\ntime.sleep(3600)\n")
-    [stack] = small.ask(place, Limits(memory_gib=2)).stacks
-    assert "the program took more than 2 GiB of memory (--memory-gib)" in stack.error
-
-
-@pytest.mark.slow
 def test_one_that_writes_over_what_is_read_afterwards_changes_nothing_outside(place: Path) -> None:
     """The program replaces the engine's event log and its own stack file by links."""
     program = (
@@ -127,18 +119,6 @@ def test_one_that_writes_over_what_is_read_afterwards_changes_nothing_outside(pl
     report = small.ask(place)
     assert PLANTED not in faces(report)
     assert report.stacks[0].counts.replace == 1
-
-
-@pytest.mark.slow
-def test_one_that_writes_for_the_reviewers_terminal_and_page_is_shown_literally(place: Path) -> None:
-    name = "x\x1b[2J</details>**bold** @everyone <script>alert(1)</script> `"
-    program = f"import pulumi_gcp as gcp\ngcp.storage.Bucket({name!r}, location='EU')\nraise Exception({name!r})\n"
-    small.change(place, program)
-    text = markdown.render(small.ask(place))
-    assert "\x1b" not in text
-    outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
-    assert text.count("<script>") > 0
-    assert "<script>" not in outside
 
 
 @pytest.mark.slow

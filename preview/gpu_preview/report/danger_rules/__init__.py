@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ...engine.states import STACK, Change, StackStates, State
 from ...model import Finding, Operation, Resource
 from ..danger_rule import RULES
-from . import data_loss, exposure, gates, identity, jobs, secrecy
+from . import data_loss, exposure, identity, jobs, secrecy
 
 _CHECKS: tuple[Callable[[Change, StackStates], Iterator[Finding]], ...] = (
     jobs.check,
@@ -28,7 +28,7 @@ def find(before: Mapping[str, State], after: Mapping[str, State], resources: Seq
     changes = [Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in resources]
     changes += _stacks(before, after, {each.urn for each in resources})
     stack_states = StackStates(before, after, tuple(changes))
-    found = [*gates.check(stack_states)]
+    found = [*jobs.check_gates(stack_states)]
     for change in changes:
         changes_something = change.resource.operation != Operation.SAME or change.type == STACK or _unguarded(change)
         checks = _CHECKS if changes_something else (secrecy.exposed,)
