@@ -11,8 +11,8 @@ from pathlib import Path
 
 from . import agent, check, config, report
 from .broker.registration import Broker
-from .build.request import BuildRequest
 from .build.session import BuildSession
+from .build.workspace import BuildRequest
 from .channel import Channel, Ending
 from .clock import Clock
 from .github.registration import Github

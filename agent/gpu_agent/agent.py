@@ -20,8 +20,7 @@ from typing import Protocol
 
 from . import config as settings
 from .broker.registration import SEALED
-from .build import request as build_request
-from .build.request import BuildRequest
+from .build.workspace import BuildRequest, read_request
 from .channel import Channel, Ending
 from .clock import Clock
 from .config import Config, GithubConfig, RunnerConfig
@@ -108,7 +107,7 @@ class Agent:
         is_check, request = role == CHECK, None
         if role == BUILD:
             self._protect_identity(config)
-            request = build_request.read(deps.host, deps.clock.now() + CONFIG_SEC)
+            request = read_request(deps.host, deps.clock.now() + CONFIG_SEC)
         until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0

@@ -22,7 +22,7 @@ from ..runner import network_isolation
 from ..runner.network_isolation import NetworkIsolation
 from . import workspace
 from .output import Output
-from .request import FORMAT, BuildRequest
+from .workspace import FORMAT, BuildRequest
 
 RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
 _START_SEC = 60.0

@@ -19,7 +19,7 @@ from ..host import BlockedAddresses, Notice
 from ..outcomes import AgentExit
 from ..redact import redact
 from ..retry import RetryableError, retry_until
-from .storage import GoogleBucket
+from ..storage import GoogleBucket
 
 _EMAIL_SEC = 5.0
 _ATTEMPT_SEC = 15.0

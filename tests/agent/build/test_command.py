@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_agent.build import session
-from gpu_agent.build.request import BuildRequest
+from gpu_agent.build.workspace import BuildRequest
 from gpu_agent.machine.system import Output, System, User
 from gpu_agent.runner.network_isolation import NetworkIsolation
 

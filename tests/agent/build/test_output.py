@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from gpu_agent import storage
 from gpu_agent.build.output import Output, name_of
 from gpu_agent.clock import Clock
-from gpu_agent.google import storage as module
-from gpu_agent.google.storage import GoogleBucket
 from gpu_agent.outcomes import AgentExit
+from gpu_agent.storage import GoogleBucket
 from pulumi_sandbox.providers.gcp.object_storage import Fault, ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
@@ -194,7 +194,7 @@ def test_a_file_is_sent_in_chunks_and_continues_after_a_fault(
     fault: str,
     chunk: int,
 ) -> None:
-    monkeypatch.setattr(module, "_CHUNK_BYTES", 2**18)
+    monkeypatch.setattr(storage, "_CHUNK_BYTES", 2**18)
     content = os.urandom(3 * 2**18 + 5)
     (tmp_path / "file").write_bytes(content)
     # The first request starts the upload.

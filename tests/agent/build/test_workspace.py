@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import pytest
 from gpu_agent.build import session, workspace
 from gpu_agent.build.output import Output
-from gpu_agent.build.request import BuildRequest
+from gpu_agent.build.workspace import BuildRequest
 from gpu_agent.clock import Clock
 from gpu_agent.machine.system import System, User
 from gpu_agent.outcomes import AgentExit

@@ -7,6 +7,7 @@ clock. Messages are GitHub's own if they are known (octokit/auth-app.js@010203fa
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 import socket
@@ -19,11 +20,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
+from gpu_agent.config import GithubConfig, RunnerConfig
+from gpu_agent.github.registration import Github, Registration
 from gpu_agent.http import Answer, Unreachable
+from gpu_agent.outcomes import AgentExit
 
 from .clock import FakeClock
 
@@ -304,3 +309,35 @@ def _written(answer: Answer, github: FakeGithub) -> bytes:
         headers["content-length"] = str(len(answer.body))
     lines = [f"HTTP/1.1 {answer.status} Status", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode() + answer.body
+
+
+CONFIG = GithubConfig(
+    owner="acme",
+    app_id="12345",
+    installation_id=77,
+    private_key="projects/p/secrets/s",
+    labels=["self-hosted", "gpu", "l4"],
+    runner_group="gpu",
+)
+RUNNER = RunnerConfig(version="2.330.0", sha256={})
+
+
+class World:
+    """The agent and GitHub on one fake clock."""
+
+    def __init__(self, key: bytes, public_key: RSAPublicKey) -> None:
+        self.key = key
+        self.clock = FakeClock()
+        self.github = FakeGithub(public_key, self.clock.true_unix)
+
+    def agent(self, **changes: Any) -> Github:
+        config = dataclasses.replace(CONFIG, **changes)
+        return Github(config, self.key, self.clock, ask_of(self.github, self.clock))
+
+    def register(self, name: str = "runner-a", **changes: Any) -> Registration:
+        return self.agent(**changes).register(name, RUNNER, self.clock.now() + 300)
+
+    def ended(self, **changes: Any) -> str:
+        with pytest.raises(AgentExit) as ended:
+            self.register(**changes)
+        return str(ended.value)

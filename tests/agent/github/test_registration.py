@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.conftest import openssl
-from tests.agent.fakes.github import Fault
-from tests.agent.fakes.world import RUNNER, World
+from tests.agent.fakes.github import RUNNER, Fault, World
 
 
 def test_one_registration_takes_three_requests_and_describes_the_runner(world: World):

@@ -15,8 +15,8 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from googleapiclient.http import HttpRequest
 from gpu_agent.google import storage as agent_storage
-from gpu_agent.google.storage import GoogleBucket
 from gpu_agent.http import Answer
+from gpu_agent.storage import GoogleBucket
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.gpu_bridge import permissions, steps
