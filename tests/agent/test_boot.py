@@ -51,14 +51,6 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
     assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
 
 
-def test_a_machine_without_a_configuration_reports_no_config(machine: Boot) -> None:
-    del machine.google.attributes["gpu-agent-config"]
-    found, serial = machine.run(says("fine"))
-    assert found == verdict("the machine's metadata has no gpu-agent-config", 2, "no-config")
-    assert machine.google.last("gpu-agent/end")["stops_pool"] is True
-    assert "SHUTDOWN -h now" in serial
-
-
 def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     source = (
         "import os; agent = os.getppid(); parent = int(open(f'/proc/{agent}/stat').read().split()[3]);"

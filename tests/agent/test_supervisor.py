@@ -33,7 +33,6 @@ from pathlib import Path
 from gpu_agent.channel import Ending
 from gpu_agent.clock import Clock
 from gpu_agent.outcomes import AgentExit
-from gpu_agent.host import Notice
 from gpu_agent.report import Reporter, Verdict
 from gpu_agent.supervisor import Supervisor
 
@@ -45,9 +44,8 @@ class Host:
             file.write(json.dumps(words) + chr(10))
     def publish(self, key, value, within_sec):
         self.note(key, json.loads(value))
-        {publish}
     def log(self, severity, message, within_sec, **fields): self.note("log", severity)
-    def notice(self, timeout_sec): return {notice}
+    def notice(self, timeout_sec): return None
     def power_off(self): self.note("off")
 
 def here(name):
@@ -58,11 +56,10 @@ def work(channel):
 {work}
 
 host, clock = Host(), Clock()
-reporter = {reporter}(host, clock, lambda text: None, folder)
+reporter = Reporter(host, clock, lambda text: None, folder)
 def clear():
     {clear}
-seconds = dict(pause_sec={pause}, grace_sec={grace}, margin_sec=0)
-Supervisor(host, reporter, clock, clear=clear, **seconds).run(work, {first})
+Supervisor(host, reporter, clock, pause_sec=0, grace_sec=5, margin_sec=0, clear=clear).run(work, 60)
 host.note("returned")
 """
 
@@ -70,23 +67,9 @@ host.note("returned")
 class Run:
     """One supervised agent."""
 
-    def __init__(
-        self,
-        folder: Path,
-        work: str,
-        *,
-        notice: str = "None",
-        grace: float = 5,
-        first: float = 60,
-        pause: float = 0,
-        clear: str = "pass",
-        reporter: str = "Reporter",
-        publish: str = "pass",
-    ) -> None:
+    def __init__(self, folder: Path, work: str, clear: str = "pass") -> None:
         self.folder = folder
-        body = textwrap.indent(textwrap.dedent(work), "    ")
-        more = {"notice": notice, "grace": grace, "first": first, "pause": pause, "clear": clear, "reporter": reporter}
-        source = PROGRAM.format(work=body, publish=publish, **more)
+        source = PROGRAM.format(work=textwrap.indent(textwrap.dedent(work), "    "), clear=clear)
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:

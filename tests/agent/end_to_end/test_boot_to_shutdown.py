@@ -47,12 +47,6 @@ def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(run
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 
-def test_a_check_machine_rehearses_and_registers_nothing(run_machine: RunMachine) -> None:
-    found = run_machine(Plan(role="check"))
-    assert found["verdict"] == {"verdict": "pass", "exit_code": 0, "summary": "fine", "reason": "rehearsed"}
-    assert (found["reason"], found["registered"]) == ("rehearsed", 0)
-
-
 @pytest.mark.parametrize("role", ["check", ""])
 @pytest.mark.slow
 def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(

@@ -198,14 +198,6 @@ def test_an_update_of_labels_or_of_secrecy_alone_is_no_replacement(
     assert unclear(urn, before, after).may_replace is expected
 
 
-def test_a_secret_that_is_plain_with_the_same_value_is_among_the_differences() -> None:
-    found = unclear(BUCKET, {"a": SECRET, "b": "1"}, {"a": "x", "b": "2"})
-    assert [(each.path, each.before, each.after) for each in found.properties] == [
-        ("a", SECRET, "[was secret, not shown]"),
-        ("b", '"1"', '"2"'),
-    ]
-
-
 def test_a_replaced_external_resource_is_created_and_nothing_is_deleted() -> None:
     [found] = read(step("replace", BUCKET, {"inputs": {}, "external": True}, {"inputs": {}})).resources
     assert found.operation == Operation.CREATE

@@ -12,14 +12,14 @@ from gpu_preview.errors import PreviewError
 from gpu_preview.git import repository
 from gpu_preview.git.repository import Repository, stack_files, tracks
 
-from tests.preview import checkouts
-from tests.preview.checkouts import blob, entry, tree
+from tests.preview import small
 from tests.preview.repository import git
+from tests.preview.small import blob, entry, tree
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    return checkouts.start(tmp_path / "a repository")
+    return small.start(tmp_path / "a repository")
 
 
 def test_the_project_is_the_nearest_upwards_within_the_checkout(checkout: Path) -> None:
@@ -224,7 +224,7 @@ def test_no_object_stands_in_for_another(checkout: Path, tmp_path: Path) -> None
 def test_a_git_dir_of_another_repository_is_not_followed(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = checkouts.start(tmp_path / "other")
+    other = small.start(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     assert Repository.find(checkout / "infra").git_folder == checkout / ".git"
     with pytest.raises(PreviewError, match=r"not a git repository\n  got: .*\n.*\n  hint: .* GIT_DIR is not followed"):

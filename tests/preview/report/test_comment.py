@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 from gpu_preview.model import Report, Side
 from gpu_preview.report.comment import MAX_BYTES, Account, CommentError, Done, Head, load_untrusted, post
+from hypothesis import given
+from jsonschema import Draft202012Validator
+
+from tests.preview import hostile, reports
+from tools.docs import preview_report
 
 from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, pull, serving
 
@@ -290,20 +295,11 @@ def test_a_report_on_drift_is_refused_for_a_pull_request(path: Path) -> None:
     [
         ({"version": 2}, "  version: Input should be 1"),
         ({"madeBy": ["x"]}, "  madeBy: Input should be a valid string"),
-        ({"stacks": {"a": 1}}, "  stacks: Input should be a valid array"),
-        ({"stacks": [stack(counts={"create": "many"})]}, "  stacks.0.counts.create: Input should be a valid integer,"),
         ({"stacks": [stack(status="merged")]}, "  stacks.0.status: Input should be 'previewed', 'failed',"),
         ({"stacks": [stack(seconds=float("nan"))]}, "  stacks.0.seconds: Input should be a finite number"),
         ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": float("inf")}})]}, "a finite number"),
         ({"stacks": [stack(counts={"create": 10**4299, "delete": 10**4299})]}, "  stacks.0.counts.create: "),
         ({"stacks": [stack(counts={"create": -1})]}, "  stacks.0.counts.create: Input should be greater than or equal"),
-        ({"stacks": [stack(counts={"same": 10**9 + 1})]}, "  stacks.0.counts.same: Input should be less than or equal"),
-        ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": 1e308}})]}, "Input should be less than or"),
-        (
-            {"stacks": [stack(cost={"before": {"atMaxUsdPerHour": -0.1}, "after": None})]},
-            "Input should be greater than",
-        ),
-        ({"stacks": [stack(seconds=-1)]}, "  stacks.0.seconds: Input should be greater than or equal to 0"),
         ({"markdown": "# Merge it"}, "  markdown: Extra inputs are not permitted"),
         ({"\u202e::error::x\n": 1}, "  \\u202e::error::x\\n: Extra inputs are not permitted"),
         ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
@@ -317,21 +313,7 @@ def test_an_invalid_report_is_refused_with_the_name_of_the_field(
     assert problem in text
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"no JSON",
-        b"[]",
-        b"null",
-        b"\xff\xfe",
-        b"[" * 1_000_000,
-        b'{"a":' * 200_000 + b"1" + b"}" * 200_000,
-        b'{"version": 1' + b"0" * 100_000 + b"}",
-        b'{"madeBy": "\\ud800"}',
-    ],
-    ids=["empty", "text", "list", "null", "no UTF-8", "deep lists", "deep maps", "a long number", "half a character"],
-)
+@pytest.mark.parametrize("content", [b"", b"null", b"\xff\xfe", b"[" * 1_000_000, b'{"madeBy": "\\ud800"}'])
 def test_a_text_that_is_no_json_is_refused(path: Path, content: bytes) -> None:
     assert refused(path, content).startswith("report.json: is no report of version 1\n")
 
@@ -367,3 +349,31 @@ def test_a_folder_and_a_pipe_are_no_report(path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(CommentError, match="cannot be read"):
         load_untrusted(path)
+
+
+SCHEMA = json.loads(preview_report.schema())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@given(hostile.reports)
+def test_every_report_is_as_the_schema_says_and_is_read_back_the_same(report: Report) -> None:
+    text = report.model_dump_json(by_alias=True)
+    assert [error.message for error in VALIDATOR.iter_errors(json.loads(text))] == []
+    assert Report.model_validate_json(text) == report
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "1 was expected"),
+        ({"how": "guess"}, "'guess' is not one of ['base', 'state', 'drift']"),
+        ({"extra": 1}, "Additional properties are not allowed ('extra' was unexpected)"),
+    ],
+)
+def test_an_invalid_report_is_refused(change: dict[str, object], words: str) -> None:
+    whole = json.loads(reports.REPLACEMENT.model_dump_json(by_alias=True)) | change
+    assert [error.message for error in VALIDATOR.iter_errors(whole)] == [words]

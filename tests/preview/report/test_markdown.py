@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.preview import hostile, reports
-from tests.preview.as_github import Comment
+from tests.preview.hostile import Comment
 from tests.preview.reports import report, resource, stack
 
 
@@ -137,15 +137,12 @@ def test_every_text_is_shown_to_the_letter(text: str) -> None:
         ("Set max to 0, or wait.", "Set max to 0, or wait."),
         ("pool t4 (max 8): 0.0.0.0/0 may reach it.", "pool `t4` (max 8): `0.0.0.0/0` may reach it."),
         ("ask @octocat about #1.", "ask `@octocat` about `#1`."),
-        ("see (https://example.com), please", "see (`https://example.com`), please"),
         ("costs $5 or 1,200.50 USD, 50%", "costs `$5` or 1,200.50 USD, 50%"),
         ("1. first", "`1`. first"),
         ("- first", "`-` first"),
-        ("a - b → c", "a - b → c"),
         ("two\n\nlines\tand \x1b[31m", "two lines and `\\u001b[31m`"),
         ("a `b` c", "a `` `b` `` c"),
         ("", "`(empty)`"),
-        ("defaced 1234567", "`defaced` `1234567`"),
     ],
 )
 def test_a_sentence_stays_one_and_what_is_more_than_words_is_code(text: str, written: str) -> None:
