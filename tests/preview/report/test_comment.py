@@ -198,9 +198,6 @@ def test_a_workflow_that_is_in_neither_commit_is_not_known_to_be_unchanged(githu
     assert second_line(github) == UNKNOWN
 
 
-# -- stale comments -----------------------------------------------------------
-
-
 def test_a_run_without_a_report_replaces_an_earlier_comment(github: FakeGithub) -> None:
     github.comments = [comment(6, BOT, f"{MARKER}\nnothing changes, at an older commit")]
     assert ended_without(github).action == "updated"
