@@ -58,9 +58,8 @@ test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
 
-test-boots: dev ## boot the agent on 500 emulated machines with random faults, as root; about 20 minutes (ARGS="--count 50 --seed 7")
+test-boots: dev ## boot the agent on 500 emulated machines with random faults, as root; about 20 minutes
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
-	@.venv/bin/python -m tests.agent.end_to_end.boots $(ARGS)
 
 test-histories: dev ## run 2,000 histories of the runner manager with random faults; about ten minutes (HISTORIES=100)
 	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py

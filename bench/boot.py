@@ -34,11 +34,12 @@ from gpu_ci.payload import smoke_archive
 from rich.console import Console
 from rich.table import Table
 
-from tests.agent.fakes import github_server, machine, runner
+from tests.agent.fakes import machine, runner
 from tests.agent.fakes.boot import Boot, config
+from tests.agent.fakes.github import serving as serving_github
 from tests.agent.fakes.google import FakeGoogle
 from tests.agent.fakes.google import serving as serving_google
-from tests.agent.fakes.jobs import job
+from tests.agent.fakes.runner import job
 from tests.agent.fakes.whole_machine import SECRET, Github
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,7 +129,7 @@ def _boot(folder: Path, archive: bytes, host_image: bool, on_gpu: bool) -> dict[
     releases = runner.releases(lambda _: (200, archive, len(archive)))
     public_key: Any = load_pem_public_key(public)
     github = Github(public_key, time.time)
-    with serving_google(FakeGoogle()) as google, github_server.serving(github) as url, releases as (base, asked):
+    with serving_google(FakeGoogle()) as google, serving_github(github) as url, releases as (base, asked):
         google.secrets[SECRET] = key
         boot = Boot(folder, google)
         shutil.rmtree(boot.torch)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci.kubernetes import arc_controller
-from gpu_preview.environment.venv_clone import create, site_packages
+from gpu_preview.environment.virtualenv import create, site_packages
 from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner

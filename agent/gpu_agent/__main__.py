@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, config
+from . import agent, check, config, report
 from .broker.registration import Broker
-from .build.request import BuildRequest
 from .build.session import BuildSession
+from .build.workspace import BuildRequest
 from .channel import Channel, Ending
 from .clock import Clock
-from .dependencies import Dependencies
 from .github.registration import Github
-from .google.compute_engine import GoogleHost
-from .google.metadata import Metadata
-from .machine import driver, emulation, power, processes, serial_port
+from .google.compute_engine import GoogleHost, Metadata
+from .machine import driver, processes
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
 from .outcomes import AgentExit
-from .report import Reporter
 from .runner import hooks
 from .runner.session import RunnerSetup
 from .supervisor import PAUSE_SEC, Supervisor
@@ -32,6 +30,7 @@ USAGE = """usage: gpu_agent.pyz run
 It runs one check and one job, then switches the machine off; only on a Compute Engine VM. GitHub's runner calls
 `gpu_agent.pyz hook started|completed <socket>` before and after its job.
 """
+SYSTEM_VARIABLE = "GPU_AGENT_SYSTEM"
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
 # The time limit for the sandbox's metadata server. It is on the same computer and starts before the machine.
@@ -65,12 +64,12 @@ def run() -> int:
     is_emulated = "GCE_METADATA_HOST" in environ
     # The sandbox emulates users and mounts for its machines. A Compute Engine VM never reads the variable.
     try:
-        system = None if _is_google() else emulation.system(environ)
+        system = None if _is_google() else _emulated_system(environ)
     except OSError as error:
-        _write(f"gpu_agent.pyz run: {emulation.VARIABLE}: {error}\n")
+        _write(f"gpu_agent.pyz run: {SYSTEM_VARIABLE}: {error}\n")
         return 2
-    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else power.cut)
-    reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
+    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else processes.cut_power)
+    reporter = report.Reporter(host, clock, _write_whole, work, report.console(environ))
     machine = Machine(
         clock,
         reporter.say,
@@ -90,7 +89,7 @@ def run() -> int:
     ) -> Ending:
         return BuildSession(request, host, used_system, clock, channel, mark, cause).run()
 
-    deps = Dependencies(
+    deps = agent.Dependencies(
         host=host,
         clock=clock,
         machine=machine,
@@ -118,6 +117,18 @@ def run() -> int:
 
     Supervisor(host, reporter, clock, pause_sec, clear=clear).run(work_as_agent, agent.CONFIG_SEC)
     return 0
+
+
+def _emulated_system(environ: Mapping[str, str]) -> System | None:
+    """Return the sandbox's emulation of root's tasks from the file in the environment variable, or None without it.
+
+    The file has a class `EmulatedSystem`. It is only for computers outside Compute Engine, because it isolates no job.
+    """
+    file = environ.get(SYSTEM_VARIABLE)
+    if not file or "GCE_METADATA_HOST" not in environ:
+        return None
+    made: System = runpy.run_path(file)["EmulatedSystem"].of(environ)
+    return made
 
 
 def _reason_against(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:

@@ -6,24 +6,31 @@ defines the terms.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import Protocol
 
 from . import config as settings
-from . import notices
 from .broker.registration import SEALED
-from .build import request as build_request
-from .build.request import BuildRequest
+from .build.workspace import BuildRequest, read_request
 from .channel import Channel, Ending
-from .config import Config, RunnerConfig
-from .dependencies import Dependencies, Registrar, Registration, Running
-from .host import Notice
+from .clock import Clock
+from .config import Config, GithubConfig, RunnerConfig
+from .github.registration import Registration
+from .host import Host, Notice
 from .machine import driver
+from .machine.commands import Machine
 from .outcomes import AgentExit
 from .report import Verdict
+from .runner.session import StartedRunner
 
 # The metadata key that the gate sets to `check`. Such a check machine tests what the pool's machines would do. A build
 # step sets the key to `build`. Such a machine runs one command after its check.
@@ -44,6 +51,9 @@ _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
 # The time for a notice to reach its guest attribute before the machine reports its end.
 _NOTICE_SEC = 1.0
+NOTICE_KEY = "gpu-agent/notice"
+"""The guest attribute with the cloud's notice."""
+_PAUSE_SEC = 1.0
 
 
 class Agent:
@@ -53,11 +63,11 @@ class Agent:
         self._dependencies = deps
         self._channel = channel
         self._notice: Notice | None = None
-        self._running: Running | None = None
+        self._running: StartedRunner | None = None
 
     def run(self) -> Ending:
         """Run all steps from the configuration to the end of the job."""
-        listener = notices.listen(self._dependencies.host, self._ends_machine)
+        listener = listen(self._dependencies.host, self._ends_machine)
         try:
             return self._run_steps()
         except Exception as error:
@@ -97,7 +107,7 @@ class Agent:
         is_check, request = role == CHECK, None
         if role == BUILD:
             self._protect_identity(config)
-            request = build_request.read(deps.host, deps.clock.now() + CONFIG_SEC)
+            request = read_request(deps.host, deps.clock.now() + CONFIG_SEC)
         until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
@@ -226,7 +236,9 @@ class Agent:
         _require_healthy(running.gpu_problem())
         return Ending(reason, detail)
 
-    def _wait_for_job(self, running: Running, registrar: Registrar, registration: Registration, idle_sec: int) -> None:
+    def _wait_for_job(
+        self, running: StartedRunner, registrar: Registrar, registration: Registration, idle_sec: int
+    ) -> None:
         """Return when a job has started. Raises AgentExit if none starts, or if the runner ends without one."""
         late_sec = registrar.late_job_sec
         self._channel.step("waiting", idle_sec + late_sec)
@@ -282,3 +294,82 @@ def _require_healthy(gpu_problem: str) -> None:
 def _lost_job_text(job: Mapping[str, str]) -> str:
     facts = (job.get("repository", "a repository"), f"run {job.get('run_id', '?')}", f"job {job.get('job', '?')}")
     return f"lost: {', '.join(facts)}"
+
+
+def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
+    """Start to wait in the returned thread. Each notice goes to `ends_machine` and to a guest attribute.
+
+    If `ends_machine` returns True, the agent's main thread gets SIGTERM, the same signal as for a stop of the machine.
+    Every wait of the agent therefore ends in the same way.
+    """
+
+    def wait() -> None:
+        known: Notice | None = None
+        ends = False
+        while not ends:
+            try:
+                notice = host.notice(poll_sec)
+            except Exception:
+                # A machine that lacks a resource, such as memory for a thread, must still receive the notice later.
+                time.sleep(_PAUSE_SEC)
+                continue
+            if notice is None or notice == known:
+                # The same notice is returned again and again. Another notice may follow.
+                time.sleep(_PAUSE_SEC if notice else 0)
+                continue
+            known, ends = notice, ends_machine(notice)
+            if ends:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            # If this fails, the report of the end contains the notice too, and has more time.
+            with contextlib.suppress(Exception):
+                host.publish(NOTICE_KEY, json.dumps({"reason": notice.reason, "words": notice.announcement}))
+
+    listener = threading.Thread(target=wait, daemon=True)
+    listener.start()
+    return listener
+
+
+class Registrar(Protocol):
+    """Registers the runner: as a GitHub App on this machine (github/), or through the runner manager (broker/)."""
+
+    late_job_sec: float
+    """Seconds to wait for a job if an idle runner cannot be removed, because GitHub may have just assigned one."""
+
+    def rehearse(self, deadline: float) -> None:
+        """Do every step of a registration except the registration itself. Raises AgentExit if a step would fail."""
+
+    def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
+        """Register a runner of this name for one job. Raises AgentExit if GitHub refuses it or does not answer."""
+
+    def remove(self, runner_id: int, deadline: float) -> bool:
+        """Remove a runner without a job. Return True if it is gone. Raises only if the machine must stop."""
+
+    def forget(self) -> None:
+        """Drop the key, because no further request follows."""
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The dependencies of the agent."""
+
+    host: Host
+    clock: Clock
+    machine: Machine
+    get_driver: Callable[[Config, Machine, float, Callable[[bool], None]], None]
+    check: Callable[[Config, str | None, Machine, float], Verdict]
+    github: Callable[[GithubConfig, bytes, Clock], Registrar]
+    broker: Callable[[Host, Clock], Registrar]
+    block_identity: Callable[[], None]
+    """Blocks the machine's identity for every user except root. It runs before any other step."""
+    obtain: Callable[[RunnerConfig, float], Path]
+    """Downloads the runner, verifies that it is the pinned one, and returns its folder."""
+    isolate: Callable[[str, float], None]
+    """Isolates jobs from the machine's identity in this Docker mode, until a deadline."""
+    try_runner: Callable[[Path, RunnerConfig, float], None]
+    """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""
+    gpu_problem: Callable[[], str]
+    """Returns why the GPU must not take a job, or ""."""
+    start: Callable[[str], StartedRunner]
+    """Starts the runner with this JIT configuration."""
+    build: Callable[[BuildRequest, Channel, Callable[[], None], Callable[[AgentExit], AgentExit]], Ending]
+    """Runs the command of a build. The two functions write the mark of a used machine, and return an end's cause."""

@@ -7,7 +7,7 @@ import json
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .outcomes import AgentExit
 
@@ -88,27 +88,22 @@ class Config:
 
 
 def parse(text: str | None) -> Config:
-    """Return the configuration. Raises AgentExit("no-config") with all mistakes."""
+    """Return the configuration. Raises AgentExit("no-config")."""
     return parse_as(Config, text, KEY, _mistakes)
 
 
 def parse_as(kind: type[T], text: str | None, key: str, mistakes: Callable[[T], list[str]] = lambda _: []) -> T:
     """Return a metadata value as `kind`, a dataclass. `mistakes` returns the mistakes that types do not show.
 
-    Raises AgentExit("no-config") with all mistakes.
+    Raises AgentExit("no-config").
     """
     if not text:
         raise AgentExit("no-config", f"the machine's metadata has no {key}")
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise AgentExit("no-config", f"{key} is not valid JSON: {error}") from None
-    except RecursionError:
-        raise AgentExit("no-config", f"{key} is not a configuration: it is nested too deeply") from None
-    problems: list[str] = []
-    parsed: T = _parsed_value(kind, value, "", problems)
-    problems = problems or mistakes(parsed)
-    if problems:
+        parsed: T = _built(kind, json.loads(text), "the value")
+    except (ValueError, RecursionError, TypeError) as error:
+        raise AgentExit("no-config", f"{key} is not a configuration: {error}") from None
+    if problems := mistakes(parsed):
         raise AgentExit("no-config", f"{key}: " + "; ".join(problems))
     return parsed
 
@@ -125,44 +120,23 @@ def _registration_mistakes(config: Config) -> list[str]:
     if config.registered_by not in ("machine", "manager"):
         return [f"registered_by: expected machine or manager, got {config.registered_by!r}"]
     if config.registered_by == "manager":
-        return (
-            []
-            if config.runner and not config.github
-            else ["registered_by: manager requires runner and excludes github"]
-        )
+        is_valid = config.runner and not config.github
+        return [] if is_valid else ["registered_by: manager requires runner and excludes github"]
     if (config.github is None) != (config.runner is None):
         return ["github and runner: must be set together"]
     return []
 
 
-def _parsed_value(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """Return the value as `kind`, which is a dataclass or the type of a dataclass field."""
-    if get_origin(kind) in (Union, types.UnionType):
+def _built(kind: Any, value: Any, name: str) -> Any:
+    """Return the value as `kind`, a dataclass or the type of a field. Raises TypeError with the first mistake."""
+    if get_origin(kind) is types.UnionType:
         if value is None:
             return None
-        [kind] = [each for each in get_args(kind) if each is not type(None)]
+        kind = get_args(kind)[0]
+    expected = dict if dataclasses.is_dataclass(kind) else get_origin(kind) or kind
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        raise TypeError(f"{name}: expected {expected.__name__}, got {type(value).__name__}")
     if not dataclasses.is_dataclass(kind):
-        return _plain(kind, value, path, problems)
-    if not isinstance(value, dict):
-        problems.append(f"{path or 'the value'}: expected a map, got {type(value).__name__}")
-        return None
-    hints, known = get_type_hints(kind), {each.name: each for each in dataclasses.fields(kind)}
-    under = f"{path}." if path else ""
-    problems += [f"{under}{key}: is unknown" for key in value if key not in known]
-    given = {
-        key: _parsed_value(hints[key], each, f"{under}{key}", problems) for key, each in value.items() if key in known
-    }
-    for name, each in known.items():
-        if name not in given and each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
-            problems.append(f"{under}{name}: is missing")
-            given[name] = None
-    return kind(**given)  # type: ignore[operator]
-
-
-def _plain(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
-        problems.append(f"{path}: expected {origin.__name__}, got {type(value).__name__}")
-    elif inner and not all(isinstance(each, inner[-1]) for each in (value.values() if origin is dict else value)):
-        problems.append(f"{path}: expected every {inner[-1].__name__}")
-    return value
+        return value
+    hints = get_type_hints(kind)
+    return kind(**{key: _built(hints.get(key, object), each, key) for key, each in value.items()})  # type: ignore[operator]

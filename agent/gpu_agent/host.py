@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from .storage import GoogleBucket
 
 
 class Notice(NamedTuple):
@@ -23,23 +24,6 @@ class BlockedAddresses(NamedTuple):
     """The IPv4 and IPv6 addresses."""
     ports: tuple[int, ...]
     """The ports (TCP and UDP) that stay open, because a cloud's DNS, NTP and DHCP servers have the same address."""
-
-
-class Bucket(Protocol):
-    """A bucket of the cloud's object storage.
-
-    Each method repeats a request that fails, until the deadline. Raises AgentExit: no-source, storage-refused, or
-    storage-unreachable.
-    """
-
-    def read(self, name: str, sink: BinaryIO, deadline: float, limit_bytes: int) -> None:
-        """Write the content of an object into `sink`."""
-
-    def write(self, name: str, content: bytes, sha256: str, deadline: float) -> None:
-        """Create an object with this digest in its metadata."""
-
-    def write_file(self, name: str, path: Path, sha256: str, deadline: float) -> None:
-        """Create an object from a file."""
 
 
 class Host(Protocol):
@@ -73,7 +57,7 @@ class Host(Protocol):
         no-secret (refused) or secrets-unreachable (late).
         """
 
-    def bucket(self, name: str) -> Bucket:
+    def bucket(self, name: str) -> GoogleBucket:
         """Return a bucket, which is used with the machine's identity."""
 
     def registry_token(self, deadline: float) -> str:

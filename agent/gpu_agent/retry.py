@@ -1,6 +1,6 @@
 """Retries of requests: the duration of the waits, and the deadline.
 
-Each call decides which errors are repeated: github/api.py for GitHub, google/ for Google.
+Each call decides which errors are repeated: github/registration.py for GitHub, google/ for Google.
 """
 
 from __future__ import annotations

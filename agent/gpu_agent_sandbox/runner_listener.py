@@ -29,7 +29,7 @@ JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 POLL_SEC, CALL_SEC, CONNECT_SEC = 1.0, 10.0, 60.0
 # Seconds from SIGINT to SIGTERM, and from that to SIGKILL (src/Runner.Sdk/ProcessInvoker.cs).
 SIGINT_SEC, SIGTERM_SEC = 7.5, 2.5
-LOG_BYTES = 64 * 1024
+LOG_LINES = 500
 SUCCESS, TERMINATED = 0, 1
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -85,11 +85,10 @@ class Github:
 
 
 class Log:
-    """The output of the job: each line goes to standard output, and the last 64 KiB go to GitHub."""
+    """The output of the job: each line goes to standard output, and the last lines go to GitHub."""
 
     def __init__(self) -> None:
-        self._lines: collections.deque[str] = collections.deque()
-        self._bytes = 0
+        self._lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
@@ -97,9 +96,6 @@ class Log:
         with self._lock:
             write(line)
             self._lines.append(line)
-            self._bytes += len(line.encode()) + 1
-            while self._bytes > LOG_BYTES and len(self._lines) > 1:
-                self._bytes -= len(self._lines.popleft().encode()) + 1
 
     def text(self) -> str:
         """Return the end of the output."""

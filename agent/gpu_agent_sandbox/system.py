@@ -1,7 +1,7 @@
 # ruff: noqa: ARG002 -- the base class defines the arguments
 """Emulation of root's tasks, for a runner on the sandbox user's own computer. It does not change the computer.
 
-The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
+The agent loads this file on a sandbox's machine (gpu_agent/__main__.py). It creates no user, mount, unit or
 packet filter rule, and runs no program as root. The runner and its job are processes of the sandbox's user, with that
 user's access (docs/guides/sandbox-serve.md lists it).
 """
@@ -20,7 +20,7 @@ from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from typing import Any, NamedTuple
 
 from gpu_agent.clock import Clock
-from gpu_agent.google.metadata import Metadata
+from gpu_agent.google.compute_engine import Metadata
 from gpu_agent.machine.processes import kill
 from gpu_agent.machine.system import ENVIRONMENT, MISSING, RUNNER_USER, Output, System, User
 from gpu_agent.runner.archive import _ARCHITECTURES, MARKER

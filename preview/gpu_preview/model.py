@@ -250,9 +250,9 @@ class Report(Model):
     version: Literal[1] = 1
     made_by: str
     """The program and its version, such as `gpu-ci 0.1.0`."""
-    how: Literal["base", "state", "credentials", "drift"]
-    """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `credentials`:
-    with the deployed stack, in a preview with credentials. `drift`: what exists in the cloud, with the state."""
+    how: Literal["base", "state", "drift"]
+    """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `drift`: what
+    exists in the cloud, with the state."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterable
 
-from gpu_catalog.cost import NOT_INCLUDED
-
-from .model import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status, Violation
+from .model import Counts, Finding, Operation, Resource, Severity, Stack, Status
 
 NO_PACK = "no policy pack was given"
 
-SECRETS_UNCHANGED = "assuming that its secrets are unchanged"
-"""The limit of a comparison with an exported state."""
-
-NOT_IN_COSTS = f"These amounts do not include {' and '.join(NOT_INCLUDED)}."
-"""The costs that the catalog has no prices for."""
-
-# The sandbox's hint for a reference to a resource that neither the program creates nor sandbox.yaml lists.
-_UNLISTED = re.compile(r"\b(?:list|add) (?:it|its \w+) in sandbox\.yaml\b")
-_LIST_IT = "List resources that already exist in sandbox.yaml, and commit that to the base first."
-_SIGNS = {
-    "≥": "≥: a minimum, without items that are billed by use or have no known price.",
-    "?": "?: billed by use, or the price is unknown.",
-}
 KEEPS_JOBS = "keeps-jobs"
 """The rule of a finding that lists changes that interrupt no job. The comment command does not import the rules."""
 
@@ -35,13 +18,6 @@ OPERATION_TEXTS = {
     Operation.CREATE: "created",
     Operation.UPDATE: "updated",
     Operation.SAME: "unchanged",
-}
-_SENTENCE_ENDS = (".", "!", "?", "…")
-COMPARISON_TEXTS = {
-    "base": "compared with the base, deployed offline",
-    "state": "compared with the exported state of each stack",
-    "credentials": "previewed with credentials",
-    "drift": "what exists, compared with the state",
 }
 
 
@@ -98,11 +74,6 @@ def concerns(stack: Stack) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def question(report: Report) -> str:
-    """Return a phrase for the question that the report answers."""
-    return "what differs" if report.how == "drift" else "what would happen"
-
-
 def total(stack: Stack) -> int:
     """Return the number of all resources, including deleted ones."""
     counts = stack.counts
@@ -116,108 +87,12 @@ def is_quiet(stack: Stack) -> bool:
     return stack.status in (Status.PREVIEWED, Status.NEW) and not differs
 
 
-def base_hint(stack: Stack) -> str:
-    """Return a hint for a base that fails because sandbox.yaml does not list an existing resource, or ""."""
-    return _LIST_IT if stack.status == Status.BASE_FAILED and _UNLISTED.search(stack.error) else ""
-
-
-def policies(stack: Stack) -> str:
-    """Return the sentence on policy packs; empty if none was given, or if the preview failed before they ran."""
-    return "" if stack.status == Status.FAILED or stack.policies == NO_PACK else stack.policies
-
-
 def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
     """Return the findings of a stack that have one of these severities."""
     return [each for each in stack.findings if each.severity in severities]
-
-
-def sentence(found: Finding) -> str:
-    """Return the text of a finding, with a full stop if a hint follows."""
-    return found.text if not found.hint or found.text[-1:] in _SENTENCE_ENDS else f"{found.text}."
-
-
-def without_repeats(violations: Iterable[Violation]) -> Iterator[Violation]:
-    """Yield the violations, mandatory ones first, without text that an earlier violation of the same policy has.
-
-    Two lines of the text are the same for each resource: the first (the purpose) and the last (the remedy).
-    """
-    known_lines: dict[tuple[str, str], list[str]] = {}
-    for each in sorted(violations, key=lambda each: (each.level != "mandatory", each.pack, each.policy)):
-        lines = each.text.splitlines()
-        known = known_lines.get((each.pack, each.policy), [])
-        new = [line for line in lines if line not in known] or lines
-        known_lines.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
-        yield each.model_copy(update={"text": "\n".join(new)})
-
-
-def causes_first(resources: Sequence[Resource]) -> list[Resource]:
-    """Return the resources sorted so that each follows its dependencies; in their given order if there is a cycle."""
-    listed = {each.urn: each for each in resources}
-    # Add each resource alone first: the sorter keeps the order in which nodes are added.
-    sorter = TopologicalSorter(dict.fromkeys(listed, ()))
-    for each in listed.values():
-        sorter.add(each.urn, *(urn for urn in each.depends_on if urn in listed))
-    try:
-        return [listed[urn] for urn in sorter.static_order()]
-    except CycleError:
-        return list(resources)
 
 
 def worst_first(resources: Iterable[Resource]) -> list[Resource]:
     """Return the resources, sorted from the worst to the least severe operation."""
     order = list(OPERATION_TEXTS)
     return sorted(resources, key=lambda each: order.index(each.operation))
-
-
-def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
-    """Return the stacks, with those that could not be previewed first."""
-    return sorted(stacks, key=lambda each: each.status not in (Status.FAILED, Status.BASE_FAILED))
-
-
-def signs(amounts: Iterable[str]) -> str:
-    """Return the meaning of each sign (`≥`, `?`) in these amounts, or ""."""
-    shown = "".join(amounts)
-    return " ".join(texts for sign, texts in _SIGNS.items() if sign in shown)
-
-
-def worst_month(stack: Stack) -> str:
-    """Return the cost of the worst month before and after, or "" if no cost is known."""
-    return change(stack.cost.before, stack.cost.after, "worst_month_usd") if stack.cost else ""
-
-
-def change(before: Amount | None, after: Amount | None, field: str) -> str:
-    """Return a change in USD, such as `1.20 → 2.40 (+1.20)`.
-
-    `≥` marks an amount for which only some prices are known, `?` one without a known price.
-    """
-    old, new = _value(before, field), _value(after, field)
-    shown = f"{_usd(before, old)} → {_usd(after, new)}"
-    if before is None or after is None:
-        return shown if before or after else "none"
-    if _usd(before, old) == _usd(after, new):
-        return _usd(after, new)
-    # A difference between two minimums has no meaning.
-    if old is None or new is None or before.at_least or after.at_least:
-        return shown
-    return f"{shown} ({new - old:+,.2f})"
-
-
-def _value(amount: Amount | None, field: str) -> float | None:
-    found: float | None = getattr(amount, field, None)
-    return found
-
-
-def _usd(amount: Amount | None, value: float | None) -> str:
-    if amount is None:
-        return "none"
-    return "?" if value is None else f"{'≥ ' if amount.at_least else ''}{value:,.2f}"
-
-
-def commit(revision: Side) -> str:
-    """Return the first 10 characters of the commit, as Git abbreviates in a large repository."""
-    return revision.commit[:10]
-
-
-def origin(report: Report) -> str:
-    """Return a phrase for the kind of comparison."""
-    return COMPARISON_TEXTS[report.how]

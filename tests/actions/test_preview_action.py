@@ -92,7 +92,7 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
         base="v1", head="v2", stacks="staging\n  prod  \n\n", policy_packs="policies\nmore policies\n",
         policy_pack_config="policies.json\n more.json", against_state="prod=a prod.json\n", with_network="true",
         exact_base="true", require_walls="true", disk_gib="3",
-        working_directory="infra", install="pip install -r x.txt", output="a report", cache="kept",
+        working_directory="infra", install="pip install -r x.txt", output="a report",
         max_usd_month="500", timeout_sec="60", memory_gib="2",
     )  # fmt: skip
     assert action.called == [
@@ -100,7 +100,7 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
         "--stack=staging", "--stack=prod", "--policy-pack=policies", "--policy-pack=more policies",
         "--policy-pack-config=policies.json", "--policy-pack-config=more.json", "--against-state=prod=a prod.json",
         "--with-network", "--exact-base", "--require-walls",
-        "--install=pip install -r x.txt", "--cache=kept", "--max-usd-month=500", "--timeout-sec=60", "--memory-gib=2",
+        "--install=pip install -r x.txt", "--max-usd-month=500", "--timeout-sec=60", "--memory-gib=2",
         "--disk-gib=3",
     ]  # fmt: skip
 
@@ -111,7 +111,7 @@ HOSTILE = "$(touch pwned) `touch pwned` \"; touch pwned; ' && touch pwned | * ${
 @pytest.mark.parametrize(
     "name",
     [
-        "base", "head", "stacks", "policy_packs", "policy_pack_config", "against_state", "install", "cache",
+        "base", "head", "stacks", "policy_packs", "policy_pack_config", "against_state", "install",
         "max_usd_month",
     ],
 )  # fmt: skip

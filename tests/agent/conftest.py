@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from tests.agent.fakes.boot import Tools
+from tests.agent.fakes.github import World
 from tests.agent.fakes.google import FakeGoogle, serving
-from tests.agent.fakes.world import World
 
 
 def openssl(*arguments: str, content: bytes = b"") -> bytes:

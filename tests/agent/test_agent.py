@@ -7,14 +7,14 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pytest
-from gpu_agent.agent import Agent
-from gpu_agent.build.request import BuildRequest
+from gpu_agent import agent
+from gpu_agent.agent import Agent, Dependencies, listen
+from gpu_agent.build.workspace import BuildRequest
 from gpu_agent.channel import Ending
-from gpu_agent.config import Config, GithubConfig, RunnerConfig
-from gpu_agent.dependencies import Dependencies
+from gpu_agent.config import Config, GithubConfig, RunnerConfig, parse
 from gpu_agent.host import BlockedAddresses, Notice
 from gpu_agent.machine.commands import Machine
 from gpu_agent.outcomes import AgentExit
@@ -260,14 +260,6 @@ def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() ->
     ]
 
 
-@pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
-def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
-    fakes = Fakes(role="check")
-    fakes.fail[at] = AgentExit("wrong-checksum", "got another archive")
-    assert fakes.end()[0] == "wrong-checksum"
-    assert fakes.did[-1] == at
-
-
 @pytest.mark.parametrize("role", [None, "check"])
 def test_no_key_is_requested_before_the_check_has_passed(role: str | None) -> None:
     fakes = Fakes(role=role)
@@ -276,9 +268,10 @@ def test_no_key_is_requested_before_the_check_has_passed(role: str | None) -> No
     assert fakes.did == [*(SERVED_BY_480 if role else SERVING), "VERDICT fail check-failed"]
 
 
+@pytest.mark.parametrize("role", [None, "check"])
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
-def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
-    fakes = Fakes()
+def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str, role: str | None) -> None:
+    fakes = Fakes(role=role)
     fakes.fail[at] = AgentExit("not-isolated", "the socket of Docker is open")
     assert fakes.end()[0] == "not-isolated"
     assert fakes.did[-1] == at
@@ -414,3 +407,108 @@ def test_a_build_machine_refuses_an_altered_request() -> None:
     fakes = build_machine()
     fakes.object += b" "
     assert fakes.end()[0] == "wrong-source"
+
+
+MAINTENANCE, PREEMPTED = Notice("maintenance", "in an hour"), Notice("preempted", "now")
+
+
+class AnnouncingHost:
+    """A cloud that returns these notices one after the other, and then none."""
+
+    def __init__(self, *answers: Notice | Exception | None, publishes: Exception | None = None) -> None:
+        self.answers, self.publishes = list(answers), publishes
+        self.published: list[tuple[str, Any]] = []
+
+    def notice(self, _: float) -> Notice | None:
+        if not self.answers:
+            threading.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def publish(self, key: str, value: str) -> None:
+        self.published.append((key, json.loads(value)))
+        if self.publishes:
+            raise self.publishes
+
+
+def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
+    """Return the notices until the machine had to end. The signal that ends it is not sent."""
+    received: list[Notice] = []
+
+    def tell(notice: Notice) -> bool:
+        received.append(notice)
+        return notice is PREEMPTED
+
+    monkeypatch.setattr(agent, "_PAUSE_SEC", 0)
+    monkeypatch.setattr(agent.signal, "pthread_kill", lambda *_: None)
+    listener = listen(cast(Any, host), tell)
+    listener.join(20)
+    assert not listener.is_alive()
+    return received
+
+
+def test_a_repeated_notice_is_reported_once_and_the_next_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = AnnouncingHost(MAINTENANCE, MAINTENANCE, None, PREEMPTED)
+    assert notices_until_end(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
+    assert [value["reason"] for _, value in host.published] == ["maintenance", "preempted"]
+
+
+@pytest.mark.parametrize("failure", [OSError(), RuntimeError("can't start new thread")])
+def test_a_notice_that_cannot_be_published_still_reaches_the_agent(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = AnnouncingHost(MAINTENANCE, PREEMPTED, publishes=failure)
+    assert notices_until_end(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
+
+
+def registering(**given: object) -> str:
+    return json.dumps(config(**given))
+
+
+RUNNER_SETTINGS = {"version": "2.336.0", "sha256": {"x64": "00"}}
+GITHUB_SETTINGS = {
+    "owner": "example-org",
+    "app_id": "7",
+    "installation_id": 8,
+    "private_key": "projects/example-ci/secrets/github-app-key",
+    "labels": ["gpu"],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"registered_by": "manager"}, "registered_by: manager requires runner and excludes github"),
+        (
+            {"registered_by": "manager", "runner": RUNNER_SETTINGS, "github": GITHUB_SETTINGS},
+            "registered_by: manager requires runner and excludes github",
+        ),
+        (
+            {"registered_by": "both", "runner": RUNNER_SETTINGS},
+            "registered_by: expected machine or manager, got 'both'",
+        ),
+        ({"runner": RUNNER_SETTINGS}, "github and runner: must be set together"),
+    ],
+)
+def test_the_settings_of_the_registration_must_be_complete(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(AgentExit) as ended:
+        parse(registering(**given))
+    assert ended.value.detail == f"gpu-agent-config: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "the machine's metadata has no gpu-agent-config"),
+        ("", "the machine's metadata has no gpu-agent-config"),
+        ("{", "gpu-agent-config is not a configuration: "),
+        ("[" * 100_000, "gpu-agent-config is not a configuration: "),
+    ],
+)
+def test_an_invalid_configuration_ends_the_machine_with_its_mistakes(text: str | None, words: str) -> None:
+    with pytest.raises(AgentExit) as ended:
+        parse(text)
+    assert ended.value.end.reason == "no-config"
+    assert ended.value.detail.startswith(words)

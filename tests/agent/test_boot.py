@@ -6,11 +6,8 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +31,6 @@ def verdict(summary: str, code: int, reason: str) -> dict[str, Any]:
     }
 
 
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come to that within 30 s")
-
-
 def test_shellcheck_finds_no_problem_in_the_boot_script() -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert shellcheck, "shellcheck is not installed; run: make dev"
@@ -62,33 +51,6 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
     assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
 
 
-def test_a_machine_without_a_configuration_reports_no_config(machine: Boot) -> None:
-    del machine.google.attributes["gpu-agent-config"]
-    found, serial = machine.run(says("fine"))
-    assert found == verdict("the machine's metadata has no gpu-agent-config", 2, "no-config")
-    assert machine.google.last("gpu-agent/end")["stops_pool"] is True
-    assert "SHUTDOWN -h now" in serial
-
-
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSEGV])
-def test_an_agent_that_dies_is_a_crash_in_its_step(machine: Boot, blow: signal.Signals) -> None:
-    """The check is a child of the agent, and kills it."""
-    found, serial = machine.run(f"import os; os.kill(os.getppid(), {int(blow)})")
-    assert found == verdict(f"the agent ended with signal {blow.name} in step check", 2, "crashed")
-    assert serial.count("SHUTDOWN -h now") == 1
-
-
-@pytest.mark.slow
-def test_a_supervisor_that_dies_leaves_an_agent_that_ends_the_machine(machine: Boot) -> None:
-    source = "import os, time; os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9); time.sleep(30)"
-    machine.tools.add("sleep", "read -t 3 <> <(:) || true")
-    found, serial = machine.run(source)
-    assert (found["verdict"], found["reason"]) == ("fail", "crashed")
-    assert found["summary"] == "the agent's supervisor was killed in step check"
-    assert machine.google.written().count("gpu-agent/end") == 1
-    assert "SHUTDOWN -h now" in serial
-
-
 def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     source = (
         "import os; agent = os.getppid(); parent = int(open(f'/proc/{agent}/stat').read().split()[3]);"
@@ -97,16 +59,6 @@ def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     found, serial = machine.run(source)
     assert found == verdict("the agent's supervisor ended with code 137", 2, "crashed")
     assert serial.count("SHUTDOWN -h now") == 1
-
-
-def test_a_preempted_machine_reports_the_preemption(machine: Boot) -> None:
-    process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
-    until((machine.folder / "begun").exists)
-    machine.google.values["instance/preempted"] = "TRUE"
-    serial, _ = process.communicate(timeout=30)
-    words = "Google preempts the machine (instance/preempted is TRUE)"
-    assert machine.verdict(serial) == verdict(words, 2, "preempted")
-    assert machine.google.last("gpu-agent/notice") == {"reason": "preempted", "words": words}
 
 
 def test_nothing_that_looks_like_a_secret_leaves_the_machine(machine: Boot) -> None:

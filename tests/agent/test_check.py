@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_agent import check as checks
 from gpu_agent.clock import Clock
-from gpu_agent.config import Config, DriverConfig
+from gpu_agent.config import Config
 from gpu_agent.machine.commands import Machine
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
@@ -85,24 +85,6 @@ def test_an_image_without_torch_gets_the_pinned_one(checked: Checked) -> None:
         "gpu-ci: the image has no torch; installing torch 9.9.9",
         "pip install --quiet --no-cache-dir torch==9.9.9",
     ]
-
-
-def test_where_there_is_an_image_for_it_the_check_runs_in_a_container(checked: Checked) -> None:
-    checked.tools.add(
-        "docker",
-        f"""echo "docker $*"
-        [[ $1 == run ]] || exit 0
-        while [[ $1 != python3 ]]; do shift; done
-        shift; exec "{sys.executable}" "$@"
-        """,
-    )
-    verdict = checked.check(says("fine"), driver=DriverConfig("cos", "R580", image="registry.example/torch@sha256:00"))
-    assert verdict == Verdict("pass", 0, "fine")
-    pull, run = checked.serial
-    assert pull == "docker pull --quiet registry.example/torch@sha256:00"
-    assert f"--volume {checked.machine.work}:{checked.machine.work}" in run
-    assert "--volume /var/lib/nvidia/lib64:/usr/local/nvidia/lib64 --volume /var/lib/nvidia/bin:" in run
-    assert " registry.example/torch@sha256:00 python3 " in run
 
 
 def test_a_stop_while_torch_is_installed_is_no_verdict(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:

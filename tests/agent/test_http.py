@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import socket
+import ssl
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.http import Answer, Unreachable, ask
+from gpu_agent.http import Answer, Unreachable, ask, download
 
 from tests.agent.fakes.peer import Talk, drips, hangs, peer, says
 
@@ -141,3 +144,70 @@ def test_an_unusual_url_is_refused_without_quoting_it(url: str):
 )
 def test_a_chunk_without_a_valid_length_is_an_error(chunks: bytes, reason: str):
     assert why_not(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)) == reason
+
+
+def downloaded(url: str, limit_bytes: int = 100) -> bytes:
+    sink = io.BytesIO()
+    download(url, sink, deadline=CLOCK.now() + 20, clock=CLOCK, limit_bytes=limit_bytes)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("target", ["http://192.0.2.1/file", "ftp://127.0.0.1/file", "file:///etc/passwd"])
+def test_a_download_follows_no_redirect_to_http(target: str):
+    with (
+        peer(says(_moved(target))) as made,
+        pytest.raises(Unreachable, match="redirects to an address without https"),
+    ):
+        downloaded(made.url)
+
+
+def test_a_download_follows_no_redirect_from_https_to_a_server_of_this_machine(
+    tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    refused = pytest.raises(Unreachable, match="redirects to an address without https")
+    with peer(says(OK)) as there, peer(says(_moved(there.url)), tls) as made, refused:
+        downloaded(f"https://127.0.0.1:{made.port}")
+    assert there.requests == []
+
+
+def test_a_truncated_download_fails():
+    with peer(says(OK[:-1])) as made, pytest.raises(Unreachable, match="truncated: 1 bytes are missing"):
+        downloaded(made.url)
+
+
+def test_a_download_over_its_limit_fails():
+    with peer(says(OK)) as made, pytest.raises(Unreachable, match="longer than 4 bytes"):
+        downloaded(made.url, limit_bytes=4)
+
+
+def _moved(target: str) -> bytes:
+    return f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+def test_the_deadline_holds_against_a_peer_that_hangs_in_the_tls_handshake():
+    with peer(hangs) as made, pytest.raises(Unreachable) as failed:
+        asked(f"https://127.0.0.1:{made.port}", 0.3)
+    assert failed.value.reason == "no complete answer before the deadline"
+
+
+def test_an_untrusted_certificate_is_an_error(tls: ssl.SSLContext):
+    with peer(says(OK), tls) as made, pytest.raises(Unreachable) as failed:
+        asked(f"https://127.0.0.1:{made.port}")
+    assert failed.value.reason == "its certificate is not trusted: self-signed certificate"
+    assert made.requests == []
+
+
+def test_a_certificate_of_another_host_is_an_error(
+    tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with peer(says(OK), tls) as made, pytest.raises(Unreachable) as failed:
+        asked(f"https://localhost:{made.port}")
+    assert failed.value.reason.startswith("its certificate is not trusted: Hostname mismatch")
+
+
+def test_a_trusted_server_answers_over_tls(tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with peer(says(OK), tls) as made:
+        assert asked(f"https://127.0.0.1:{made.port}").body == b"hello"

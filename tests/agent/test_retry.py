@@ -37,12 +37,6 @@ def test_the_waits_double_up_to_a_minute():
     assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_requested_wait_is_kept_and_half_of_it_is_added_randomly():
-    clock = FakeClock()
-    assert retry_until(failing(1, after_sec=60), deadline=clock.now() + 1000, clock=clock) == "done"
-    assert clock.slept == [90]
-
-
 def test_the_machines_own_clock_spreads_between_half_and_all_of_it():
     spread = {Clock().jitter(10) for _ in range(100)}
     assert min(spread) >= 5

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,9 +16,13 @@ from typing import Any
 
 import pytest
 from gpu_agent import agent, report, supervisor
-from gpu_agent.google import metadata
-from gpu_agent.machine import commands, serial_port
-from gpu_agent.runner import process, session
+from gpu_agent.channel import Channel, Ending, Incoming
+from gpu_agent.google import compute_engine
+from gpu_agent.machine import commands
+from gpu_agent.report import Verdict
+from gpu_agent.runner import session
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +33,6 @@ from pathlib import Path
 from gpu_agent.channel import Ending
 from gpu_agent.clock import Clock
 from gpu_agent.outcomes import AgentExit
-from gpu_agent.host import Notice
 from gpu_agent.report import Reporter, Verdict
 from gpu_agent.supervisor import Supervisor
 
@@ -39,21 +44,9 @@ class Host:
             file.write(json.dumps(words) + chr(10))
     def publish(self, key, value, within_sec):
         self.note(key, json.loads(value))
-        {publish}
     def log(self, severity, message, within_sec, **fields): self.note("log", severity)
-    def notice(self, timeout_sec): return {notice}
+    def notice(self, timeout_sec): return None
     def power_off(self): self.note("off")
-
-class Failing(Reporter):
-    def end(self, *end):
-        super().end(*end)
-        raise RuntimeError("can't start new thread")
-
-class Interrupted(Reporter):
-    def end(self, *end):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        time.sleep(0.05)
-        super().end(*end)
 
 def here(name):
     (folder / name).touch()
@@ -63,11 +56,10 @@ def work(channel):
 {work}
 
 host, clock = Host(), Clock()
-reporter = {reporter}(host, clock, lambda text: None, folder)
+reporter = Reporter(host, clock, lambda text: None, folder)
 def clear():
     {clear}
-seconds = dict(pause_sec={pause}, grace_sec={grace}, margin_sec=0)
-Supervisor(host, reporter, clock, clear=clear, **seconds).run(work, {first})
+Supervisor(host, reporter, clock, pause_sec=0, grace_sec=5, margin_sec=0, clear=clear).run(work, 60)
 host.note("returned")
 """
 
@@ -75,23 +67,9 @@ host.note("returned")
 class Run:
     """One supervised agent."""
 
-    def __init__(
-        self,
-        folder: Path,
-        work: str,
-        *,
-        notice: str = "None",
-        grace: float = 5,
-        first: float = 60,
-        pause: float = 0,
-        clear: str = "pass",
-        reporter: str = "Reporter",
-        publish: str = "pass",
-    ) -> None:
+    def __init__(self, folder: Path, work: str, clear: str = "pass") -> None:
         self.folder = folder
-        body = textwrap.indent(textwrap.dedent(work), "    ")
-        more = {"notice": notice, "grace": grace, "first": first, "pause": pause, "clear": clear, "reporter": reporter}
-        source = PROGRAM.format(work=body, publish=publish, **more)
+        source = PROGRAM.format(work=textwrap.indent(textwrap.dedent(work), "    "), clear=clear)
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -160,30 +138,6 @@ def test_an_agent_whose_supervisor_is_killed_reports_its_step_and_its_job(tmp_pa
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
 
 
-def test_an_agent_that_is_stopped_while_it_reports_its_end_completes_the_report(tmp_path: Path) -> None:
-    """The thread that watches the lifeline stops the agent at a time when the agent may already know that the
-    supervisor is gone.
-    """
-    run = Run(
-        tmp_path,
-        """
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-        supervisor = os.getppid()
-        (folder / "there").touch()
-        while os.getppid() == supervisor: time.sleep(0.01)
-        time.sleep(0.2)
-        return Ending("job-done", "it is done")
-        """,
-        reporter="Interrupted",
-    )
-    run.signal("there", signal.SIGKILL)
-    until = time.monotonic() + 30
-    while not (tmp_path / "notes").exists() or '["off"]' not in (tmp_path / "notes").read_text():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    assert [note[0] for note in run.notes()] == ["gpu-smoke/verdict", "gpu-agent/end", "log", "off"]
-
-
 def test_a_step_that_hangs_is_ended_even_where_the_agent_takes_no_signal(tmp_path: Path) -> None:
     work = """
     channel.step("register", 0.2)
@@ -208,14 +162,14 @@ def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> Non
     assert supervisor.STOP_SEC < 30
     # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
     # command that the agent runs gets SIGTERM and then SIGKILL.
-    runner_sec = session._INTERRUPT_SEC + process.INTERRUPT_CLEAR_SEC
+    runner_sec = session._INTERRUPT_SEC + session.INTERRUPT_CLEAR_SEC
     assert runner_sec + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
     assert commands._GRACE_SEC + 1 <= supervisor.GRACE_SEC
     # The supervisor: a write that had begun ends within the agent's part. Two serial ports may be stuck, so the last
     # lines on each take their full time. The verdict and the end are guest attributes, with two queries for each.
     assert report._PUBLISH_SEC <= supervisor.GRACE_SEC
-    attributes_sec = 2 * 2 * metadata._QUERY_PAUSE_SEC
-    last_sec = supervisor.REAP_SEC + 2 * serial_port._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
+    attributes_sec = 2 * 2 * compute_engine._QUERY_PAUSE_SEC
+    last_sec = supervisor.REAP_SEC + 2 * report._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
     assert supervisor.GRACE_SEC + last_sec <= supervisor.STOP_SEC
 
 
@@ -240,3 +194,45 @@ def test_processes_of_a_job_end_before_the_report_and_never_keep_the_machine_on(
     assert [note[0] for note in run.notes()] == [
         "cleared", "gpu-smoke/verdict", "gpu-agent/end", "log", "off", "returned",
     ]  # fmt: skip
+
+
+def sent() -> bytes:
+    """Return one message of each kind, as bytes of the pipe."""
+    reader, writer = os.pipe()
+    channel = Channel(writer)
+    channel.step("check", 12.5)
+    channel.restarting(True)
+    channel.verdict(Verdict("fail", 1, "é\n漢", "check-failed"))
+    channel.job({"job": "train"})
+    channel.end(Ending("job-done", "it ended", stays=True))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        return stream.read()
+
+
+MESSAGES = [
+    {"step": "check", "within_sec": 12.5},
+    {"restarting": True},
+    {"verdict": ["fail", 1, "é 漢", "check-failed"]},
+    {"job": {"job": "train"}},
+    {"end": ["job-done", "it ended", True]},
+]
+
+
+@given(st.lists(st.integers(0, 300), max_size=20))
+def test_messages_arrive_whole_wherever_they_are_cut(cuts: list[int]) -> None:
+    content, incoming, found = sent(), Incoming(), []
+    places = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]
+    for start, end in itertools.pairwise(places):
+        found += list(incoming.messages(content[start:end]))
+    assert found == MESSAGES
+
+
+def test_no_secret_goes_even_to_the_supervisor() -> None:
+    reader, writer = os.pipe()
+    Channel(writer).end(Ending("refused", "ghs_abcdefgh"))
+    assert b"ghs_" not in os.read(reader, 4096)
+    os.close(reader)
+    with pytest.raises(BrokenPipeError):
+        Channel(writer).restarting(True)
+    os.close(writer)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_preview.engine.events import violations
 from gpu_preview.model import Violation
-from gpu_preview.report.policies import violations
 
 from tests.conftest import ROOT
 from tests.sandbox_runner import Finished, SandboxRunner

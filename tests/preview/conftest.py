@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.compare import Request, compare
+from gpu_preview.compare.checkout import copy
+from gpu_preview.compare.compare import Comparison, Request, compare
 from gpu_preview.engine.program import Engine
 from gpu_preview.git.repository import Repository
 from gpu_preview.model import Report
@@ -61,13 +62,32 @@ def pull_requests(shared: Path) -> Path:
     return folder
 
 
+def keep_bases(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deploy each base once: keep its emulated clouds in a folder."""
+    folder.mkdir(exist_ok=True)
+    deploy = Comparison.deploy_base
+
+    def deploy_or_copy(comparison: Comparison) -> None:
+        world = comparison.before.context.scratch / "world"
+        kept = folder / "-".join((comparison.commits[0], *comparison.names))
+        if kept.exists():
+            shutil.rmtree(world, ignore_errors=True)
+            copy(kept, world)
+            return
+        deploy(comparison)
+        if world.exists() and not comparison.base_failed:
+            copy(world, kept)
+
+    monkeypatch.setattr(Comparison, "deploy_base", deploy_or_copy)
+
+
 @pytest.fixture
-def preview(pull_requests: Path) -> Callable[..., Report]:
+def preview(pull_requests: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
     """Return a function that previews a branch. The base is deployed once for all tests."""
 
     def run(head: str, stack: str = "staging", **options: object) -> Report:
         cache = pull_requests.parent / "worlds"
-        cache.mkdir(exist_ok=True)
+        keep_bases(cache, monkeypatch)
         with (pull_requests.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for change in PULL_REQUESTS:
@@ -76,7 +96,7 @@ def preview(pull_requests: Path) -> Callable[..., Report]:
             if any(cache.iterdir()):  # only the test that deploys the base keeps the others waiting
                 fcntl.flock(lock, fcntl.LOCK_UN)
             packs = (pull_requests / "policies",)
-            request = Request(base="main", head=head, stacks=(stack,), packs=packs, cache=cache, **options)  # type: ignore[arg-type]
+            request = Request(base="main", head=head, stacks=(stack,), packs=packs, **options)  # type: ignore[arg-type]
             return compare(request, Repository.find(pull_requests), lambda _: None)
 
     return run

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_common import pulumi_wire
 from gpu_preview.engine.states import State
 from gpu_preview.model import Finding, Operation, Resource
-from gpu_preview.report.dangers import find
+from gpu_preview.report.danger_rules import find
 
 UNKNOWN = pulumi_wire.UNKNOWN_STRING
 SECRET = "[secret]"

@@ -91,7 +91,6 @@ NEW_POOL = """    l4-large:
 T4 = "    t4:\n"
 L4_MAX = "      max: 4\n"
 PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
-QUOTAS = "  gpu-ci:quotas:\n    us-central1:\n      PREEMPTIBLE_NVIDIA_L4_GPUS: 8\n"
 # Gives each machine an address. Python does not evaluate the list after `or`.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
 
@@ -104,9 +103,6 @@ PULL_REQUESTS = (
     PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
     PullRequest("zones-fewer", staging((", us-central1-c]", "]")), 3, (0, 1, 1, 0)),
     PullRequest("max-raised", staging((L4_MAX, "      max: 12\n")), 2),
-    PullRequest(
-        "max-beyond-quota", staging((L4_MAX, "      max: 12\n"), ("  gpu-ci:pools:\n", f"{QUOTAS}  gpu-ci:pools:\n")), 1
-    ),
     PullRequest(
         "driver-bumped",
         staging((L4_MAX, f"{L4_MAX}      driver: {{source: installer, branch: 595}}\n      image: {PLAIN_IMAGE}\n")),

@@ -119,7 +119,6 @@ UNLABELLED = Violation(policy="labels", pack="gpu-ci", level="advisory", text="T
 DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))
 
 NOTHING = report(stack("staging", POOL_T4, ACCOUNT))
-ONE_UPDATE = report(stack("staging", POOL_T4, ACCOUNT, LARGER_DISK))
 REPLACED = stack(
     "staging",
     POOL_T4,
@@ -182,8 +181,6 @@ TOO_LONG = report(
 )
 GOLDEN = {
     "nothing": NOTHING,
-    "one-update": ONE_UPDATE,
-    "replacement": REPLACEMENT,
     "failed": FAILED,
     "several": SEVERAL,
     "policies-broken": POLICIES_BROKEN,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
+from dataclasses import dataclass, field
 
+from .. import openssl
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..github.registration import Registration
 from ..host import Host
 from ..outcomes import AgentExit
-from . import key_pair
-from .key_pair import KeyPair
 
 KEY = "gpu-agent/key"
 """The guest attribute with the machine's public key."""
@@ -29,7 +30,7 @@ _LATE_JOB_SEC = 300.0
 
 
 class Broker:
-    """The runner manager from the view of one machine. Implements dependencies.Registrar."""
+    """The runner manager from the view of one machine. Implements agent.Registrar."""
 
     late_job_sec = _LATE_JOB_SEC
 
@@ -39,7 +40,7 @@ class Broker:
 
     def rehearse(self, deadline: float) -> None:
         """Check that this machine can create a key and decrypt a message that was encrypted for it."""
-        pair = key_pair.make()
+        pair = new_key_pair()
         message = self._host.name().encode()
         if pair.open(pair.seal(message)) != message:
             raise AgentExit("no-tool", "openssl does not decrypt its own message (openssl cms)")
@@ -48,7 +49,7 @@ class Broker:
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:  # noqa: ARG002 - as Github has it
         """Publish a key and wait for the registration. Raises AgentExit("not-registered") if none arrives in time."""
         began = self._clock.now()
-        pair = key_pair.make()
+        pair = new_key_pair()
         self._publish(pair, deadline)
         sealed = self._host.awaited_attribute(SEALED, deadline)
         if sealed is None:
@@ -82,3 +83,39 @@ def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
     if machine != name or not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
         raise AgentExit("not-registered", f"the metadata {SEALED} is not a registration of this machine")
     return Registration(runner_id, jitconfig)
+
+
+_REQUEST = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=gpu-agent", "-days", "2")
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_USE = "opens the registration of the runner"
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A new key pair. The private key exists only in the memory of this process."""
+
+    certificate: bytes
+    """The public key as a self-signed certificate in DER form. The certificate only carries the key."""
+    _private: bytes = field(repr=False)
+    """The private key and the certificate in PEM form."""
+
+    def open(self, sealed: bytes) -> bytes:
+        """Return the decrypted message. The result is empty or arbitrary if it was encrypted for another key."""
+        return openssl.run(
+            ["cms", "-decrypt", "-binary", "-inform", "DER", "-inkey", openssl.KEY], sealed, self._private, _USE
+        )
+
+    def seal(self, message: bytes) -> bytes:
+        """Encrypt a message as others do, to test that this machine can decrypt it."""
+        return openssl.run(
+            ["cms", "-encrypt", "-binary", "-outform", "DER", "-aes256", openssl.KEY], message, self._private, _USE
+        )
+
+
+def new_key_pair() -> KeyPair:
+    """Create a key pair. Raises AgentExit("no-tool") if this machine cannot create one."""
+    output = openssl.run([*_REQUEST, "-keyout", "-", "-out", "-"], b"", b"", _USE)
+    match = _CERTIFICATE.search(output)
+    if match is None:
+        raise AgentExit("no-tool", f"openssl does not create an RSA key; it {_USE}")
+    return KeyPair(base64.b64decode(match[1]), output)

@@ -7,8 +7,8 @@ import os
 import threading
 
 from ..clock import Clock
-from ..host import Bucket
 from ..outcomes import AgentExit
+from ..storage import GoogleBucket
 
 OBJECT_BYTES = 2**20
 """The maximum size of one object."""
@@ -28,7 +28,7 @@ def name_of(prefix: str, number: int) -> str:
 class Output:
     """Copies a pipe to objects, in two threads: one reads the pipe, and one writes the objects."""
 
-    def __init__(self, bucket: Bucket, prefix: str, clock: Clock, every_sec: float = _EVERY_SEC) -> None:
+    def __init__(self, bucket: GoogleBucket, prefix: str, clock: Clock, every_sec: float = _EVERY_SEC) -> None:
         self._bucket, self._prefix, self._clock, self._every_sec = bucket, prefix, clock, every_sec
         self._changed = threading.Condition()
         self._buffer = bytearray()

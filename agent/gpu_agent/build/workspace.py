@@ -1,19 +1,26 @@
-"""The workspace of the command: unpacks the sources, and packs the artifacts. Both run as the command's user."""
+"""The request of a build, and the workspace of its command: unpacks the sources, and packs the artifacts.
+
+Both run as the command's user. The request is an object in the bucket that the metadata names, and no metadata itself:
+it may contain secrets, and many users of a project can read metadata.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, NamedTuple, cast
 
+from .. import config
 from ..clock import Clock
-from ..host import Bucket
+from ..host import Host
 from ..machine.system import System, User
 from ..outcomes import DISK_FULL, AgentExit
-from .request import BuildRequest
+from ..storage import GoogleBucket
 
 # The digest of the archive is verified, so its content is the step's. The program runs as the command's user, so that
 # even a wrong archive reaches no other file. Debian 12 has Python 3.11.2, without tarfile's filter "data" of 3.11.4.
@@ -75,7 +82,9 @@ class Artifacts(NamedTuple):
     """The patterns that no file matches."""
 
 
-def obtain(request: BuildRequest, bucket: Bucket, user: User, system: System, clock: Clock, deadline: float) -> Path:
+def obtain(
+    request: BuildRequest, bucket: GoogleBucket, user: User, system: System, clock: Clock, deadline: float
+) -> Path:
     """Download the sources, verify their digest, and unpack them. Return the folder, which belongs to the user.
 
     Raises:
@@ -132,3 +141,63 @@ def pack(request: BuildRequest, folder: Path, user: User, system: System) -> Art
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(cast(IO[bytes], file), "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+KEY = "gpu-ci-build"
+FORMAT = 1
+_LIMIT_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class RequestObject:
+    """The value of the metadata: where the request is."""
+
+    bucket: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """The request of a build step."""
+
+    format: int
+    """The version of this format."""
+    bucket: str
+    prefix: str
+    """The start of the names of all objects that this machine writes, such as builds/<build>/<attempt>/."""
+    source: str
+    """The name of the object with the sources, a .tar.gz."""
+    source_sha256: str
+    source_bytes: int
+    """The size of the object."""
+    command: list[str]
+    timeout_sec: int
+    """The time limit of the command."""
+    fetch_sec: int = 900
+    """The time limit for the sources, the isolation and the container image together."""
+    image: str = ""
+    """The container image in which the command runs; empty for the machine itself."""
+    environment: dict[str, str] = field(default_factory=dict)
+    artifacts: list[str] = field(default_factory=list)
+    """Patterns of the files that return to the step, relative to the workspace."""
+    artifact_files: int = 10_000
+    """The maximum number of these files."""
+    artifact_bytes: int = 2 * 2**30
+    """The maximum size of these files together."""
+
+
+def read_request(host: Host, deadline: float) -> BuildRequest:
+    """Return the request. Raises AgentExit: no-config, wrong-source, or an error of the bucket."""
+    place = config.parse_as(RequestObject, host.attribute(KEY), KEY)
+    sink = io.BytesIO()
+    host.bucket(place.bucket).read(place.name, sink, deadline, _LIMIT_BYTES)
+    got = hashlib.sha256(sink.getvalue()).hexdigest()
+    if got != place.sha256:
+        raise AgentExit("wrong-source", f"{place.name}: got sha256 {got}, expected {place.sha256}")
+    found = config.parse_as(BuildRequest, sink.getvalue().decode(errors="replace"), KEY)
+    if found.format != FORMAT:
+        raise AgentExit("no-config", f"{KEY}: format: got {found.format}, expected {FORMAT}")
+    if not found.command:
+        raise AgentExit("no-config", f"{KEY}: command: is empty")
+    return found

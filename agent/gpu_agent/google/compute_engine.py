@@ -6,6 +6,8 @@ import base64
 import binascii
 import contextlib
 import json
+import mmap
+import struct
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,9 +19,7 @@ from ..host import BlockedAddresses, Notice
 from ..outcomes import AgentExit
 from ..redact import redact
 from ..retry import RetryableError, retry_until
-from .crc32c import crc32c
-from .metadata import Metadata
-from .storage import GoogleBucket
+from ..storage import GoogleBucket
 
 _EMAIL_SEC = 5.0
 _ATTEMPT_SEC = 15.0
@@ -68,10 +68,13 @@ class GoogleHost:
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
         """Wait for the instance's metadata with this key, and return it."""
-        while (remaining_sec := deadline - self._clock.now()) > 0:
-            value, _ = self._wait_for_value(f"instance/attributes/{key}", "0", min(remaining_sec, _NOTICE_SEC))
+        while (remaining_sec := deadline - (began := self._clock.now())) > 0:
+            within_sec = min(remaining_sec, _NOTICE_SEC)
+            value, _ = self._read_when_changed(f"instance/attributes/{key}", "0", within_sec)
             if value:
                 return value
+            # For a missing value, the server may answer at once.
+            self._clock.sleep(min(began + 1, began + within_sec) - self._clock.now())
         return None
 
     def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
@@ -170,14 +173,6 @@ class GoogleHost:
             # If the server is down, or answers at once, the next request follows after a second.
             self._clock.sleep(min(began + 1, until) - self._clock.now())
 
-    def _wait_for_value(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """Wait for a value that is missing. If the server answers at once, return after a second."""
-        began = self._clock.now()
-        value, etag = self._read_when_changed(path, known, within_sec)
-        if not value:
-            self._clock.sleep(min(began + 1, began + within_sec) - self._clock.now())
-        return value, etag
-
     def _read_when_changed(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
         """Return a value and its ETag, as soon as the ETag differs from `known`, or else after `within_sec`.
 
@@ -195,10 +190,8 @@ class GoogleHost:
         """Switch the machine off like an administrator, with retries. Raises OSError if it stays on."""
         for _ in range(_OFF_TRIES):
             with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-                if (
-                    subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC).returncode
-                    == 0
-                ):
+                done = subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC)
+                if done.returncode == 0:
                     return
             self._clock.sleep(_OFF_PAUSE_SEC)
         self._cut_power()
@@ -240,3 +233,128 @@ def _message(body: bytes) -> str:
         return redact(str(json.loads(body)["error"]["message"]))[:300]
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+# The polynomial 0x1EDC6F41 with its bits reversed.
+_POLYNOMIAL = 0x82F63B78
+
+
+def _row(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+_TABLE = tuple(_row(byte) for byte in range(256))
+
+
+def crc32c(content: bytes) -> int:
+    """Return the CRC-32C checksum (RFC 3720, appendix B.4), which Google sends with a secret. zlib has only CRC-32."""
+    value = 0xFFFF_FFFF
+    for byte in content:
+        value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
+    return value ^ 0xFFFF_FFFF
+
+
+_FLAVOR = {"Metadata-Flavor": "Google"}
+# The network and the metadata server may start after the agent.
+_READ_SEC = 120.0
+# A single hanging request must not use up the time of further attempts.
+_QUERY_SEC = 10.0
+# The limit is "at most 10 queries a minute and 3 a second" for each VM. Above that Google may drop writes
+# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Two a second leave one for the gate, which
+# reads the verdict.
+_QUERY_PAUSE_SEC = 0.6
+_LOST_PAUSE_SEC = 4.0
+
+
+class Metadata:
+    """The metadata server of one machine, at a host or host:port."""
+
+    def __init__(self, host: str, clock: Clock) -> None:
+        self._clock = clock
+        self._root = f"http://{host}/computeMetadata/v1/"
+        # The time of the next allowed query. Supervisor and agent both write guest attributes, so this memory is shared
+        # between the two processes: the supervisor creates it before it forks the agent.
+        self._next_query = mmap.mmap(-1, 8)
+
+    def read(self, path: str, deadline: float | None = None) -> str | None:
+        """Return one value, or None if it is missing. Raises AgentExit("timed-out") without an answer, by default after
+        120 s.
+        """
+        until = self._clock.now() + _READ_SEC if deadline is None else deadline
+
+        def attempt() -> str | None:
+            try:
+                answer = self._ask("GET", path, until)
+            except http.Unreachable as error:
+                raise RetryableError(AgentExit("timed-out", str(error))) from None
+            if answer.status == 404:
+                return None
+            if answer.status != 200:
+                raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status} to {path}"))
+            return answer.body.decode(errors="replace")
+
+        return retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+
+    def read_once(self, path: str, within_sec: float) -> tuple[str, str]:
+        """Return one value and its ETag from a single request, or empty texts without an answer."""
+        until = self._clock.now() + within_sec
+        try:
+            answer = self._ask("GET", path, until, within_sec)
+        except (http.Unreachable, ValueError):
+            # ValueError: the path contains an earlier answer of the server that does not fit into a URL.
+            return "", ""
+        if answer.status != 200:
+            return "", ""
+        return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
+
+    def has_value(self, path: str, within_sec: float) -> bool:
+        """Return True if a server that identifies itself as Google's has this value, from a single request."""
+        try:
+            answer = self._ask("GET", path, self._clock.now() + within_sec)
+        except http.Unreachable:
+            return False
+        return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
+
+    def publish(self, key: str, value: str, within_sec: float, *, is_public_key: bool = False) -> None:
+        """Write the guest attribute namespace/key, and repeat it if Google drops it. Raises OSError if all attempts
+        fail.
+        """
+        until = self._clock.now() + within_sec
+        body = (value if is_public_key else redact(value)).encode()
+
+        def attempt() -> None:
+            answer = self._query("PUT", key, until, body)
+            if answer.status >= 300:
+                raise OSError(f"the metadata server answered {answer.status}")
+            answer = self._query("GET", key, until)
+            if answer.status == 404 or (answer.status == 200 and answer.body.strip() != body.strip()):
+                raise RetryableError(AgentExit("timed-out", "the metadata server dropped the value"), _LOST_PAUSE_SEC)
+
+        try:
+            retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+        except AgentExit as ended:
+            if ended.end.reason == "stopped":
+                raise
+            raise OSError(ended.detail) from None
+
+    def _query(self, method: str, key: str, until: float, body: bytes | None = None) -> http.Answer:
+        """Send one query of a guest attribute at the allowed rate."""
+        now = self._clock.now()
+        at = max(now, struct.unpack("d", self._next_query)[0])
+        struct.pack_into("d", self._next_query, 0, at + _QUERY_PAUSE_SEC)
+        self._clock.sleep(at - now)
+        try:
+            answer = self._ask(method, f"instance/guest-attributes/{key}", until, body=body)
+        except http.Unreachable as error:
+            raise RetryableError(AgentExit("timed-out", str(error))) from None
+        if answer.status >= 500 or answer.status == 429:
+            raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status}"))
+        return answer
+
+    def _ask(
+        self, method: str, path: str, until: float, within_sec: float = _QUERY_SEC, body: bytes | None = None
+    ) -> http.Answer:
+        deadline = min(until, self._clock.now() + within_sec)
+        return http.ask(method, self._root + path, headers=_FLAVOR, body=body, deadline=deadline, clock=self._clock)

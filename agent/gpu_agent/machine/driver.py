@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from .. import http
 from ..config import Config
@@ -136,7 +135,7 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
     for wait_sec in (5, 10, 20, 0):
         try:
             with part.open("wb") as sink:
-                _download(url, sink, machine, deadline)
+                http.download(url, sink, deadline=deadline, clock=machine.clock, limit_bytes=_INSTALLER_BYTES)
         except http.Unreachable as error:
             why = str(error)
             machine.clock.sleep(min(wait_sec, deadline - machine.clock.now()))
@@ -144,7 +143,3 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
             part.rename(archive)
             return
     raise AgentExit("no-driver", f"cuda_installer could not be downloaded: {why}; the network may lack internet access")
-
-
-def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:
-    http.download(url, sink, deadline=deadline, clock=machine.clock, limit_bytes=_INSTALLER_BYTES)

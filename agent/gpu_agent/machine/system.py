@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from ..clock import Clock
 from ..outcomes import AgentExit
-from . import limits, processes
+from . import processes
 
 RUNNER_USER = "gpu-runner"
-# A user with one of these shells cannot log in, even with a key in its home. The limits of a job (limits.py) do not
+# A user with one of these shells cannot log in, even with a key in its home. The limits of a job (processes.py) do not
 # apply to a login.
 _NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
 # Programs that could start a command of a job later, without its limits. Each has a file of denied users. A file .allow
@@ -128,7 +128,7 @@ class System:
 
         The process ends with the thread that calls this function (prctl(2), PR_SET_PDEATHSIG), so call it from the main
         thread. Without `may_gain` no program gains permissions: sudo, newgrp and every other set-user-ID program has no
-        effect. limits.py limits the process.
+        effect. processes.py limits the process.
         """
         groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
         rights = [] if may_gain else ["--no-new-privs"]
@@ -141,7 +141,7 @@ class System:
             *rights,
         ]
         return subprocess.Popen(
-            limits.with_limits(["setpriv", *user_options, "--", *argv]),
+            processes.with_limits(["setpriv", *user_options, "--", *argv]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, cast
 
 from .. import http, retry
 from ..clock import Clock
@@ -119,33 +118,18 @@ def _contents(tree: Path) -> str:
 
 
 def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: float) -> None:
-    with archive.open("wb") as file:
-        sink = _Hashed(file)
+    with archive.open("w+b") as file:
         try:
-            http.download(url, cast(BinaryIO, sink), deadline=deadline, clock=clock, limit_bytes=_LIMIT_BYTES)
+            http.download(url, file, deadline=deadline, clock=clock, limit_bytes=_LIMIT_BYTES)
         except http.Unreachable as error:
+            ended = AgentExit("no-runner", str(error))
             if 400 <= error.status < 500 and error.status not in (408, 429):
-                # The release does not exist or is not accessible, so a repetition does not help.
-                raise AgentExit("no-runner", str(error)) from None
-            raise retry.RetryableError(AgentExit("no-runner", str(error))) from None
-    if sink.digest.hexdigest() != sha256:
-        raise AgentExit("wrong-checksum", f"{url}: got sha256 {sink.digest.hexdigest()}, expected {sha256}")
-
-
-class _Hashed:
-    """A file that is hashed while it is written. A second read could return another file."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, piece: bytes) -> int:
-        self.digest.update(piece)
-        return self._file.write(piece)
-
-    def writelines(self, chunks: Iterator[bytes]) -> None:
-        for piece in chunks:
-            self.write(piece)
+                raise ended from None  # the release does not exist or is not accessible, so a repetition does not help
+            raise retry.RetryableError(ended) from None
+        file.seek(0)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise AgentExit("wrong-checksum", f"{url}: got sha256 {found}, expected {sha256}")
 
 
 def _unpack(archive: Path, tree: Path) -> None:

@@ -17,16 +17,18 @@ from __future__ import annotations
 import grp
 import ipaddress
 import json
+import os
 import re
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import Clock
 from ..host import BlockedAddresses
-from ..machine import limits
-from ..machine.system import System, User
+from ..machine import processes
+from ..machine.system import ENVIRONMENT, PATH, System, User
 from ..outcomes import AgentExit
-from . import next_boot, rootless_docker
 
 # Before raw (-300), and so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
 _PRIORITY = -310
@@ -94,18 +96,18 @@ def isolate(blocked: BlockedAddresses, docker: str, system: System, clock: Clock
     Raises:
         AgentExit: not-isolated (a target is open), or no-tool (a program is missing).
     """
-    missing = [program for program in limits.NEEDED if not system.have(program)]
+    missing = [program for program in processes.NEEDED if not system.have(program)]
     if missing:
         lacks = f"the image has no {' and no '.join(missing)}"
         raise AgentExit(
             "no-tool", f"{lacks}; it is needed to start the runner as its user: add util-linux to the image"
         )
     user = system.runner_user()
-    next_boot.disable_services_of(user, system)
+    disable_services_of(user, system)
     environment: Mapping[str, str] = {}
     block_identity(blocked, system)
     if docker == "rootless":
-        environment = rootless_docker.start(user, system, clock, deadline)
+        environment = start_rootless_docker(user, system, clock, deadline)
     elif docker == "rootful":
         user = user._replace(groups=(*user.groups, _docker_group()))
     elif docker != "none":
@@ -141,44 +143,15 @@ def rules(blocked: BlockedAddresses) -> str:
     )
 
 
-def iptables_rules(blocked: BlockedAddresses) -> list[list[str]]:
-    """Return the same rules as commands of iptables, for machines without nft.
-
-    Each command inserts its rule at the top, so the last rule is checked first. Packets of containers are dropped in
-    the table raw, because Docker inserts its own rules at the top of FORWARD.
-    """
-    commands = []
-    for address in blocked.addresses:
-        program = "ip6tables" if _is_ipv6(address) else "iptables"
-        to = ["-d", address]
-        others = [*to, "-m", "owner", "!", "--uid-owner", "0"]
-        commands.append([program, "-w", "-I", "OUTPUT", *others, "-j", "REJECT"])
-        reset = ["-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"]
-        commands.append([program, "-w", "-I", "OUTPUT", *others, *reset])
-        commands.append([program, "-w", "-t", "raw", "-I", "PREROUTING", *to, "!", "-i", "lo", "-j", "DROP"])
-        for port in blocked.ports:
-            for protocol in ("tcp", "udp"):
-                match = [*to, "-p", protocol, "--dport", str(port), "-j", "ACCEPT"]
-                commands.append([program, "-w", "-I", "OUTPUT", *match])
-                commands.append([program, "-w", "-t", "raw", "-I", "PREROUTING", *match])
-    return commands
-
-
 def block_identity(blocked: BlockedAddresses, system: System) -> None:
     """Block the addresses for every user except root. This needs no runner's user, so it can come first.
 
     Raises AgentExit: not-isolated, or no-tool.
     """
-    if system.have("nft"):
-        system.must("not-isolated", ["nft", "-f", "-"], text=rules(blocked))
-        next_boot.block_at_boot(rules(blocked), system)
-        return
-    commands = iptables_rules(blocked)
-    missing = sorted({command[0] for command in commands if not system.have(command[0])})
-    if missing:
-        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: add nftables to the image")
-    for command in commands:
-        system.must("not-isolated", command)
+    if not system.have("nft"):
+        raise AgentExit("no-tool", "the image has no nft: add nftables to the image")
+    system.must("not-isolated", ["nft", "-f", "-"], text=rules(blocked))
+    block_at_boot(rules(blocked), system)
 
 
 def _verify(blocked: BlockedAddresses, docker: str, user: User, system: System) -> None:
@@ -247,3 +220,122 @@ def _docker_group() -> int:
         raise AgentExit(
             "no-tool", "docker: rootful, but the image has no group docker: add docker-ce to the image"
         ) from None
+
+
+# Docker that runs as the runner's user (docs.docker.com/engine/security/rootless).
+# Each program with the Docker or Debian package that contains it.
+_NEEDS = {
+    "dockerd-rootless.sh": "docker-ce-rootless-extras",
+    "dockerd": "docker-ce",
+    "docker": "docker-ce-cli",
+    "slirp4netns": "slirp4netns",
+    "newuidmap": "uidmap",
+    "newgidmap": "uidmap",
+}
+_LEAST_IDS = 65_536  # rootless Docker needs at least so many subordinate ids
+
+
+def start_rootless_docker(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
+    """Start Docker, wait until it answers, and return the environment variables for its clients.
+
+    Raises AgentExit: no-tool, no-docker, not-isolated or timed-out.
+    """
+    missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
+    if missing:
+        raise AgentExit("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
+    for kind in ("uid", "gid"):
+        _add_subordinate_ids(kind, user, system)
+    runtime = system.run_folder / "docker"
+    runtime.mkdir(parents=True, exist_ok=True)
+    runtime.chmod(0o700)
+    os.chown(runtime, user.uid, user.gid)
+    client = {"XDG_RUNTIME_DIR": str(runtime), "DOCKER_HOST": f"unix://{runtime}/docker.sock"}
+    environment = {
+        **ENVIRONMENT,
+        **client,
+        "HOME": str(user.home),
+        "USER": user.name,
+        # Docker's network is a program of the user, so the packet filter sees the packets of all containers as packets
+        # of the user. Another network mode, or access to the host's loopback (10.0.2.2), would bypass the filter.
+        "DOCKERD_ROOTLESS_ROOTLESSKIT_NET": "slirp4netns",
+        "DOCKERD_ROOTLESS_ROOTLESSKIT_DISABLE_HOST_LOOPBACK": "true",
+    }
+    # newuidmap is a set-user-ID program. This process may gain permissions, but the job's processes may not.
+    engine = system.start(["dockerd-rootless.sh"], user, environment=environment, folder=user.home, may_gain=True)
+    lines: list[str] = []
+    threading.Thread(target=_read, args=(engine.stdout, lines), daemon=True).start()
+    while True:
+        info = system.run(
+            ["docker", "info", "--format", "{{.SecurityOptions}}"],
+            user=user,
+            environment=environment,
+            timeout_sec=min(10, max(deadline - clock.now(), 0.1)),
+        )
+        if info.code == 0:
+            break
+        if engine.poll() is not None:
+            raise AgentExit("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(lines[-3:])[:300]}")
+        if clock.now() >= deadline:
+            raise AgentExit("timed-out", f"rootless Docker did not answer in time: {info.line}")
+        clock.sleep(0.5)
+    if "rootless" not in info.text:
+        raise AgentExit("not-isolated", f"the Docker that answers is not rootless: {info.line}")
+    networks = [command for command in system.commands_of(user) if Path(command[0]).name == "slirp4netns"]
+    if not networks or any("--disable-host-loopback" not in command for command in networks):
+        raise AgentExit("not-isolated", "slirp4netns does not run with --disable-host-loopback")
+    return client
+
+
+def _add_subordinate_ids(kind: str, user: User, system: System) -> None:
+    """Give the user subordinate ids after the last used ones, because a system user gets none by default."""
+    existing = processes.subordinate_ids(kind)
+    if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _LEAST_IDS for each in existing):
+        return
+    first = max([100_000, *(each.ids.stop for each in existing)])
+    system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _LEAST_IDS - 1}", user.name])
+
+
+def _read(stream: object, lines: list[str]) -> None:
+    """Keep the last lines of the log. A full pipe would stop the engine."""
+    for line in stream:  # type: ignore[attr-defined]
+        lines.append(line.strip())
+        del lines[:-20]
+
+
+RULES = Path("/etc/gpu-agent/cut.nft")
+UNIT = Path("/etc/systemd/system/gpu-agent-cut.service")
+# Ordered like Debian's nftables.service, and after it, because that service begins with `flush ruleset`. network-pre
+# comes before every interface (systemd.special(7)), and user-sessions before every login and lingering user.
+_UNIT = f"""[Unit]
+Description=Keep the jobs of an earlier boot from the machine's identity
+DefaultDependencies=no
+Wants=network-pre.target
+After=local-fs.target nftables.service
+Before=network-pre.target systemd-user-sessions.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+Environment=PATH={PATH}
+ExecStart=nft -f {RULES}
+
+[Install]
+WantedBy=sysinit.target
+"""
+
+
+def block_at_boot(rules: str, system: System) -> None:
+    """Make systemd load these nft rules at each boot before the network starts. Raises AgentExit("not-isolated")."""
+    if not system.has_systemd():
+        return
+    RULES.parent.mkdir(parents=True, exist_ok=True)
+    RULES.write_text(rules)
+    UNIT.write_text(_UNIT)
+    system.must("not-isolated", ["systemctl", "enable", UNIT.name])
+
+
+def disable_services_of(user: User, system: System) -> None:
+    """Prevent systemd from starting the user's own services, now and at each boot. Raises AgentExit("not-isolated")."""
+    if system.has_systemd():
+        # Only the user's service manager starts lingering services (user@.service(5)).
+        system.must("not-isolated", ["systemctl", "mask", "--now", f"user@{user.uid}.service"])

@@ -5,22 +5,31 @@ The agent calls RunnerSetup before the registration, and StartedRunner after it.
 
 from __future__ import annotations
 
+import base64
+import collections
+import io
+import json
+import os
 import shutil
+import signal
+import subprocess
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..host import BlockedAddresses
 from ..machine import gpu_health
 from ..machine.gpu_health import Gpus
-from ..machine.system import System
+from ..machine.system import ENVIRONMENT, System
 from ..outcomes import AgentExit
+from ..redact import Lines
 from . import archive as runner_archive
 from . import network_isolation
 from .hooks import Hooks
 from .network_isolation import NetworkIsolation
-from .process import Exit, Running, make_root, require_version
 
 # The time for the runner to end its job after a stop. The rest of supervisor.GRACE_SEC is for the removal of the runner
 # at GitHub and for the report of the end.
@@ -32,7 +41,7 @@ _NAME_SEC = 0.1
 
 
 class RunnerSetup:
-    """Implements the functions of dependencies.Dependencies for the runner.
+    """Implements the functions of agent.Dependencies for the runner.
 
     The agent calls them in this order: block_identity, obtain, isolate, try_runner, gpu_problem, start.
     """
@@ -98,7 +107,7 @@ class RunnerSetup:
 
 
 class StartedRunner:
-    """The runner after its start, with its hooks. Implements dependencies.Running."""
+    """The runner after its start, with its hooks."""
 
     def __init__(
         self, running: Running, hooks: Hooks, isolation: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
@@ -150,3 +159,254 @@ class StartedRunner:
         # The job runs as the runner's user, so it may end the runner with any exit code. The code must not stop the
         # pool.
         return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail
+
+
+# The meaning of the runner's exit codes for us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
+_CODES = {
+    0: ("ended", "it ended normally"),
+    1: ("runner-failed", "it ended with an error that a restart does not fix"),
+    2: ("runner-failed", "it ended with an error repeatedly"),
+    3: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
+    4: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
+    5: ("runner-failed", "another runner is online with the same registration"),
+    6: ("runner-failed", "its configuration was refreshed repeatedly"),
+    7: ("runner-deprecated", "GitHub no longer accepts this version"),
+}
+# The runner is restarted after these codes, as its own service does after 5 s (same repository,
+# src/Misc/layoutbin/RunnerService.js).
+_RESTART_CODES = (2, 6)
+_STARTS = 4
+_PAUSE_SEC = 5
+_POLL_SEC = 0.1
+# The time for the kernel to end processes of the runner after its interruption.
+INTERRUPT_CLEAR_SEC = 3.0
+JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
+# .NET starts within a second; loading assemblies from a cold disk may take longer.
+_VERSION_SEC = 60.0
+# The limit of one variable with its name and the final zero byte (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
+_VARIABLE_BYTES = 131_072
+# The number of characters that is read of a line; the rest is ignored.
+_LINE_CHARACTERS = 65_536
+
+
+class Exit(NamedTuple):
+    """The end of the runner. The reason is `ended`, or the reason of the machine's end.
+
+    The detail is a sentence, with the runner's last lines if it failed.
+    """
+
+    reason: str
+    detail: str
+
+
+class Running:
+    """One runner process. Create it in the main thread, because it ends with the thread that starts it."""
+
+    def __init__(
+        self,
+        root: Path,
+        jitconfig: str,
+        isolation: NetworkIsolation,
+        hooks: Mapping[str, str],
+        system: System,
+        clock: Clock,
+        log: Callable[[str], None],
+    ) -> None:
+        """Start the runner. `root` is the result of make_root(), `hooks` is Hooks.environment, and `log` receives each
+        line.
+
+        Raises AgentExit("runner-failed") if the registration is too large for an environment variable.
+        """
+        blob = without_updates(jitconfig)
+        if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
+            raise AgentExit(
+                "runner-failed",
+                f"GitHub's JIT configuration needs a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
+            )
+        self._isolation, self._system, self._clock, self._log = isolation, system, clock, log
+        self.job_seen = threading.Event()
+        """Set when the runner has taken a job, also if the job's hook never runs."""
+        self._lines: collections.deque[str] = collections.deque(maxlen=5)
+        self._stopped = False
+        self._starts = 0
+        self._ended: Exit | None = None
+        self._environment = {**_environment(isolation), **hooks}
+        self._root = root
+        # The runner removes this variable from the job's environment (src/Runner.Listener/CommandSettings.cs). The job
+        # runs as the same user and can still read /proc/<listener>/environ and the runner's .credentials. Both contain
+        # only this one registration, which GitHub deletes with the job.
+        self._start({JIT_VARIABLE: blob})
+
+    def wait(self, until: float, *, or_job: bool = False) -> Exit | None:
+        """Wait for the end of the runner. Return None at `until`, or with `or_job` as soon as it has a job."""
+        while self._ended is None:
+            if self._process.poll() is not None:
+                self._end_or_start_again(until)
+            elif self._clock.now() >= until or (or_job and self.job_seen.is_set()):
+                return None
+            else:
+                self._clock.sleep(_POLL_SEC)
+        return self._ended
+
+    @property
+    def last_output(self) -> str:
+        """The last output lines of the runner, as the end of a sentence; empty without output."""
+        last_lines = " / ".join(line for line in self._lines if line)
+        return f"; its last output: {last_lines}" if last_lines else ""
+
+    def interrupt(self, grace_sec: float) -> None:
+        """Ask the runner to end. After `grace_sec`, end all processes of its user.
+
+        Only the Listener gets SIGINT, as from its own service (RunnerService.js). It stops its worker, and reports to
+        GitHub.
+        """
+        self._stopped = True
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        deadline = self._clock.now() + grace_sec
+        while self._process.poll() is None and self._clock.now() < deadline:
+            self._clock.sleep(_POLL_SEC)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.clear(self._clock.now() + INTERRUPT_CLEAR_SEC)
+
+    def clear(self, deadline: float) -> bool:
+        """End all processes of the user, including those that the job left. Return True if all have ended in time."""
+        if self._isolation.docker == "rootful":
+            # Containers of rootful Docker are not processes of the user.
+            left = self._system.run(["docker", "ps", "--quiet"], timeout_sec=10).text.split()
+            if left:
+                self._system.run(["docker", "kill", *left], timeout_sec=20)
+        return self._system.kill_all_of(self._isolation.user, self._clock, deadline)
+
+    def _start(self, secret: Mapping[str, str]) -> None:
+        self._starts += 1
+        # The Listener is started directly. run.sh would keep the variable in its own environment.
+        environment = {**self._environment, **secret}
+        self._process = _start_listener("run", self._root, self._isolation, self._system, environment)
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        lines, is_line_start = Lines(), True
+        with process.stdout or io.StringIO() as last_lines:
+            while piece := last_lines.readline(_LINE_CHARACTERS):
+                if is_line_start:
+                    self._handle_line(piece, lines.redact(piece.rstrip()))
+                is_line_start = piece.endswith("\n")
+
+    def _handle_line(self, line: str, redacted: str) -> None:
+        self._lines.append(redacted.strip()[:300])
+        # JobDispatcher.cs writes this line when a job begins. The job's own output does not appear here.
+        if "Running job: " in line:
+            self.job_seen.set()
+        # The job may write here too. The prefix prevents that its text looks like a line of the agent.
+        self._log(f"| {redacted[:1000]}")
+
+    def _end_or_start_again(self, until: float) -> None:
+        code = self._process.returncode
+        # A process that the job left may keep the pipe open, so the wait for the last lines is short.
+        self._reader.join(2)
+        may_restart = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
+        if code in _RESTART_CODES and may_restart and self._clock.now() + _PAUSE_SEC < until:
+            self._clock.sleep(_PAUSE_SEC)
+            # The runner has stored its configuration in its root, so it does not need the blob again. After a refresh
+            # (6) the blob would even undo the change.
+            self._start({})
+            return
+        known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
+        reason, detail = _CODES.get(code, known)
+        self._ended = Exit(reason, detail if reason == "ended" else f"{detail}{self.last_output}")
+
+
+def without_updates(jitconfig: str) -> str:
+    """Return the blob with updates disabled, as with `config.sh --disableupdate`, or unchanged if it cannot be read.
+
+    The runner sends this setting to GitHub with each request for a job (src/Runner.Listener/BrokerMessageListener.cs).
+    Its files are pinned and read-only, so an update would cost the job minutes and then fail.
+    """
+    try:
+        files = json.loads(base64.b64decode(jitconfig, validate=True))
+        settings = json.loads(base64.b64decode(files[".runner"], validate=True).decode("utf-8-sig"))
+        own_settings = {key: value for key, value in settings.items() if key.lower() != "disableupdate"}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return jitconfig
+    files[".runner"] = base64.b64encode(json.dumps({**own_settings, "DisableUpdate": True}).encode()).decode()
+    return base64.b64encode(json.dumps(files).encode()).decode()
+
+
+def require_version(
+    root: Path, version: str, isolation: NetworkIsolation, system: System, clock: Clock, deadline: float
+) -> None:
+    """Run the runner's program to print its version, as its user and in the folder in which it will run a job.
+
+    The .NET program crashes at its start if the image lacks libicu or another library. `run.sh` and `config.sh`, which
+    would report that, are not used here.
+
+    Raises:
+        AgentExit: no-tool (it does not start), wrong-checksum (another version), or timed-out.
+    """
+    process = _start_listener("--version", root, isolation, system, _environment(isolation))
+    within_sec = max(min(_VERSION_SEC, deadline - clock.now()), 0)
+    try:
+        text, _ = process.communicate(timeout=within_sec)
+    except subprocess.TimeoutExpired:
+        raise AgentExit("timed-out", f"Runner.Listener --version did not end within {within_sec:.0f} s") from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+    lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
+    if code := process.returncode:
+        how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
+        output = f"; its output: {lines[0]}" if lines else ""
+        raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{output}")
+    if version not in lines:
+        reported = lines[-1] if lines else "nothing"
+        raise AgentExit("wrong-checksum", f"GitHub's runner reports version {reported}, expected {version}")
+
+
+def _start_listener(
+    command: str, root: Path, isolation: NetworkIsolation, system: System, environment: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    return system.start(
+        [str(root / "bin" / "Runner.Listener"), command],
+        isolation.user,
+        environment=environment,
+        folder=root,
+        # If root's Docker is available to the job, no_new_privs protects nothing more.
+        may_gain=isolation.docker == "rootful",
+    )
+
+
+def _environment(isolation: NetworkIsolation) -> dict[str, str]:
+    return {
+        **ENVIRONMENT,
+        "HOME": str(isolation.user.home),
+        "USER": isolation.user.name,
+        "LOGNAME": isolation.user.name,
+        "SHELL": "/bin/bash",
+        # Without this variable, an unsupported version has the exit code of any other failure (Constants.cs).
+        "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+        **isolation.environment,
+    }
+
+
+def make_root(tree: Path, config: RunnerConfig, isolation: NetworkIsolation, system: System) -> Path:
+    """Return the root folder of the runner: the parent of its bin (src/Runner.Common/HostContext.cs).
+
+    The runner writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so the folder
+    is in memory. Its programs are mounted read-only. The jobs' files and the logs, which grow, are on the disk.
+    """
+    root = system.run_folder / "runner"
+    # The runner refuses a folder with a parent that it cannot list (src/Runner.Sdk/Util/IOUtil.cs).
+    system.run_folder.mkdir(parents=True, exist_ok=True)
+    system.run_folder.chmod(0o755)
+    system.tmpfs(root, isolation.user, size_mib=16)
+    for name in ("bin", "externals"):
+        system.bind(tree / name, root / name, read_only=True)
+    for name, folder_name in ((config.work_folder, "work"), ("_diag", "diag")):
+        folder = isolation.user.home / folder_name
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, isolation.user.uid, isolation.user.gid)
+        system.bind(folder, root / name)
+    return root

@@ -40,9 +40,7 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
       gpu-ci preview-comment --key network artifact/report.json
     """
     from gpu_preview.report import markdown
-    from gpu_preview.report.comment import Account, CommentError, post
-    from gpu_preview.report.pull_requests import EventError, Head
-    from gpu_preview.report.untrusted_report import ReceivedError, load_untrusted
+    from gpu_preview.report.comment import Account, CommentError, EventError, Head, load_untrusted, post
 
     token, event = os.environ.get("GITHUB_TOKEN"), os.environ.get("GITHUB_EVENT_PATH")
     if not token or not event:
@@ -63,7 +61,7 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
         done = post(report, head, Account(token, api_url, author, key), markdown.render)
     except EventError as error:
         raise InputError(f"gpu-ci preview-comment: {error}") from None
-    except (ReceivedError, CommentError) as error:
+    except CommentError as error:
         raise ProblemsFound(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
     if as_json:
         print_json({"done": done.action, "text": done.text})

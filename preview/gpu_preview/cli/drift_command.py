@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 from gpu_ci.cli.output import ProblemsFound
 
-from .exit_codes import ReportCommand
-from .options import FiniteRange
+from .options import FiniteRange, ReportCommand
 
 
 @click.command("drift", cls=ReportCommand)

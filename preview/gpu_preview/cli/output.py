@@ -9,8 +9,10 @@ import json
 import os
 import re
 import secrets
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -52,56 +54,40 @@ def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[s
 
 
 def prepare(folder: Path) -> None:
-    """Create the output folder, and check that it is writable before the preview starts.
-
-    Raises:
-        InputError: the folder cannot be created or written.
-    """
-    draft = folder / f".try.{secrets.token_hex(16)}"
-    try:
-        _refuse_links(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            os.close(_create(draft))
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from None
+    """Create the output folder, and check that it is writable before the preview starts."""
+    with _writable(folder), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def write(folder: Path, report: Report, text: str) -> None:
-    """Write the report as Markdown and JSON into a folder, which is created if it does not exist.
-
-    Raises:
-        InputError: the files cannot be written.
-    """
+    """Write the report as Markdown and JSON into a folder, which is created if it does not exist."""
     files = {"report.md": text, "report.json": to_json(report)}
     # The files are renamed when all are written, so no incomplete report exists. The draft names are random, so that
     # an attacker cannot put a symbolic link there.
     drafts = {name: folder / f".{name}.{secrets.token_hex(16)}" for name in files}
-    try:
-        _refuse_links(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writable(folder):
         try:
             for name, content in files.items():
-                with os.fdopen(_create(drafts[name]), "w", encoding="utf-8", errors="replace") as file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                with os.fdopen(os.open(drafts[name], flags, 0o666), "w", encoding="utf-8", errors="replace") as file:
                     file.write(content)
             for name, draft in drafts.items():
                 draft.replace(folder / name)
         finally:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Create the folder. InputError if it, or a file in it, cannot be written."""
+    try:
+        _refuse_links(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _create(draft: Path) -> int:
-    """Create a new file and return its descriptor. Fail if the file or a symbolic link exists."""
-    return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-
-
-def _unwritable(folder: Path, error: OSError) -> InputError:
-    return InputError(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error))
+        got = error.strerror or str(error)
+        raise InputError(f"{error.filename or folder}: cannot be written", got=got) from None
 
 
 def _refuse_links(folder: Path) -> None:

@@ -8,23 +8,15 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError, ProblemsFound, note
 
-from .exit_codes import ReportCommand
-from .options import FiniteRange
+from .options import FiniteRange, ReportCommand
 
 
 @click.command("preview", cls=ReportCommand)
-@click.option("--base", metavar="REF", help="The revision to compare with, such as origin/main.")
+@click.option("--base", required=True, metavar="REF", help="The revision to compare with, such as origin/main.")
 @click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The revision with the change.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
 @click.option("--against-state", "states", multiple=True, metavar="STACK=FILE",
               help="Compare this stack with its exported state, not with the base; repeatable.")  # fmt: skip
-@click.option(
-    "--digest",
-    "digests",
-    multiple=True,
-    metavar="STACK=FILE",
-    help="Make the report from the output of `pulumi preview --json`, without --base; repeatable.",
-)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md and report.json there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
@@ -44,8 +36,6 @@ from .options import FiniteRange
               help="Memory limit for each command with its child processes.")  # fmt: skip
 @click.option("--disk-gib", default=10.0, show_default=True, type=FiniteRange(0.1), metavar="GIB",
               help="Disk limit for each command.")  # fmt: skip
-@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Cache the deployed base here, for the next call with the same base.")  # fmt: skip
 @click.option("--max-usd-month", type=FiniteRange(0), metavar="USD",
               help="Report a danger if the change raises the cost of the worst month above this.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
@@ -71,7 +61,6 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
       gpu-ci preview --base origin/main --stack staging --output report --annotate
       gpu-ci preview --base origin/main --against-state prod=prod.json
       gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
-      pulumi preview --json --show-sames > prod.json; gpu-ci preview --digest prod=prod.json
     """
     from gpu_preview.cli import output as shell
     from gpu_preview.report import annotations, markdown
@@ -89,36 +78,24 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
 def _report(options: dict[str, Any]) -> Any:
     from gpu_preview.cli import output as shell
     from gpu_preview.compare.compare import Request, compare
-    from gpu_preview.compare.read_digests import read
     from gpu_preview.errors import PreviewError
     from gpu_preview.git.repository import Repository
     from gpu_preview.isolation.limits import Limits
 
-    if options["base"] and options["digests"]:
-        raise InputError("gpu-ci preview: --base and --digest exclude each other", expected="one of the two")
-    if not options["base"] and not options["digests"]:
-        raise InputError(
-            "gpu-ci preview: neither --base nor --digest is given",
-            expected="--base REF, or --digest STACK=FILE",
-            hint="gpu-ci preview --base origin/main",
-        )
     try:
-        if options["digests"]:
-            return read(options["digests"], Path.cwd(), options["max_usd_month"])
         request = Request(
             base=options["base"],
             head=options["head"],
             stacks=options["stacks"],
             states=_states(options["states"]),
             packs=[pack.absolute() for pack in options["packs"]],
-            pack_configs=[file.absolute() for file in options["pack_configs"]],
+            pack_settings=[file.absolute() for file in options["pack_configs"]],
             install=options["install"],
             limits=Limits(options["timeout_sec"], options["memory_gib"], options["disk_gib"]),
             network=options["with_network"],
             require_walls=options["require_walls"],
             from_fork_point=not options["exact_base"],
             max_usd_month=options["max_usd_month"],
-            cache=options["cache"] and options["cache"].absolute(),
         )
         repository = Repository.find(Path.cwd())
         if options["head"] == "HEAD" and repository.is_dirty():

@@ -7,7 +7,7 @@ from typing import TextIO
 import click
 from gpu_ci.cli.output import ProblemsFound, note
 
-from .exit_codes import ReportCommand
+from .options import ReportCommand
 
 
 @click.command("strip-state", cls=ReportCommand)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,23 +12,28 @@ from pathlib import Path
 
 from gpu_common.visible import visible
 
-from .. import project_file, stack_yaml
-from ..engine import exported_state
+from .. import pulumi_files
+from ..engine import digest, events, exported_state
+from ..engine.digest import DigestError, DigestTooLargeError
 from ..engine.exported_state import ExportedState
-from ..engine.output import clean, failure, made_by
-from ..engine.program import Engine
-from ..environment import policy_packs, venv_clone
+from ..engine.program import Engine, clean, failure, made_by
+from ..environment import policy_packs
 from ..environment.packages import Packages
-from ..environment.policy_packs import Pack
+from ..environment.policy_packs import PolicySelection
+from ..environment.virtualenv import resolved
 from ..errors import PreviewError
-from ..git import repository as git
 from ..git.repository import Repository
-from ..isolation import bubblewrap, temporary
+from ..isolation import bubblewrap, files
 from ..isolation.limits import Limits
-from ..model import Report, Side, Stack
-from . import base_cache
-from .checkout import Checkout, RunContext
-from .one_stack import Comparison
+from ..json_text import TooMuchError
+from ..model import Counts, Report, Side, Stack, Status
+from ..phrases import number
+from ..report import locations
+from ..report.analysis import analyze
+from ..report.locations import SourceFiles
+from .checkout import Checkout, RunContext, Snapshot, copy
+
+_PREVIEW_FAILED = "error: preview failed"
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,9 @@ class Request:
     states: Mapping[str, Path] = field(default_factory=dict)
     """Exported states, by stack. Such a stack is compared with its state instead of the deployed base."""
     packs: Sequence[Path] = ()
-    """Folders of policy packs. A pack in the repository is used in the version of the base, with its configuration."""
-    pack_configs: Sequence[Path] = ()
+    """Folders of policy packs. A pack in the repository is used in the version of the base, with its settings."""
+    pack_settings: Sequence[Path] = ()
+    """The settings files of the first packs."""
     install: str = ""
     """The command that installs packages for a revision whose lock file differs from that of the checkout."""
     limits: Limits = field(default_factory=Limits)
@@ -52,8 +59,6 @@ class Request:
     from_fork_point: bool = True
     """True to compare with the merge base, as GitHub does; False to compare with the newest commit of the base."""
     max_usd_month: float | None = None
-    cache: Path | None = None
-    """The folder that keeps deployed bases between calls."""
 
 
 def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
@@ -62,116 +67,64 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     Raises:
         PreviewError: the revisions cannot be compared.
     """
-    with temporary.folder("gpu-ci-preview-") as folder:
+    with files.temporary_folder("gpu-ci-preview-") as folder:
         with _errors_as("base and head cannot be read"):
-            revisions = _Revisions.checked_out(request, repository, folder, say)
+            comparison = _checked_out(request, repository, folder, say)
         # Deploy the whole base before any code of the head runs, which could change the base.
         with _errors_as("the base cannot be deployed"):
-            base_failed = revisions.deploy_base()
-            saved = revisions.saved_base()
-        head_failed = revisions.install_head()
-        comparison = Comparison(
-            revisions.before, revisions.after, revisions.policies, say, base_failed, head_failed, revisions.states,
-            request.states, request.max_usd_month, saved,
-        )  # fmt: skip
-        return revisions.report(tuple(comparison.stack(name) for name in revisions.names))
+            comparison.deploy_base()
+        comparison.install_head()
+        return comparison.report(tuple(comparison.stack(name) for name in comparison.names))
 
 
-@dataclass(frozen=True)
-class _Revisions:
+@dataclass
+class Comparison:
     """Both revisions as files that are ready to run, and the stacks to compare."""
 
     request: Request
-    repository: Repository
-    commits: tuple[str, str]
-    packages: Packages
-    policies: policy_packs.PolicySelection
     before: Checkout
     after: Checkout
-    names: Sequence[str]
-    states: Mapping[str, ExportedState]
+    policies: PolicySelection
+    packages: Packages
+    commits: tuple[str, str] = ("", "")
+    names: Sequence[str] = ()
+    states: Mapping[str, ExportedState] = field(default_factory=dict)
+    base_failed: dict[str, str] = field(default_factory=dict)
+    """The error messages of stacks that the base could not deploy, by name."""
+    head_failed: str = ""
+    """The reason why no stack of the head can run, or ""."""
+    saved: Snapshot | None = None
+    """A copy of the deployed base; None if no other code of the head runs before the only stack."""
 
-    @classmethod
-    def checked_out(
-        cls, request: Request, repository: Repository, folder: Path, say: Callable[[str], None]
-    ) -> _Revisions:
-        """Export both commits into an empty folder, and prepare their isolation. No code of them runs."""
-        states = exported_state.read_all(request.states)
-        head = repository.commit(request.head)
-        tip = base = repository.commit(request.base)
-        if request.from_fork_point:
-            base = repository.fork_point(base, head)
-        packages = Packages(repository.root, repository.root / repository.project)
-        # The newest policies of the base: at the merge base, a policy that the head violates may not exist yet.
-        policies = folder / "policies"
-        if request.packs:
-            repository.export(tip, policies, request.limits.disk_gib)
-        packs = policy_packs.selected_packs(request.packs, request.pack_configs, repository.root, policies)
-        for revision, commit in (("base", tip), ("head", head)):
-            policy_packs.check_policy_files(packs, partial(repository.kind, commit), revision)
-        context = run_context(folder, packages, packs, request, say)
-        selection = policy_packs.selection(packs)
-        before = checked_out("base", base, repository, context)
-        # The code of the head can read the files of the base, and cannot change them.
-        read_only = [before.root, *([policies] if packs else [])]
-        head_context = replace(context, isolated_by=context.isolated_by.reading_only(*read_only))
-        after = checked_out("head", head, repository, head_context)
-        if why := project_file.why_not_comparable(before.project, after.project, (before.root, after.root)):
-            raise PreviewError(why)
-        names = selected_stacks(request, before, after)
-        exported_state.check_projects(states, {project_file.name(each.project) for each in (before, after)})
-        return cls(request, repository, (base, head), packages, selection, before, after, names, states)
-
-    def deploy_base(self) -> dict[str, str]:
-        """Deploy every stack of the base in one sandbox. Return the error messages of failed stacks, by name."""
-        before, say, failed = self.before, self.before.context.say, dict[str, str]()
-        offline = [name for name in self.names if name not in self.states]
-        cached = base_cache.CacheEntry.of(
-            self.request.cache if offline else None, self.repository.tree(self.commits[0]), offline,
-            self.repository.root, before.context.engine.version,
-        )  # fmt: skip
-        deployed = [name for name in offline if name in before.files]
-        world = before.context.scratch / "world"
-        if not deployed:
-            return failed
-        if cached.restore_into(world, say):
-            say("the base is taken from the cache")
-            return failed
-        # The schemas that the sandbox of the checkout has cached are used only if no commit can have put them there.
-        sandbox = self.repository.project / ".sandbox"
-        if not any(self.repository.kind(commit, sandbox) for commit in self.commits):
-            restore_schemas(self.packages.project, world)
+    def deploy_base(self) -> None:
+        """Deploy every stack of the base in one sandbox, and save its state."""
+        before, context = self.before, self.before.context
+        deployed = [name for name in self.names if name in before.files and name not in self.states]
         try:
-            before.install(self.packages, self.request.install)
+            if deployed:
+                before.install(self.packages, self.request.install)
         except PreviewError as error:
             raise PreviewError(f"base: {error}") from None
         for name in deployed:
             try:
                 before.set_placeholders(name)
-                say(f"{name}: deploying the base, offline")
+                context.say(f"{name}: deploying the base, offline")
                 finished = before.up(name)
                 if finished.code or finished.exceeded_limit:
-                    failed[name] = failure(finished, before.root)
+                    self.base_failed[name] = failure(finished, before.root)
             except PreviewError as error:
-                failed[name] = clean(str(error))
-        if not failed:
-            cached.save(world, say)
-        return failed
+                self.base_failed[name] = clean(str(error))
+        # Code of the head can change the state that a later stack reads.
+        if len(self.names) > 1 or self.packages.why_own_packages(self.after.root):
+            self.saved = Snapshot.of(context.scratch, context.own / "deployed base")
 
-    def saved_base(self) -> base_cache.Snapshot | None:
-        """Return a copy of the deployed base: code of the head can change the state that a later stack reads."""
-        is_only_run = len(self.names) == 1 and not self.packages.why_own_packages(self.after.root)
-        context = self.before.context
-        return None if is_only_run else base_cache.Snapshot.of(context.scratch, context.own / "deployed base")
-
-    def install_head(self) -> str:
-        """Install the packages of the head. Return why they cannot be installed, or ""."""
+    def install_head(self) -> None:
+        """Install the packages of the head."""
         try:
             with _errors_as("its packages cannot be installed"):
                 self.after.install(self.packages, self.request.install, self.before)
         except PreviewError as error:
-            return clean(str(error))
-        return ""
+            self.head_failed = clean(str(error))
 
     def report(self, stacks: tuple[Stack, ...]) -> Report:
         installed_with = (*self.before.installed_with, *self.after.installed_with)
@@ -184,17 +137,140 @@ class _Revisions:
             walls=self.after.context.isolated_by.described(self.request.limits, installed_with),
         )
 
+    def stack(self, name: str) -> Stack:
+        """Return the report on a stack."""
+        began = time.monotonic()
+        try:
+            found = self._stack(name)
+        except Exception as error:
+            file = (self.after if name in self.after.files else self.before).file(name)
+            text = f"the report on this stack failed, which is a bug in gpu-ci: {type(error).__name__}: {error}"
+            found = Stack(stack=name, file=file, status=Status.FAILED, error=clean(text))
+        return found.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
 
-@contextmanager
-def _errors_as(text: str) -> Iterator[None]:
-    """Turn an unforeseen error into a PreviewError: the files of the head are untrusted and can cause any error."""
+    def _stack(self, name: str) -> Stack:
+        before, after, state = self.before, self.after, self.states.get(name)
+        old, new = before.files.get(name), after.files.get(name)
+        file = (after if new else before).file(name)
+        common = {"stack": name, "file": file, "state": self.request.states[name].name if state else ""}
+
+        def stack_result(status: Status, **more: object) -> Stack:
+            if (read := new or old) and (error := more.get("error")):
+                more["place"] = locations.of_error(
+                    str(error), read, file, after.root if status is Status.FAILED else None
+                )
+            return Stack.model_validate({**common, "status": status, **more})
+
+        if name in self.base_failed:
+            return stack_result(Status.BASE_FAILED, error=self.base_failed[name])
+        try:
+            if self.saved:
+                self.saved.restore()
+        except PreviewError as error:
+            return stack_result(Status.FAILED, error=clean(str(error)))
+        if new is None:
+            remaining = digest.of_state(state.text if state else before.exported(name))
+            return stack_result(Status.REMOVED, resources=remaining, counts=Counts.of(remaining))
+        if self.head_failed:
+            return stack_result(Status.FAILED, error=self.head_failed)
+        try:
+            after.set_placeholders(name)
+            if state:
+                after.context.say(f"{name}: importing the exported state, without {number(state.secrets, 'secret')}")
+                after.import_state(name, state)
+        except PreviewError as error:
+            return stack_result(Status.FAILED, error=clean(str(error)))
+        after.context.say(f"{name}: previewing the head")
+        finished, event_log = after.preview(name, self.policies.options)
+        try:
+            found = digest.read(finished.stdout)
+        except DigestTooLargeError as error:
+            return stack_result(Status.FAILED, error=clean(f"the engine's digest {error}"))
+        except DigestError:
+            return stack_result(Status.FAILED, error=failure(finished, after.root))
+        try:
+            violations, packs_sentence = events.violations(event_log)
+        except TooMuchError as error:
+            return stack_result(Status.FAILED, error=clean(f"the engine's event log exceeds the size limit: {error}"))
+        # If a mandatory policy is violated, the engine fails the preview with an error that has no details.
+        by_policy = any(each.level == "mandatory" for each in violations) and found.errors in ([], [_PREVIEW_FAILED])
+        if finished.exceeded_limit or (not by_policy and (found.errors or finished.code)):
+            error_text = failure(finished, after.root, found)
+            return stack_result(Status.FAILED, error=error_text, resources=found.resources, counts=found.counts)
+        files = SourceFiles(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
+        status = Status.NEW if old is None and state is None else Status.PREVIEWED
+        stack = stack_result(status, violations=violations, policies=self.policies.sentence(packs_sentence))
+        return analyze(stack, found, files, event_log, self.request.max_usd_month)
+
+
+def _checked_out(request: Request, repository: Repository, folder: Path, say: Callable[[str], None]) -> Comparison:
+    """Export both commits into an empty folder, and prepare their isolation. No code of them runs.
+
+    Raises:
+        PreviewError: files are rejected, no engine was found, or the required isolation is not available.
+    """
+    states = exported_state.read_all(request.states)
+    head = repository.commit(request.head)
+    tip = base = repository.commit(request.base)
+    if request.from_fork_point:
+        base = repository.fork_point(base, head)
+    packages = Packages(repository.root, repository.root / repository.project)
+    # The newest policies of the base: at the merge base, a policy that the head violates may not exist yet.
+    policies = folder / "policies"
+    if request.packs:
+        repository.export(tip, policies, request.limits.disk_gib)
+    packs = policy_packs.selected_packs(request.packs, request.pack_settings, repository.root, policies)
+    for revision, commit in (("base", tip), ("head", head)):
+        policy_packs.check_policy_files(packs, partial(repository.kind, commit), revision)
+    scratch, own = folder / "work", folder / "own"
+    scratch.mkdir()
+    own.mkdir()
+    engine = Engine.find(say)
+    needed = [*bubblewrap.own_paths(), *engine.readable, *packages.readable()]
+    needed += [path for pack in packs for path in pack.needed]
+    isolation = bubblewrap.build(scratch, packages.root, needed, network=request.network)
+    if request.require_walls:
+        isolation.require()
+    context = RunContext(scratch, own, isolation, request.limits, engine, say)
+    selection = policy_packs.selection(packs)
+    before = _exported("base", base, repository, context)
+    # The code of the head can read the files of the base, and cannot change them.
+    read_only = [before.root, *([policies] if packs else [])]
+    after = _exported("head", head, repository, replace(context, isolated_by=isolation.reading_only(*read_only)))
+    if why := pulumi_files.why_not_comparable(before.project, after.project):
+        raise PreviewError(why)
+    exported_state.check_projects(states, {pulumi_files.project_name(each.project) for each in (before, after)})
+    # The SDK schemas that the sandbox of the checkout has cached save two seconds. They are used only if no commit can
+    # have put them, or a symbolic link, there.
+    cache = packages.project / ".sandbox" / "cache"
+    committed = any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
+    if not committed and cache.is_dir() and cache.resolve() == cache:
+        (scratch / "world").mkdir()
+        with contextlib.suppress(OSError):  # another process may write there
+            copy(cache, scratch / "world" / "cache")
+    names = selected_stacks(request, before, after)
+    return Comparison(request, before, after, selection, packages, (base, head), names, states)
+
+
+def _exported(name: str, commit: str, repository: Repository, context: RunContext) -> Checkout:
+    """Export the files of a commit without running any of its code.
+
+    Raises:
+        PreviewError: the files are rejected.
+    """
+    root = context.scratch / name
+    repository.export(commit, root, context.limits.disk_gib)
+    checkout = Checkout(name, root, root / repository.project, context)
     try:
-        yield
-    except PreviewError:
-        raise
-    except Exception as error:
-        bug = f"which is a bug in gpu-ci: {type(error).__name__}: {visible(str(error), 300)}"
-        raise PreviewError(clean(f"{text}, {bug}")) from None
+        for file in (checkout.project / each for each in pulumi_files.NAMES):
+            if resolved(checkout.project) == checkout.project and file.is_file():
+                pulumi_files.loaded(file)
+        checkout.read_files()
+    except pulumi_files.InvalidStackFileError as error:
+        raise PreviewError(f"{name} ({commit[:10]}): {file.relative_to(root)} {error}") from None
+    except PreviewError as error:
+        raise PreviewError(f"{name} ({commit[:10]}): {error}") from None
+    return checkout
 
 
 def selected_stacks(request: Request, before: Checkout, after: Checkout) -> list[str]:
@@ -215,69 +291,13 @@ def selected_stacks(request: Request, before: Checkout, after: Checkout) -> list
     return requested or known
 
 
-def run_context(
-    folder: Path,
-    packages: Packages,
-    packs: Sequence[Pack],
-    request: Request,
-    say: Callable[[str], None],
-) -> RunContext:
-    """Create the folders of the context in an empty `folder`, and return the context that both checkouts share.
-
-    Raises:
-        PreviewError: no engine was found, or the required isolation is not available.
-    """
-    scratch, own = folder / "work", folder / "own"
-    scratch.mkdir()
-    own.mkdir()
-    engine = Engine.find(say)
-    needed = [*bubblewrap.own_paths(), *engine.readable, *packages.readable()]
-    needed += [path for pack in packs for path in pack.needed]
-    isolation = bubblewrap.build(scratch, packages.root, needed, network=request.network)
-    if request.require_walls:
-        isolation.require()
-    return RunContext(scratch, own, isolation, request.limits, engine, say)
-
-
-def checked_out(name: str, commit: str, repository: Repository, context: RunContext) -> Checkout:
-    """Export the files of a commit without running any of its code.
-
-    Raises:
-        PreviewError: the files are rejected.
-    """
-    root = context.scratch / name
-    repository.export(commit, root, context.limits.disk_gib)
-    checkout = Checkout(name, root, root / repository.project, context)
+@contextmanager
+def _errors_as(text: str) -> Iterator[None]:
+    """Turn an unforeseen error into a PreviewError: the files of the head are untrusted and can cause any error."""
     try:
-        _refuse(checkout.project, repository.project)
-        checkout.read_files()
-    except PreviewError as error:
-        raise PreviewError(f"{name} ({commit[:10]}): {error}") from None
-    for file in git.invalid_stack_files(checkout.project):
-        shown = visible(file, 100)
-        context.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
-    return checkout
-
-
-def _refuse(project: Path, path_in_repository: Path) -> None:
-    """Raise PreviewError if the project folder is a symbolic link, or if its project file is invalid."""
-    if venv_clone.resolved(project) != project:
-        raise PreviewError(f"{path_in_repository} is a symbolic link, or below one")
-    for name in project_file.NAMES:
-        if (project / name).is_file():
-            try:
-                stack_yaml.loaded(project / name)
-            except stack_yaml.InvalidStackFileError as error:
-                raise PreviewError(f"{path_in_repository / name} {error}") from None
-
-
-def restore_schemas(project: Path, world: Path) -> None:
-    """Copy the SDK schemas that the sandbox of the checkout has cached, which saves two seconds.
-
-    Symbolic links are not followed, because the head may have added them to the checkout.
-    """
-    cache = project / ".sandbox" / "cache"
-    if cache.is_dir() and cache.resolve() == cache:
-        world.mkdir()
-        with contextlib.suppress(OSError):  # another process may write there; the copy only saves time
-            base_cache.copy(cache, world / "cache")
+        yield
+    except PreviewError:
+        raise
+    except Exception as error:
+        bug = f"which is a bug in gpu-ci: {type(error).__name__}: {visible(str(error), 300)}"
+        raise PreviewError(clean(f"{text}, {bug}")) from None

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from ..engine import digest
 from ..engine.digest import Digest, DigestError
-from ..engine.output import failure, made_by
+from ..engine.program import failure, made_by
 from ..errors import PreviewError
 from ..git import repository
 from ..isolation import limits
 from ..isolation.limits import Finished, Limits
 from ..model import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
-from ..report import dangers
+from ..report import danger_rules
 from ..report.analysis import states, warnings
 
 # `refresh --preview-only` reads each resource and compares it with the state. It does not run the program, and changes
@@ -53,23 +53,13 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     files = repository.stack_files(project)
     names = list(dict.fromkeys(stacks)) or sorted(files)
     if not names:
-        raise PreviewError(
-            f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack"
-        )
+        raise PreviewError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml")
     engine = (sys.executable, "-P", "-m", "pulumi_sandbox") if sandbox else (_cli(),)
     reports = []
     for name in names:
         say(f"{name}: reading what exists")
-        file = files.get(name)
-        reports.append(
-            _stack(
-                name,
-                str(file.relative_to(project)) if file else "",
-                (*engine, *_ARGUMENTS, "--stack", name),
-                project,
-                timeout_sec,
-            )
-        )
+        file = str(files[name].relative_to(project)) if name in files else ""
+        reports.append(_stack(name, file, (*engine, *_ARGUMENTS, "--stack", name), project, timeout_sec))
     return Report(
         made_by=made_by(),
         how="drift",
@@ -118,7 +108,7 @@ def _without_plans(resource: Resource) -> Resource:
 
 
 def _findings(found: Digest) -> Iterator[Finding]:
-    for each in dangers.find(*states(found), found.resources):
+    for each in danger_rules.find(*states(found), found.resources):
         if each.rule in _CONDITION_RULES:
             # The hint is for the author of a change, and drift has none.
             yield each.model_copy(update={"hint": ""})

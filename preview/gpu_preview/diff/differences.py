@@ -6,17 +6,16 @@ limit of a report.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import Any, Literal, NamedTuple
 
 from ..json_text import DEEPEST, TooMuchError
 from ..model import PropertyChange
-from .list_identity import NAMES, places
-from .moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask
-from .paths import IN_TEXT, joined, steps_of
-from .placeholders import SECRET, is_unknown
-from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
+from .value_pairs import IN_TEXT, NAMES, decoded, joined, name_of, places, steps_of
+from .values import ANOTHER_SECRET, SECRET, WAS_SECRET, is_plain, is_secret, is_unknown, shown
 
 _TOO_MUCH = "more properties differ than a report holds"
 
@@ -31,12 +30,9 @@ ABSENT = Missing()
 class EngineDiff(NamedTuple):
     """The difference that the engine reports at one path."""
 
-    kind: str
+    replaces: bool
+    """True if it forces a replacement."""
     input_diff: bool
-
-    @property
-    def replaces(self) -> bool:
-        return self.kind.endswith("replace")
 
 
 def between(
@@ -67,7 +63,7 @@ def between(
         own_mask = mask or SecretMask.of(before, after)
         for index, old_entry, new_entry in _matched(before, after):
             yield from between(old_entry, new_entry, joined(path, index), replaces, depth + 1, own_mask)
-    elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
+    elif (old := decoded(before)) is not before and type(old) is type(new := decoded(after)) and new is not after:
         yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, mask or SecretMask.of(before, after))
     elif not _same(before, after):
         yield _change(path, before, after, replaces, mask or SecretMask.of(before, after))
@@ -85,35 +81,20 @@ def _is_shown_whole(before: list[Any], after: list[Any]) -> bool:
 
 
 def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
-    """Pair the entries of two lists by index, or by name if fewer entries differ then.
+    """Pair the entries of two lists by name, or by index if entries have no name or another order.
 
     Each pair begins with an index: the old index of a removed entry, and the new index of every other.
     """
-    by_index = [(index, _entry(before, index), _entry(after, index)) for index in range(max(len(before), len(after)))]
-    for name in NAMES:
-        old, new = (places(entries, name) for entries in (before, after))
-        if not old or not new:
-            continue
-        kept = [old[each] for each in new if each in old]
-        # A changed order is a difference. A comparison by name would hide it.
-        by_name = list(_by_name(before, after, old, new)) if kept == sorted(kept) else by_index
-        return min(by_name, by_index, key=lambda pairs: sum(not _same(one, other) for _, one, other in pairs))
-    return by_index
-
-
-def _entry(entries: list[Any], index: int) -> Any:
-    return entries[index] if index < len(entries) else ABSENT
-
-
-def _by_name(
-    before: list[Any], after: list[Any], old: Mapping[str, int], new: Mapping[str, int]
-) -> Iterator[tuple[int, Any, Any]]:
-    """Pair the entries of two lists by name. `old` and `new` have the index of each name."""
-    removed = {index: before[index] for name, index in old.items() if name not in new}
-    for name, index in new.items():
-        # An added entry at the index of a removed one is shown as a changed entry.
-        yield index, before[old[name]] if name in old else removed.pop(index, ABSENT), after[index]
-    yield from ((index, entry, ABSENT) for index, entry in removed.items())
+    name = name_of(before, after)
+    old, new = places(before, name), places(after, name)
+    kept = [old[each] for each in new if each in old]
+    # A changed order is a difference. A comparison by name would hide it.
+    if not (old and new) or kept != sorted(kept):
+        return [(at, *pair) for at, pair in enumerate(zip_longest(before, after, fillvalue=ABSENT))]
+    removed = {index: before[index] for each, index in old.items() if each not in new}
+    # An added entry at the index of a removed one is shown as a changed entry.
+    pairs = [(at, before[old[each]] if each in old else removed.pop(at, ABSENT), after[at]) for each, at in new.items()]
+    return [*pairs, *((index, entry, ABSENT) for index, entry in removed.items())]
 
 
 def _change(path: str, before: Any, after: Any, replaces: bool, mask: SecretMask) -> PropertyChange:
@@ -171,20 +152,10 @@ def reported(
             masks_of[key] = SecretMask.of(at(source, whole), at(after, whole))
         changes = at_most(most, between(at(source, path), at(after, path), path, diff.replaces, mask=masks_of[key]))
         if not changes:  # A difference that the digest does not show, such as between two secrets.
-            kind: Literal["add", "delete", "update"] = (
-                "add" if diff.kind.startswith("add") else "delete" if diff.kind.startswith("delete") else "update"
-            )
-            old_value, new_value = at(source, path), at(after, path)
-            shown_after = None if new_value is ABSENT else shown(new_value)
-            changes = [
-                PropertyChange(
-                    path=path,
-                    kind=kind,
-                    forces_replacement=diff.replaces,
-                    before=None if old_value is ABSENT else shown(old_value),
-                    after=ANOTHER_SECRET if old_value == new_value == SECRET else shown_after,
-                )
-            ]
+            change = _change(path, at(source, path), at(after, path), diff.replaces, SecretMask())
+            if change.before == change.after == SECRET:
+                change = change.model_copy(update={"after": ANOTHER_SECRET})
+            changes = [change]
         found |= {change.path: change for change in changes}
         if len(found) > most:
             raise TooMuchError(_TOO_MUCH)
@@ -206,7 +177,7 @@ def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChang
 
 def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange]:
     """Return all changes. More than `most` raise TooMuchError before the rest is created."""
-    found = list(itertools.islice(changes, most + 1))
+    found = list(islice(changes, most + 1))
     if len(found) > most:
         raise TooMuchError(_TOO_MUCH)
     return found
@@ -214,14 +185,79 @@ def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange
 
 def engine_diffs(step: Mapping[str, Any]) -> dict[str, EngineDiff]:
     """Return the paths in the engine's step: its detailed diff, or the names of top-level properties."""
-    detailed = step.get("detailedDiff")
-    if isinstance(detailed, Mapping) and detailed:
+    if detailed := step.get("detailedDiff"):
         return {
-            path: EngineDiff(str(one.get("kind", "update")), bool(one.get("inputDiff")))
+            path: EngineDiff(str(one.get("kind")).endswith("replace"), bool(one.get("inputDiff")))
             for path, one in detailed.items()
         }
-    reasons: Sequence[str] = step.get("diffReasons") or ()
-    keys = set(step.get("replaceReasons") or ())
-    return {
-        name: EngineDiff("update-replace" if name in keys else "update", True) for name in [*reasons, *sorted(keys)]
-    }
+    changed, replacing = (step.get(key) or () for key in ("diffReasons", "replaceReasons"))
+    return {name: EngineDiff(name in replacing, True) for name in (*changed, *sorted(replacing))}
+
+
+MAYBE_SECRET = "[not shown: a secret is gone from here, and this may be it]"  # noqa: S105
+ANOTHER_MAYBE = "[another value, not shown either]"
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SecretMask:
+    """The values of one property that a report can show, because they are plain in the other revision too."""
+
+    before: frozenset[Any] | None = None
+    """The values of the base that can be shown. None: all can be shown."""
+    after: frozenset[Any] | None = None
+    """The values of the head that can be shown. None: all can be shown."""
+
+    @classmethod
+    def of(cls, before: Any, after: Any) -> SecretMask:
+        """Create the mask of a whole property, which is the value of a top-level name."""
+        old, new = (list(_leaves(values)) for values in (before, after))
+        old_secrets, new_secrets = _secrets(old), _secrets(new)
+        return cls(
+            _plain_values(new) if new_secrets - old_secrets else None,
+            _plain_values(old) if old_secrets - new_secrets else None,
+        )
+
+    def masks(self, value: Any, *, after: bool, key: str = "") -> bool:
+        """Return True if a value of this revision, or a part of it, may be a secret of the other revision."""
+        can_show = self.after if after else self.before
+        return can_show is not None and any(_masks(path, leaf, can_show) for path, leaf in _leaves(value, (key,)))
+
+
+def exposes_secret(before: Any, after: Any) -> bool:
+    """Return True if a property lost a secret and got a new plain value."""
+    return SecretMask.of(before, after).masks(after, after=True)
+
+
+def _masks(path: _Path, leaf: Any, can_show: frozenset[Any]) -> bool:
+    is_name = path[-1:] and path[-1] in NAMES
+    is_value = is_plain(leaf) and isinstance(leaf, str | int | float) and not isinstance(leaf, bool)
+    return is_value and not is_name and _with_type(leaf) not in can_show
+
+
+def _secrets(leaves: list[tuple[_Path, Any]]) -> Counter[_Path]:
+    """Return the number of secrets at each path."""
+    return Counter(path for path, leaf in leaves if leaf == SECRET)
+
+
+def _plain_values(leaves: list[tuple[_Path, Any]]) -> frozenset[Any]:
+    return frozenset(_with_type(leaf) for _, leaf in leaves if is_plain(leaf))
+
+
+def _with_type(leaf: Any) -> Any:
+    """Return a key for the leaf, in which True and 1 differ."""
+    return type(leaf), leaf
+
+
+def _leaves(value: Any, path: _Path = (), depth: int = 0) -> Iterator[tuple[_Path, Any]]:
+    """Yield every leaf with its path. For a list entry, the path has the entry's name, or nothing if it has none."""
+    inside = decoded(value)
+    if depth >= DEEPEST or not isinstance(inside, Mapping | list):
+        yield path, None if isinstance(value, Mapping | list) else value
+    elif isinstance(inside, Mapping):
+        for key, one in inside.items():
+            yield from _leaves(one, (*path, str(key)), depth + 1)
+    else:
+        name = name_of(inside)
+        for one in inside:
+            yield from _leaves(one, (*path, one[name]) if name else path, depth + 1)

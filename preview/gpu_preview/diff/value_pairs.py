@@ -5,16 +5,14 @@ The danger rules use the pairs. differences.py compares values for the report it
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import json_text
-from . import paths
-from .list_identity import name_of
-from .paths import Step
-from .placeholders import SECRET, is_plain
+from .values import SECRET, is_plain
 
 # The deepest provider schema has less than half of this depth. A hostile value can have any depth.
 DEEPEST = 64
@@ -39,12 +37,12 @@ class ValuePair:
     @property
     def keys(self) -> tuple[str, ...]:
         """The names in the path, without the positions in lists."""
-        return tuple(step for step in self.path if isinstance(step, str) and step != paths.IN_TEXT)
+        return tuple(step for step in self.path if isinstance(step, str) and step != IN_TEXT)
 
     @property
     def text(self) -> str:
         """The path in the engine's form, with the parts of a JSON text after a `#`."""
-        return paths.written(self.path)
+        return written(self.path)
 
 
 def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
@@ -57,7 +55,7 @@ def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
         if len(path) >= DEEPEST:
             continue
         old, new = decoded(old_value), decoded(new_value)
-        path = (*path, paths.IN_TEXT) if new is not new_value else path
+        path = (*path, IN_TEXT) if new is not new_value else path
         if isinstance(new, Mapping):
             old_map = old if isinstance(old, Mapping) else {}
             keys = [key for key in {**new, **old_map} if isinstance(key, str)]
@@ -124,3 +122,56 @@ def _identity(value: Any, name: str) -> Any:
     if name:
         return value[name]
     return (type(value), value) if isinstance(value, str | int | float) else object()
+
+
+Step = str | int
+IN_TEXT = "#"
+"""The step into a JSON text."""
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d{1,9})\]|\.?([^.\[\]]+)', re.DOTALL)
+
+
+def joined(path: str, step: object) -> str:
+    """Return the path of a child: below a name, or at an index."""
+    if isinstance(step, int) and not isinstance(step, bool):
+        return f"{path}[{step}]"
+    name = str(step)
+    if not _PLAIN.fullmatch(name):
+        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{path}["{quoted}"]'
+    return f"{path}.{name}" if path and not path.endswith(IN_TEXT) else f"{path}{name}"
+
+
+def written(steps: tuple[Step, ...]) -> str:
+    """Return the path of these steps."""
+    path = ""
+    for step in steps:
+        path = f"{path}{IN_TEXT}" if step == IN_TEXT else joined(path, step)
+    return path
+
+
+def steps_of(path: str) -> list[Step]:
+    """Return the names and indexes of a path of the engine."""
+    found: list[Step] = []
+    for quoted, number, name in _PART.findall(path):
+        found.append(int(number) if number else name or re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
+    return found
+
+
+NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
+"""The properties that can identify entries, in order of preference."""
+
+
+def places(entries: Sequence[Any], name: str) -> dict[str, int]:
+    """Return the index of each name in a list. Empty if an entry has no name, or two have the same."""
+    found = {
+        entry[name]: index
+        for index, entry in enumerate(entries)
+        if isinstance(entry, Mapping) and isinstance(entry.get(name), str) and is_plain(entry[name])
+    }
+    return found if len(found) == len(entries) else {}
+
+
+def name_of(*lists: Sequence[Any]) -> str:
+    """Return the property that names all entries of these lists, or an empty text. An empty list fits any property."""
+    return next((name for name in NAMES if all(places(each, name) or not each for each in lists)), "")

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_common import pulumi_wire
+from gpu_common.pulumi_wire import UNKNOWNS
 
-from .. import json_text
-from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, is_unknown
-
+SECRET = "[secret]"  # noqa: S105 - the engine's marker of a secret value (pkg/backend/display/json.go)
+PLACEHOLDER = "placeholder-of-a-secret"
+"""The first characters of the placeholder for an encrypted value of a stack file (compare/checkout.py)."""
+IN_PLAIN = "(a secret, in plain)"
+"""The text that a report has for such a value, and for any configuration secret that the program uses as plain text."""
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
 """The text for a secret after the change that differs from the old secret. Only the engine can compare the two."""
@@ -77,12 +80,16 @@ def is_secret(value: Any) -> bool:
     return bool(value == SECRET)
 
 
-def as_json(value: Any) -> Any:
-    """Return the map or list in a JSON text, or None."""
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return None
-    try:
-        found = json_text.read(value)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict | list) else None
+def is_unknown(value: Any) -> bool:
+    """Return True if the value is known only after an update."""
+    return isinstance(value, str) and value in UNKNOWNS
+
+
+def is_plain(value: Any) -> bool:
+    """Return True if the value is neither secret nor unknown."""
+    return value is not None and not is_unknown(value) and not (isinstance(value, str) and value == SECRET)
+
+
+def is_in_plain(value: Any) -> bool:
+    """Return True if a text contains a value that the stack file encrypts."""
+    return isinstance(value, str) and (PLACEHOLDER in value or IN_PLAIN in value)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,22 +21,14 @@ from gpu_common.visible import visible
 
 from ..errors import PreviewError
 from ..git import repository
-from ..isolation import safe_open
-from . import requirements, venv_clone
-from .venv_clone import site_packages
-from .virtualenv_option import problem_of, toolchain, virtualenv
+from ..isolation import files
+from . import virtualenv
+from .virtualenv import named_folder, problem_of, site_packages
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
 _MAX_BYTES = 4 * 1024**2
 _LARGEST_PTH_BYTES = 64 * 1024  # An installer writes one line for each folder.
-# The command that creates the environment of the checkout, by toolchain.
-_INSTALLS = {
-    "pip": "install them first, as for `pulumi preview`",
-    "uv": "uv sync",
-    "poetry": "poetry config virtualenvs.in-project true --local; poetry install (run poetry env remove --all first "
-    "if the environment exists elsewhere)",
-}
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
 
@@ -50,7 +43,7 @@ class Packages:
     @property
     def folder(self) -> str:
         """The option `virtualenv`, relative to the project. Empty if the program runs in no environment."""
-        return virtualenv(self.project, self.root)
+        return named_folder(self.project, self.root)
 
     def locks(self, root: Path) -> dict[str, bytes]:
         """Return the SHA-256 of each lock file, by path."""
@@ -84,12 +77,12 @@ class Packages:
             raise PreviewError(
                 f"{checkout_env}: no virtual environment\n"
                 "  expected: an environment with the program's dependencies, as Pulumi.yaml or a lock names it\n"
-                f"  hint: {_installs(self.project)}"
+                "  hint: install the packages first, as for `pulumi preview`"
             )
         self._refuse_committed(checkout_env)
         imports = [*self.import_folders(checkout_env, revision), *map(str, site_packages(checkout_env))]
         try:
-            venv_clone.create(checkout_env, self.place(revision), imports)
+            virtualenv.create(checkout_env, self.place(revision), imports)
         except OSError as error:
             raise PreviewError(f"{self.place(revision).name}: cannot be written: {error.strerror}") from None
 
@@ -102,13 +95,13 @@ class Packages:
             self._refuse_committed(checkout_env)
         except PreviewError:
             return []
-        return venv_clone.readable(checkout_env, self.root)
+        return virtualenv.readable(checkout_env, self.root)
 
     def _refuse_committed(self, environment: Path) -> None:
         """Raise PreviewError for an environment with files of a commit: the checkout may be a pull request's."""
         environment = Path(os.path.normpath(environment))
-        target = venv_clone.resolved(environment)
-        if target is None or venv_clone.resolved(environment.parent) != environment.parent:
+        target = virtualenv.resolved(environment)
+        if target is None or virtualenv.resolved(environment.parent) != environment.parent:
             raise PreviewError(f"{environment.name}: its path goes through a symbolic link")
         try:
             inside = [each for each in (environment, target) if each.is_relative_to(self.root)]
@@ -117,7 +110,7 @@ class Packages:
             raise PreviewError(
                 f"{environment.name}: cannot check whether this environment is part of the repository: {error}"
             ) from None
-        if committed or venv_clone.has_python_of_checkout(environment, self.root):
+        if committed or virtualenv.has_python_of_checkout(environment, self.root):
             raise PreviewError(
                 f"{environment.name}: is part of the repository, so its code is not trusted\n"
                 "  got: files that git tracks, or a Python in the repository\n"
@@ -128,7 +121,7 @@ class Packages:
     def place(self, revision: Path) -> Path:
         """Return the path of a revision's environment from its Pulumi.yaml, or the project itself if it names none."""
         project = revision / self.project.relative_to(self.root)
-        return Path(os.path.normpath(project / virtualenv(project, revision)))
+        return Path(os.path.normpath(project / named_folder(project, revision)))
 
     def import_folders(self, environment: Path, revision: Path) -> Iterator[str]:
         """Yield the folders in an environment's .pth files. A folder of the checkout becomes that of the revision."""
@@ -159,17 +152,23 @@ class Packages:
             )
         base_lock = base / lock.relative_to(revision)
         text, trusted = _text(lock), _text(base_lock) if base_lock.is_file() else ""
-        _refuse(lock.relative_to(revision), requirements.rejected_lines(text, trusted))
+        if rejected := rejected_lines(text, trusted):
+            listed = "\n".join(f"  got: {visible(line, 200)}" for line in rejected[:10])
+            raise PreviewError(
+                f"{lock.relative_to(revision)}: has lines that are not installed, because their installation may run "
+                f"code with network access\n{listed}\n  expected: names with versions, markers and hashes; and indexes "
+                "that the base has too\n  hint: on a machine without secrets, name the command with --install"
+            )
         checked = folder / "requirements.txt"
         checked.write_text(text, encoding="utf-8")
-        pip = [
+        pip = (
             str(self.place(revision) / "bin" / "python"),
             "-I",
             "-m",
             "pip",
             "--quiet",
             "--disable-pip-version-check",
-        ]
+        )
         # Wheels only: installing a source distribution runs its code.
         return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(checked)]
 
@@ -211,20 +210,14 @@ class Packages:
     def clear(self, revision: Path) -> None:
         """Remove the commit's files at the path of the environment, so that none of them is run."""
         if self.creation(revision):
-            venv_clone.clear(self.place(revision))
+            virtualenv.clear(self.place(revision))
 
     def finish(self, revision: Path) -> None:
         """Add the revision's own packages to the installed ones."""
         checkout_env = self.project / self.folder
         if self.folder and checkout_env.is_dir() and self.creation(revision):
             self._refuse_committed(checkout_env)
-            venv_clone.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
-
-
-def _installs(project: Path) -> str:
-    if (project / "PulumiPolicy.yaml").is_file():
-        return "make policy for the policies of gpu-ci; else pulumi install in the folder of the policies"
-    return _INSTALLS.get(toolchain(project), _INSTALLS["pip"])
+            virtualenv.add(self.place(revision), list(self.import_folders(checkout_env, revision)))
 
 
 def _digest(file: Path) -> bytes:
@@ -238,16 +231,6 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _refuse(file: Path, lines: Sequence[str]) -> None:
-    if lines:
-        listed = "\n".join(f"  got: {visible(line, 200)}" for line in lines[:10])
-        raise PreviewError(
-            f"{file}: has lines that are not installed, because their installation may run code with network access\n"
-            f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
-            "  hint: on a machine without secrets, name the command with --install"
-        )
-
-
 def _in_submodule(environment: Path, root: Path) -> bool:
     """Return True if the file belongs to another repository, which the checkout's repository does not track."""
     around = (environment, *environment.parents)
@@ -256,7 +239,42 @@ def _in_submodule(environment: Path, root: Path) -> bool:
 
 def _small(file: Path) -> list[str]:
     """Return the lines of a .pth file, or none if it is not a regular file, or larger than any real one."""
-    with contextlib.suppress(OSError), safe_open.open_regular(file) as opened:
+    with contextlib.suppress(OSError), files.open_regular(file) as opened:
         text = opened.read(_LARGEST_PTH_BYTES + 1)
         return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []
     return []
+
+
+# A name with extras and versions, a marker, and hashes, or only hashes. `===` accepts any text as a version.
+_NAMED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._, -]*\])?[ ]?\(?(?:(?!===)[=<>!~]{1,2}[ ]?[A-Za-z0-9._*+-]+[, ]*)*\)?"
+    r"(?:[ ]?;(?:(?! -)[A-Za-z0-9_.'\"<>=!~(), -])+)?(?:[ ]+--hash=sha(?:256|384|512):[0-9a-fA-F]+)*(?:[ ]*\\)?"
+)
+_HASHES = re.compile(r"(?:[ ]*--hash=sha(?:256|384|512):[0-9a-fA-F]+)+(?:[ ]*\\)?")
+_COMMENT = re.compile(r"(?:^|\s)#.*(?<!\\)$")
+# An installer treats a name with such an ending as a file (pip 25, _internal/utils/filetypes.py, ARCHIVE_EXTENSIONS).
+_ARCHIVE = re.compile(r"\.(?:whl|zip|gz|tgz|tar|bz2|tbz|xz|txz|tlz|lz|lzma)(?![A-Za-z0-9])", re.IGNORECASE)
+# Options for package sources. They must be the same in the base, and must not be folders.
+_SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[ =][ ]*https?://\S+|--pre|--prefer-binary")
+# The limits of a line in characters, and of the lines. A lock has some tens of hashes for each of its packages.
+_MAX_LINE = 2_000
+_MAX_LINES = 100_000
+
+
+def rejected_lines(text: str, trusted: str) -> list[str]:
+    """Return the lines of a lock that must not be installed. `trusted` is the text of the base's lock."""
+    lines, sources = text.splitlines(), {line.strip() for line in trusted.splitlines()}
+    if len(lines) > _MAX_LINES:
+        return [f"{len(lines)} lines, more than {_MAX_LINES}"]
+    return [line for line in lines if not _is_safe(line, sources)]
+
+
+def _is_safe(line: str, sources: set[str]) -> bool:
+    if len(line) > _MAX_LINE:
+        return False
+    code = _COMMENT.sub("", line).strip()
+    if not code or _HASHES.fullmatch(code):
+        return True
+    if _SOURCE.fullmatch(code):
+        return code in sources
+    return _NAMED.fullmatch(code) is not None and _ARCHIVE.search(code) is None

@@ -5,9 +5,8 @@ A pack in the repository is taken from the base, so that a pull request cannot c
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -15,9 +14,9 @@ from pathlib import Path
 from gpu_common.visible import visible
 
 from ..errors import PreviewError
-from . import venv_clone
+from . import virtualenv
 from .packages import Packages
-from .virtualenv_option import run_without_tool, virtualenv
+from .virtualenv import named_folder, run_without_tool
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
@@ -49,13 +48,13 @@ class Pack:
         if (in_repository := self._inside(self.folder)) is not None:
             return [*Packages(self.root, self.root / in_repository).readable(), *outside]
         outside.append(self.folder)
-        name = virtualenv(self.folder, Path("/"))
+        name = named_folder(self.folder, Path("/"))
         environment = Path(os.path.normpath(self.folder / name))
-        if not name or not venv_clone.site_packages(environment):
+        if not name or not virtualenv.site_packages(environment):
             return outside
         # The pack's imports from its own checkout, such as the catalog, which the pack of gpu-ci imports.
         outside += map(Path, Packages(Path("/"), self.folder).import_folders(environment, Path("/")))
-        python = venv_clone.installation(environment, self.root)
+        python = virtualenv.installation(environment, self.root)
         return [environment, *outside, *([python] if python else [])]
 
     def at(self) -> Path | None:
@@ -69,7 +68,7 @@ class Pack:
             if not (self.folder / _FILE).is_file():
                 raise PreviewError(f"{self.folder}: is no policy pack\n  expected: a folder with a {_FILE}")
             return self.folder if in_repository is None else None
-        in_checkout, in_base = virtualenv(self.folder, self.root), virtualenv(base / in_repository, base)
+        in_checkout, in_base = named_folder(self.folder, self.root), named_folder(base / in_repository, base)
         if in_checkout != in_base:
             raise PreviewError(
                 f"{in_repository}: the policy pack's `virtualenv` differs between base and checkout\n"
@@ -84,36 +83,26 @@ class Pack:
         return base / in_repository
 
     def settings_at(self) -> Path | None:
-        """Return the file with the settings, or None without settings, or for a file that the base lacks.
-
-        Raises:
-            PreviewError: the file is missing or is no JSON. The engine would report this as an error of the head.
-        """
+        """Return the file with the settings, or None without settings, or for a file that the base lacks."""
         if self.settings is None:
             return None
         in_repository = self._inside(self.settings)
         if in_repository is not None and (self.base / in_repository).is_file():
-            _check(self.base / in_repository, f"{in_repository} of the base")
             return self.base / in_repository
         if not self.settings.is_file():
             raise PreviewError(f"{self.settings}: no such file\n  expected: {_SETTINGS}")
-        if in_repository is not None:
-            return None
-        _check(self.settings, str(self.settings))
-        return self.settings
-
-    def places(self) -> list[Path]:
-        """Return the paths of the pack and its settings in the repository, also if they do not exist."""
-        paths = (self.folder, self.settings)
-        return [place for path in paths if path and (place := within(path, self.root)) is not None]
-
-    def environment(self) -> Path | None:
-        """Return the path of the pack's packages in the checkout, or None if it names none or has them elsewhere."""
-        named = virtualenv(self.folder, self.root)
-        return within(self.folder / named, self.root) if named else None
+        return self.settings if in_repository is None else None
 
     def _inside(self, path: Path) -> Path | None:
-        return inside(path, self.root, self.base)
+        """Return a path relative to the repository, or None if it is outside, or in a submodule.
+
+        A path that the base has is in the repository, even if the head has a submodule there.
+        """
+        found = within(path, self.root)
+        if found is None or os.path.lexists(self.base / found):
+            return found
+        in_submodule = any((self.root / each / ".git").exists() for each in (found, *found.parents[:-1]))
+        return None if in_submodule else found
 
 
 @dataclass(frozen=True)
@@ -150,9 +139,11 @@ def check_policy_files(packs: Sequence[Pack], kind: Callable[[Path], str], revis
     environment would run as a part of the policies. `kind` is `Repository.kind` for the commit.
     """
     for pack in packs:
-        environment = pack.environment()
-        for place in filter(None, (*pack.places(), environment)):
-            if links := [each for each in folders_of(place) if kind(each) == "commit"]:
+        named = named_folder(pack.folder, pack.root)
+        environment = within(pack.folder / named, pack.root) if named else None
+        paths = [within(path, pack.root) for path in (pack.folder, pack.settings) if path]
+        for place in filter(None, (*paths, environment)):
+            if links := [each for each in (place, *place.parents) if each != Path() and kind(each) == "commit"]:
                 raise PreviewError(
                     f"{visible(str(place), 200)}: these policies are not files of the repository\n"
                     f"  got: a submodule at {visible(str(links[0]), 200)} in the {revision}\n"
@@ -180,34 +171,6 @@ def selection(packs: Sequence[Pack]) -> PolicySelection:
     return PolicySelection(tuple(options), tuple(left_out))
 
 
-def _check(settings: Path, name: str) -> None:
-    try:
-        found = json.loads(settings.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise PreviewError(
-            f"{name}, line {error.lineno}: is no JSON\n  got: {error.msg}\n  expected: {_SETTINGS}"
-        ) from None
-    except (OSError, ValueError, RecursionError):
-        raise PreviewError(f"{name}: cannot be read as JSON\n  expected: {_SETTINGS}") from None
-    if not isinstance(found, dict):
-        raise PreviewError(f"{name}: has no settings\n  got: {type(found).__name__}\n  expected: {_SETTINGS}")
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(name)
-
-
-def inside(path: Path, root: Path, base: Path) -> Path | None:
-    """Return a path relative to the repository, or None if it is outside, or in a submodule.
-
-    A path that the base has is in the repository, even if the head has a submodule there.
-    """
-    found = within(path, root)
-    if found is None or os.path.lexists(base / found):
-        return found
-    return None if any((root / each / ".git").exists() for each in folders_of(found)) else found
-
-
 def within(path: Path, root: Path) -> Path | None:
     """Return a path relative to the root, or None if it is outside.
 
@@ -218,8 +181,3 @@ def within(path: Path, root: Path) -> Path | None:
         if parent.resolve() == root:
             return absolute.relative_to(parent)
     return None
-
-
-def folders_of(place: Path) -> Iterator[Path]:
-    """Yield a relative path and its parents."""
-    yield from (each for each in (place, *place.parents) if each != Path())

@@ -72,31 +72,21 @@ class Isolation:
         isolated = bool(self.prefix)
         access_text = "it had network access (--with-network)" if self.network else ""
         if installed_with and not access_text:
-            access_text = (
-                f"it had network access during the installation of packages: {'; '.join(installed_with)[:200]}"
-            )
-        return (
-            Wall(name="environment", stands=True, text="it gets ten named variables and a separate home folder"),
-            Wall(
-                name="limits",
-                stands=True,
-                text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB of memory, {limits.disk_gib:g} GiB of disk "
-                f"and {limits.processes} processes for each command, checked five times a second",
-            ),
-            Wall(
-                name="files",
-                stands=isolated,
-                text="it can write only to a separate folder, and cannot read the home folder or .git of the checkout"
-                if isolated
-                else _NOT_ISOLATED.format(self.reason),
-            ),
-            Wall(
-                name="network",
-                stands=isolated and not access_text,
-                text=access_text or ("it has no network access" if isolated else _SAME),
-            ),
-            Wall(name="processes", stands=isolated, text="it sees only its own processes" if isolated else _SAME),
+            access_text = f"it had network access while packages were installed: {'; '.join(installed_with)[:200]}"
+        limits_text = (
+            f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB of memory, {limits.disk_gib:g} GiB of disk "
+            f"and {limits.processes} processes for each command, checked five times a second"
         )
+        files_text = "it can write only to a separate folder, and cannot read the home folder or .git of the checkout"
+        offline = "it has no network access"
+        walls = (
+            ("environment", True, "it gets ten named variables and a separate home folder"),
+            ("limits", True, limits_text),
+            ("files", isolated, files_text if isolated else _NOT_ISOLATED.format(self.reason)),
+            ("network", isolated and not access_text, access_text or (offline if isolated else _SAME)),
+            ("processes", isolated, "it sees only its own processes" if isolated else _SAME),
+        )
+        return tuple(Wall(name=name, stands=stands, text=text) for name, stands, text in walls)
 
 
 def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: bool = False) -> Isolation:

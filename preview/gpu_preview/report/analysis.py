@@ -4,94 +4,72 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
+from gpu_catalog import cost as catalog_cost
+from gpu_catalog.cost import StackCost
+from gpu_ci.cli import stack_files
+from gpu_ci.stack import quotas
 from gpu_ci.stack.pools import POOLS
 
-from ..engine import events as engine_events
+from .. import pulumi_files
+from ..engine import events
 from ..engine.digest import Digest
-from ..engine.output import clean
+from ..engine.program import clean
 from ..engine.states import STACK, Change, State
-from ..model import Cost, Finding, Operation, Severity, Stack, Violation
-from ..phrases import number
-from . import cost as money
-from . import dangers, locations
-from .danger_rules import stack_file
-from .locations import StackLines
+from ..model import Amount, Cost, Finding, Operation, PoolCost, Severity, Stack, Violation
+from . import danger_rules, locations
+from .danger_rule import BEYOND_BUDGET
+from .danger_rules import secrecy
+from .locations import SourceFiles, StackLines
+
+# The program's warning about outdated prices (gpu_catalog/staleness.py), which matters only if a cost changes.
+_OLD_PRICES = re.compile(r"the prices? of .+ (?:was|were) read on ")
 
 
-@dataclass(frozen=True)
-class Files:
-    """The files of one stack. The stack files at `before` and `after` are copies that the head's code cannot change."""
-
-    name: str
-    """The path of the stack file, relative to the root of the repository."""
-    root: Path
-    """The head's files. Only their names are used."""
-    project: str
-    """The folder of Pulumi.yaml, relative to the root."""
-    before: Path | None
-    """The stack file of the base, or None."""
-    after: Path | None
-    """The stack file of the head, or None."""
-    base: Path | None = None
-    """The base's files, or None."""
-
-
-def analyze(
-    stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
-) -> Stack:
-    """Return a stack's part of the report. `events` is the engine's event log, if it exists."""
+def analyze(stack: Stack, found: Digest, files: SourceFiles, log: Path, max_usd_month: float | None) -> Stack:
+    """Return a stack's part of the report. `log` is the engine's event log."""
     before, after = states(found)
-    outputs = engine_events.outputs(events) if events else None
-    if outputs:
-        # The engine writes its digest before the program has set the outputs.
-        before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
+    outputs = events.outputs(log)
+    # The engine writes its digest before the program has set the outputs.
+    before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
     creates_resources = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
-    cost, unknown = money.cost(files.before, files.after)
+    money, unknown = cost(files.before, files.after)
     other_findings = [
-        *stack_file.find(files.before, files.after, files.name),
-        *money.check_budget(cost, max_usd_month),
+        *secrecy.in_stack_files(files.before, files.after, files.lines),
+        *check_budget(money, max_usd_month),
         *unknown,
-        *(shown for each in warnings(found) if (shown := _of_changed_prices(each, cost))),
+        *(each for each in warnings(found) if (money and money.pools) or not _OLD_PRICES.match(each.text)),
     ]
     changes = {
         each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
     }
-    lines, old = (StackLines.read(path, files.name) if path else None for path in (files.after, files.before))
-    compared = locations.SourceFiles(files.root, files.project, lines, old, files.base)
 
     def changed(finding: Finding) -> Finding:
-        finding = _with_removed_pool(finding, lines, old)
-        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), compared)})
+        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), files)})
 
     def placed(finding: Finding) -> Finding:
-        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), compared)
+        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), files)
         return finding.model_copy(update={"place": place})
 
     def broken(violation: Violation) -> Violation:
         return violation.model_copy(update={"place": placed(_finding(violation, changes.get(violation.urn))).place})
 
+    dangers = danger_rules.find(before, after, found.resources)
     touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
     # Advice about unchanged resources is not part of this review.
     violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
-    left_out = len(stack.violations) - len(violations)
-    more = (
-        f"; {number(left_out, 'advisory finding')} on unchanged resources {'is' if left_out == 1 else 'are'} not listed"
-        if left_out
-        else ""
-    )
     return stack.model_copy(
         update={
             "counts": found.counts,
             "resources": found.resources,
-            "outputs": outputs.differing(creates_resources=creates_resources) if outputs else (),
-            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, other_findings)),
+            "outputs": outputs.differing(creates_resources=creates_resources),
+            "findings": (*map(changed, dangers), *map(placed, other_findings)),
             "violations": tuple(map(broken, violations)),
-            "policies": f"{stack.policies}{more}",
-            "cost": cost,
+            "cost": money,
         }
     )
 
@@ -114,32 +92,6 @@ def _finding(violation: Violation, change: Change | None) -> Finding:
     )
 
 
-def _with_removed_pool(finding: Finding, lines: StackLines | None, old: StackLines | None) -> Finding:
-    """Return a finding. If the head's stack file lacks its pool, add the line that the pool has in the base."""
-    pool = (POOLS, finding.component)
-    if not finding.component or lines is None or old is None or lines.has(*pool) or not old.has(*pool):
-        return finding
-    text = f"{finding.text} (removed at base line {old.at(pool).line} of {old.file})"
-    return finding.model_copy(update={"text": text})
-
-
-# A warning reaches the digest only as text, so the pools in it are found by their form (gpu_catalog/staleness.py).
-_PRICES_OF = re.compile(r"the prices? of (.+) (?:was|were) read on ")
-
-
-def _of_changed_prices(warning: Finding, cost: Cost | None) -> Finding | None:
-    """Remove the outdated prices of pools whose cost does not change from a warning. Return None if no text remains."""
-    if cost is None:
-        return warning
-    changed = {each.pool for each in cost.pools}
-    kept = [
-        text
-        for text in warning.text.split("; ")
-        if not (found := _PRICES_OF.match(text)) or changed & {*found[1].split(", ")}
-    ]
-    return warning.model_copy(update={"text": "; ".join(kept)}) if kept else None
-
-
 def warnings(found: Digest) -> Iterator[Finding]:
     """Return the warnings of the program, the engine and the providers, and resources that already exist."""
     for resource in found.resources:
@@ -158,3 +110,95 @@ def warnings(found: Digest) -> Iterator[Finding]:
         yield Finding(
             rule="warning", severity=Severity.WARNING, text=text, hint=hint, urn=each.urn, component=component
         )
+
+
+NO_COST = "no-cost"
+"""The rule of a note that says why the report has no cost."""
+
+
+def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Finding]]:
+    """Return the cost of the pools in two stack files, with findings. None stands for a missing file.
+
+    If a file cannot be read or has a mistake in its pools, a finding says so. Then there is no cost, because the cost
+    of only one file would look like a change. If neither file has pools, there is no cost and no finding.
+    """
+    found: dict[str, StackCost | None] = {}
+    findings: list[Finding] = []
+    for revision, path in (("base", before), ("head", after)):
+        try:
+            found[revision] = _of(path) if path else None
+        except UnpricedError:
+            text = f"the cost is not known: the pools in the stack file of the {revision} cannot be read"
+            hint = f"gpu-ci check names every problem of a stack file; {POOLS} of Pulumi.yaml is not read"
+            findings.append(Finding(rule=NO_COST, severity=Severity.NOTE, text=text, hint=hint))
+    if findings or not any(found.values()):
+        return None, findings
+    old, new = found["base"], found["head"]
+    pools_before, pools_after = _pools(old), _pools(new)
+    changed = [
+        PoolCost(pool=name, before=pools_before.get(name), after=pools_after.get(name))
+        for name in sorted({*pools_before, *pools_after})
+        if pools_before.get(name) != pools_after.get(name)
+    ]
+    totals = [None if each is None else _amount(each.total, each.total.at_least) for each in (old, new)]
+    return Cost(before=totals[0], after=totals[1], pools=tuple(changed)), []
+
+
+def check_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[Finding]:
+    """Return a finding if the cost of the worst month grows above a ceiling, or if that is unknown."""
+    if found is None or found.after is None or ceiling_usd_month is None:
+        return []
+    before, after = found.before, found.after
+    if before == after:
+        return []
+    ceiling = f"the ceiling of {ceiling_usd_month:,.0f} USD"
+    if after.worst_month_usd is None:
+        return [_note(f"no price is known, so it is unknown whether the worst month is within {ceiling}")]
+    least = "at least " if after.at_least else ""
+    sentence = f"the worst month of all pools is {least}{after.worst_month_usd:,.0f} USD"
+    if after.worst_month_usd > ceiling_usd_month:
+        # A change that lowers a cost above the ceiling is an improvement. The rest was reported before.
+        old = before.worst_month_usd if before else None
+        is_lower = old is not None and old >= after.worst_month_usd
+        return [] if is_lower else [BEYOND_BUDGET.of(f"{sentence}, over {ceiling}")]
+    return [_note(f"{sentence}, so it is unknown whether the month is within {ceiling}")] if after.at_least else []
+
+
+class UnpricedError(Exception):
+    """A stack file has no cost, because its pools cannot be read or have a mistake."""
+
+
+def _of(path: Path) -> StackCost | None:
+    """Return the cost of the pools of a stack file, or None without gpu-ci pools."""
+    try:
+        if not StackLines(path.name, pulumi_files.compose(path)).has(POOLS):
+            if POOLS in pulumi_files.defaults(path):
+                raise UnpricedError
+            return None
+        file = stack_files.read(path)
+    except (pulumi_files.InvalidStackFileError, click.ClickException):
+        raise UnpricedError from None
+    if file.checked[1]:
+        raise UnpricedError
+    return quotas.cost_of(file.pools)
+
+
+def _pools(found: StackCost | None) -> Mapping[str, Amount]:
+    if found is None:
+        return {}
+    machines = {each.demand.pool: _amount(each) for each in found.pools}
+    # A pool billed by usage costs nothing at rest, and an unknown amount otherwise.
+    return machines | {each.pool: Amount(at_rest_usd_per_hour=0.0) for each in found.metered}
+
+
+def _amount(of: catalog_cost.PoolCost | catalog_cost.Total, at_least: bool = False) -> Amount:
+    return Amount(
+        at_rest_usd_per_hour=of.usd_per_hour_at_rest,
+        at_max_usd_per_hour=of.usd_per_hour_at_max,
+        worst_month_usd=of.usd_worst_month,
+        at_least=at_least,
+    )
+
+
+def _note(text: str) -> Finding:
+    return BEYOND_BUDGET.of(text).model_copy(update={"severity": Severity.NOTE})

@@ -19,7 +19,6 @@ AT_MOST = 10
 
 _LEVELS = {Severity.DANGER: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 _MESSAGE_CHARS = 4_000
-_CALLS = "Traceback (most recent call last):"
 
 
 class _Annotation(NamedTuple):
@@ -57,35 +56,13 @@ def render(report: Report) -> list[str]:
 def _of(stack: Stack, comparison: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
-        # If the base fails, its log is not about this change, so only its first error is shown.
-        error = _without_calls(stack.error) if stack.status is Status.FAILED else _first_error(stack.error)
-        yield _Annotation("error", stack.stack, f"{outcome(stack, comparison)}\n{error}", first_line)
+        yield _Annotation("error", stack.stack, f"{outcome(stack, comparison)}\n{stack.error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"
         yield _Annotation(level, f"{stack.stack}: {violation.policy}", violation.text, violation.place)
     for finding in stack.findings:
         text = f"{finding.text}\n{finding.hint}" if finding.hint else finding.text
         yield _Annotation(_LEVELS[finding.severity], f"{stack.stack}: {finding.rule}", text, finding.place)
-
-
-def _first_error(log: str) -> str:
-    """Return the first line in which the engine reports an error, or the whole text without one."""
-    return next((line.strip() for line in log.splitlines() if line.lstrip().startswith("error:")), log)
-
-
-def _without_calls(error: str) -> str:
-    """Return the text without the calls of a traceback. The last line of a traceback has the error."""
-    lines = error.split("\n")
-    heads = [at for at, line in enumerate(lines) if line.strip() == _CALLS]
-    if not heads:
-        return error
-    depth = _depth(lines[heads[-1]])
-    after = (at for at in range(heads[-1] + 1, len(lines)) if lines[at].strip() and _depth(lines[at]) <= depth)
-    return "\n".join([*lines[: heads[0]], *lines[next(after, len(lines)) :]])
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _command(each: _Annotation) -> str:

@@ -76,13 +76,6 @@ GATE_REMOVED = Rule(
     "keep the check, or explain in the pull request how a broken GPU is found instead",
     "docs/how-it-works/check.md",
 )
-BEYOND_QUOTA = Rule(
-    "beyond-quota",
-    Severity.DANGER,
-    "The pools need more than the granted quotas that gpu-ci:quotas in the stack file lists.",
-    "request the quota first, or lower max",
-    "`gpu-ci quota`, which makes the same comparison",
-)
 BEYOND_BUDGET = Rule(
     "beyond-budget",
     Severity.DANGER,
@@ -125,26 +118,16 @@ KEEPS_JOBS = Rule(
     "nothing: after their jobs, new machines with the new template replace them",
     "docs.cloud.google.com/compute/docs/instance-groups/updating-migs: updatePolicy.type OPPORTUNISTIC",
 )
-RENAME = Rule(
-    "like-a-rename",
-    Severity.NOTE,
-    "A resource is deleted, and one of the same type and parent is created with similar inputs.",
-    "for a rename, keep the resource with an alias: ResourceOptions(aliases=[Alias(name=…)])",
-    "www.pulumi.com/docs/iac/concepts/resources/options/aliases/",
-)
-
 RULES = (
     INTERRUPTS_JOBS,
     SECRET_EXPOSED,
     PUBLIC,
     GATE_REMOVED,
-    BEYOND_QUOTA,
     BEYOND_BUDGET,
     LOSES_DATA,
     IDENTITY,
     PROTECTED,
     REPLACE_UNKNOWN,
     KEEPS_JOBS,
-    RENAME,
 )
 """All rules, in the order of their findings in a report."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.broker import key_pair
-from gpu_agent.broker.key_pair import KeyPair
-from gpu_agent.broker.registration import Broker
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key, pkcs7
+from gpu_agent import openssl
+from gpu_agent.broker import registration as broker_registration
+from gpu_agent.broker.registration import Broker, KeyPair, new_key_pair
 from gpu_agent.config import RunnerConfig
 from gpu_agent.github.registration import Registration
 from gpu_agent.google.compute_engine import GoogleHost
 from gpu_agent.outcomes import AgentExit
 
-from tests.agent.broker.test_key_pair import sealed
 from tests.agent.fakes.google import FakeGoogle, Fault
 from tests.agent.google.test_compute_engine import Ticking
 
@@ -33,8 +37,8 @@ FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registratio
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
     """Make every key pair of the machine this one."""
-    made = key_pair.make()
-    monkeypatch.setattr(key_pair, "make", lambda: made)
+    made = new_key_pair()
+    monkeypatch.setattr(broker_registration, "new_key_pair", lambda: made)
     return made
 
 
@@ -113,7 +117,7 @@ def test_a_server_that_answers_at_once_gets_one_request_a_second(google: FakeGoo
     [
         (lambda pair: "no base64!", FOREIGN),
         (lambda pair: f"{(whole := answered(MESSAGE, pair.certificate))[:40]}!{whole[40:]}", FOREIGN),
-        (lambda pair: answered(MESSAGE, key_pair_of_another()), FOREIGN),
+        (lambda pair: answered(MESSAGE, new_key_pair().certificate), FOREIGN),
         (lambda pair: answered("text", pair.certificate), FOREIGN),
         (lambda pair: answered({**MESSAGE, "machine": "l4-x7k2-43"}, pair.certificate), NONE),
         (lambda pair: answered({**MESSAGE, "jitConfig": ""}, pair.certificate), NONE),
@@ -125,14 +129,6 @@ def test_only_a_registration_for_this_machine_and_key_is_accepted(
 ) -> None:
     google.attributes[SEALED] = value(pair)
     assert ended(google) == f"not-registered: the metadata {SEALED} {problem}"
-
-
-@functools.cache
-def key_pair_of_another() -> bytes:
-    return _make().certificate
-
-
-_make = key_pair.make
 
 
 def test_forbidden_guest_attributes_end_the_machine_and_the_rehearsal(google: FakeGoogle, pair: KeyPair) -> None:
@@ -162,3 +158,92 @@ def test_a_rehearsal_fails_if_openssl_decrypts_nothing(google: FakeGoogle, monke
 def test_the_machine_never_removes_its_runner_itself(google: FakeGoogle) -> None:
     clock = Ticking()
     assert Broker(GoogleHost(clock, google.environ), clock).remove(5, clock.now() + 5) is False
+
+
+CONTENT = b'{"jitConfig": "eyJhIjoi"}\r\n' * 200
+
+
+@pytest.fixture(scope="module")
+def own_pair() -> KeyPair:
+    return new_key_pair()
+
+
+def sealed(message: bytes, certificate: bytes) -> bytes:
+    to = x509.load_der_x509_certificate(certificate)
+    envelope = pkcs7.PKCS7EnvelopeBuilder().set_data(message).add_recipient(to)
+    return envelope.set_content_encryption_algorithm(AES256).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
+
+
+def test_openssl_decrypts_what_cryptography_encrypts(own_pair: KeyPair) -> None:
+    assert own_pair.open(sealed(CONTENT, own_pair.certificate)) == CONTENT
+
+
+def test_cryptography_decrypts_what_openssl_encrypts(own_pair: KeyPair) -> None:
+    private = load_pem_private_key(own_pair._private[: own_pair._private.index(b"-----BEGIN CERT")], None)
+    certificate = x509.load_der_x509_certificate(own_pair.certificate)
+    opened = pkcs7.pkcs7_decrypt_der(own_pair.seal(CONTENT), certificate, private, [])  # type: ignore[arg-type]
+    assert opened == CONTENT
+
+
+def test_each_machine_has_its_own_key_and_decrypts_no_message_of_another(own_pair: KeyPair) -> None:
+    other = new_key_pair()
+    assert other.certificate != own_pair.certificate
+    assert other.open(sealed(CONTENT, own_pair.certificate)) != CONTENT
+
+
+def test_the_key_has_2048_bits_and_is_in_no_text_of_the_own_pair(own_pair: KeyPair) -> None:
+    key = x509.load_der_x509_certificate(own_pair.certificate).public_key()
+    assert isinstance(key, RSAPublicKey)
+    assert key.key_size == 2048
+    assert "PRIVATE" not in repr(own_pair)
+
+
+@pytest.mark.parametrize("change", [0, 40, -1])
+def test_a_changed_message_does_not_decrypt_to_the_original(own_pair: KeyPair, change: int) -> None:
+    content = bytearray(sealed(CONTENT, own_pair.certificate))
+    content[change] ^= 1
+    assert own_pair.open(bytes(content)) != CONTENT
+
+
+def test_no_key_is_in_an_argument_or_in_the_environment(
+    own_pair: KeyPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fake openssl records its arguments and environment, which every user of a machine could read."""
+    seen = tmp_path / "seen"
+    fake = tmp_path / "openssl"
+    fake.write_text(f'#!/bin/sh\n{{ echo "$@"; env; }} >>"{seen}"\nexit 1\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("GPU_AGENT_PLANTED", "planted")
+    own_pair.open(b"sealed")
+    text = seen.read_text()
+    assert "cms -decrypt -binary -inform DER -inkey /dev/fd/" in text
+    assert "PRIVATE" not in text
+    assert "planted" not in text
+
+
+def test_without_openssl_there_is_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AgentExit) as ended:
+        new_key_pair()
+    assert str(ended.value) == "no-tool: openssl is not on PATH; it opens the registration of the runner"
+
+
+def test_an_openssl_that_creates_no_key_ends_with_no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = tmp_path / "openssl"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(AgentExit) as ended:
+        new_key_pair()
+    assert str(ended.value) == "no-tool: openssl does not create an RSA key; it opens the registration of the runner"
+
+
+def test_an_openssl_that_hangs_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(*arguments: object, timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired("openssl", timeout)
+
+    monkeypatch.setattr(openssl.subprocess, "run", hangs)
+    with pytest.raises(AgentExit) as ended:
+        new_key_pair()
+    assert str(ended.value) == "timed-out: openssl did not end within 30 s; it opens the registration of the runner"

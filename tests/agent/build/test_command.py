@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.build import command
-from gpu_agent.build.request import BuildRequest
+from gpu_agent.build import session
+from gpu_agent.build.workspace import BuildRequest
 from gpu_agent.machine.system import Output, System, User
 from gpu_agent.runner.network_isolation import NetworkIsolation
 
@@ -75,11 +75,11 @@ def cdi(tmp_path: Path) -> Path:
 
 def pull(image: str, system: System, isolation: NetworkIsolation) -> None:
     clock = FakeClock()
-    command.pull(image, isolation, system, clock, clock.now() + 600, lambda _: "ya29.token")
+    session.pull(image, isolation, system, clock, clock.now() + 600, lambda _: "ya29.token")
 
 
 def test_a_command_in_an_image_has_the_gpus_and_the_workspace_and_no_visible_value() -> None:
-    argv = command.argv(request(image=PUBLIC, environment={"SECRET": "s3cret"}), FOLDER)
+    argv = session.command_line(request(image=PUBLIC, environment={"SECRET": "s3cret"}), FOLDER)
     assert argv[:3] == ["docker", "run", "--rm"]
     assert argv[argv.index("--device") + 1] == "nvidia.com/gpu=all"
     assert argv[argv.index("--volume") + 1] == f"{FOLDER}:/workspace"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.agent.end_to_end.rules import broken
+from tests.agent.end_to_end.random_machines import broken
 from tests.agent.fakes import machine, whole_machine
 from tests.agent.fakes.whole_machine import Plan
 

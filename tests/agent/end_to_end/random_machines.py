@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from tests.agent.end_to_end.rules import broken
+from gpu_agent.outcomes import OUTCOMES
+
 from tests.agent.fakes import events
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
-from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.manager import KEY, SEALED, USELESS, Answer
-from tests.agent.fakes.runner import NO_LIBICU, VERSION
+from tests.agent.fakes.runner import NO_LIBICU, VERSION, WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.whole_machine import ANNOUNCED, AT_WORK, Plan
 
 _STEPS = (*events.STEP_PLANS, AT_WORK)
@@ -192,3 +192,23 @@ def _machine(plan: Plan, pick: random.Random) -> str:
 
 
 _KINDS = [_google, _google, _event, _event, _kept_in_step, _job, _smoke, _release, _gpu, _machine]
+
+
+def broken(found: dict[str, Any], registered: int = 1) -> list[str]:
+    """Return the rules that a machine broke. `registered` is the number of registrations that GitHub may have made for
+    it.
+    """
+    rules = {
+        "it lived on after its deadline": not found["alive"],
+        "it said no reason, or not one of the known": bool(found["end"]) and found["end"]["reason"] in OUTCOMES,
+        f"it said {found['ends']} ends": found["ends"] == 1,
+        # A machine that ends as `used` runs no check.
+        f"it said {found['verdicts']} verdicts": found["verdicts"] == ((found["end"] or {}).get("reason") != "used"),
+        f"it was switched off {found['off']} times": found["off"] == 1,
+        f"secrets lay in {found['leaked']}": not found["leaked"],
+        f"it registered {found['registered']} runners": found["registered"] <= registered,
+        "its job had the identity": "JOB HAS THE IDENTITY" not in found["serial"],
+        # The scanner is to scan fifty times a second, which a busy computer may not reach.
+        f"only {found['rounds']} looks for secrets": found["rounds"] > found["sec"] * 2,
+    }
+    return [rule for rule, holds in rules.items() if not holds]

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from tests.agent.fakes.boot import BASH, SCRIPT
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
-from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
+from tests.agent.fakes.runner import STAGE, WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.whole_machine import AT_WORK, Act, Plan, RunningMachine
 
 LEFT = "4242, python3\n"
@@ -54,11 +53,6 @@ def kill_supervisor(running: RunningMachine) -> None:
 def kill_boot_script(running: RunningMachine) -> None:
     """The boot script is killed."""
     _signal(running.boot_script, signal.SIGKILL)
-
-
-def start_again(running: RunningMachine) -> None:
-    """The startup script runs a second time, started by a user or by an upgrade of the guest agent."""
-    running.systemd.run_script([BASH, str(SCRIPT)]).wait(30)
 
 
 def no_gpu(running: RunningMachine) -> None:

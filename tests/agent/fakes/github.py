@@ -1,29 +1,37 @@
 """A fake GitHub that checks an App's key, clock and permissions, and the rules of the requests that a runner needs.
 
-`answer` is the whole server without a network. github_server.py serves it over HTTP; `ask_of` calls it with a fake
+`answer` is the whole server without a network. `serving` serves it over HTTP; `ask_of` calls it with a fake
 clock. Messages are GitHub's own if they are known (octokit/auth-app.js@010203fa:src/hook.ts has that about the clock).
 """
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
+from gpu_agent.config import GithubConfig, RunnerConfig
+from gpu_agent.github.registration import Github, Registration
 from gpu_agent.http import Answer, Unreachable
+from gpu_agent.outcomes import AgentExit
 
 from .clock import FakeClock
 
-NO_ANSWER = ("hang", "drip", "reset", "truncated")
 ROUTES = {
     "token": r"POST /app/installations/(?P<installation>\d+)/access_tokens",
     "groups": r"GET /orgs/(?P<owner>[^/]+)/actions/runner-groups",
@@ -234,3 +242,102 @@ def ask_of(github: FakeGithub, clock: FakeClock) -> Callable[..., Answer]:
         return honest._replace(headers={**honest.headers, **more})
 
     return ask
+
+
+_DRIP_SEC = 1.0
+
+
+@contextmanager
+def serving(github: FakeGithub) -> Iterator[str]:
+    """Return the URL of its API. At the end of the block, requests that hang or drip are released."""
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            self.close_connection = True
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
+            sent = {name.lower(): value for name, value in self.headers.items()}
+            fault = github.fault_of(self.command, self.path)
+            honest = None
+            if fault is None or fault.done_anyway or not (fault.how or fault.status):
+                honest = github.answer(self.command, self.path, sent, body)
+            answer = honest or Answer(200, {}, b'{"message": "an answer that never arrives whole"}')
+            if fault is not None:
+                status, content = (fault.status, fault.body) if fault.status else (answer.status, answer.body)
+                more = {name.lower(): value for name, value in fault.headers.items()}
+                answer = Answer(status, {**answer.headers, **more}, content)
+            with suppress(OSError):
+                self._say(_written(answer, github), fault.how if fault else "")
+
+        do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names are http.server's
+
+        def _say(self, content: bytes, how: str) -> None:
+            if how == "hang":
+                over.wait()
+            elif how == "reset":
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+                self.connection.close()
+            elif how == "truncated":
+                self.wfile.write(content[:-1])
+            elif how == "drip":
+                for each in content:
+                    self.wfile.write(bytes([each]))
+                    if over.wait(_DRIP_SEC):
+                        break
+            else:
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Write no log, because tests read the requests from the fake."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
+
+
+def _written(answer: Answer, github: FakeGithub) -> bytes:
+    headers = {"date": formatdate(github.unix(), usegmt=True), **answer.headers}
+    if answer.status != 204:
+        headers["content-length"] = str(len(answer.body))
+    lines = [f"HTTP/1.1 {answer.status} Status", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + answer.body
+
+
+CONFIG = GithubConfig(
+    owner="acme",
+    app_id="12345",
+    installation_id=77,
+    private_key="projects/p/secrets/s",
+    labels=["self-hosted", "gpu", "l4"],
+    runner_group="gpu",
+)
+RUNNER = RunnerConfig(version="2.330.0", sha256={})
+
+
+class World:
+    """The agent and GitHub on one fake clock."""
+
+    def __init__(self, key: bytes, public_key: RSAPublicKey) -> None:
+        self.key = key
+        self.clock = FakeClock()
+        self.github = FakeGithub(public_key, self.clock.true_unix)
+
+    def agent(self, **changes: Any) -> Github:
+        config = dataclasses.replace(CONFIG, **changes)
+        return Github(config, self.key, self.clock, ask_of(self.github, self.clock))
+
+    def register(self, name: str = "runner-a", **changes: Any) -> Registration:
+        return self.agent(**changes).register(name, RUNNER, self.clock.now() + 300)
+
+    def ended(self, **changes: Any) -> str:
+        with pytest.raises(AgentExit) as ended:
+            self.register(**changes)
+        return str(ended.value)

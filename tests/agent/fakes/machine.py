@@ -24,7 +24,7 @@ import pytest
 
 IPV4, IPV6 = "169.254.169.254", "fd20:ce::254"
 NOBODY = 65534
-PACKAGES = "nftables iptables iproute2 util-linux passwd"
+PACKAGES = "nftables iproute2 util-linux passwd"
 """The Debian packages that .ci/run installs for these tests."""
 _CLONE_NEWNS, _CLONE_NEWNET, _CLONE_NEWPID = 0x00020000, 0x40000000, 0x20000000  # linux/sched.h
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

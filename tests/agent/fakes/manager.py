@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
-from gpu_agent.broker import key_pair
+from gpu_agent.broker.registration import new_key_pair
 
 from tests.agent.fakes.google import FakeGoogle
 
@@ -50,7 +50,7 @@ def _sealed(published_key: dict[str, str], made: dict[str, Any], how: str) -> st
         "runnerId": made["runner"]["id"],
         "jitConfig": "" if how == "no configuration" else made["encoded_jit_config"],
     }
-    key = key_pair.make().certificate if how == "another key" else base64.b64decode(published_key["certificate"])
+    key = new_key_pair().certificate if how == "another key" else base64.b64decode(published_key["certificate"])
     to = x509.load_der_x509_certificate(key)
     envelope = pkcs7.PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(to)
     sealed = bytearray(

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from gpu_agent.runner.process import without_updates
+from gpu_agent.runner.session import without_updates
 
 from tests.agent.fakes import google, runner
 from tests.agent.fakes.scanner import Scanner

@@ -8,11 +8,21 @@ import io
 import json
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
+
+from gpu_agent.clock import Clock
+from gpu_agent.config import RunnerConfig
+from gpu_agent.machine import processes
+from gpu_agent.machine.system import RUNNER_USER, System
+from gpu_agent.runner.network_isolation import NetworkIsolation
+from gpu_agent.runner.session import Running, make_root
+
+from tests.agent.fakes import machine
 
 VERSION = "2.336.0"
 SECRET = "planted-credential-of-one-registration"
@@ -134,3 +144,80 @@ def releases(answer: Callable[[int], tuple[int, bytes, int]]) -> Iterator[tuple[
 def files_with(text: str, folder: Path) -> list[str]:
     """Return every file below the folder that contains the text."""
     return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+CONFIG = RunnerConfig(VERSION, {})
+BLOB = jitconfig(AgentName="gpu-1", Ephemeral=True)
+HOOKS = {"ACTIONS_RUNNER_HOOK_JOB_STARTED": "/run/gpu-agent/job-started.sh"}
+FOREVER = "while True: time.sleep(0.05)"
+RUN = Path("/run/gpu-agent")
+
+
+def start_runner(
+    does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB
+) -> Running:
+    """Start a runner that runs this code. Call it on an emulated machine."""
+    tree = Path("/run/tree")
+    with tarfile.open(fileobj=io.BytesIO(archive(listener(machine.open_python(), does)))) as tar:
+        tar.extractall(tree)  # noqa: S202 - the test's own
+    system = System(run_folder=RUN)
+    isolation = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
+    root = make_root(tree, CONFIG, isolation, system)
+    return Running(root, blob, isolation, HOOKS, system, Clock(), log)
+
+
+def long_enough() -> float:
+    """Wait long enough for any expected event."""
+    return Clock().now() + 60
+
+
+def wait_for_line(lines: list[str], line: str) -> None:
+    """Return when the runner has written the line. If it never does, raise AssertionError with what it has written."""
+    until = long_enough()
+    while line not in lines:
+        assert Clock().now() < until, lines
+        time.sleep(0.01)
+
+
+def processes_of_the_user() -> int:
+    """Return the number of processes of the user: the most of several scans, because one scan may miss processes that
+    fork.
+    """
+    [line] = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(RUNNER_USER + ":")]
+    return max(len(list(processes.of(RUNNER_USER, int(line.split(":")[2])))) for _ in range(20))
+
+
+def diag(name: str) -> str:
+    return (RUN / "runner" / "_diag" / name).read_text()
+
+
+STAGE = Path("/run/test")
+"""The folder with `gpu` and `apps`, which nvidia-smi prints, and with `go`, for which a job or a runner may wait."""
+WAITS_FOR_GO = f"while not Path('{STAGE}/go').exists(): time.sleep(0.02)"
+# What a runner does around a job, and a job that tries to reach the machine's identity.
+_JOB = """
+def hook(stage):
+    known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_JOB": "train"}
+    return subprocess.run([os.environ["ACTIONS_RUNNER_HOOK_JOB_" + stage]], env={**os.environ, **known}).returncode
+BEFORE
+say("Running job: train")
+if hook("STARTED"):
+    end(1)
+import socket
+try:
+    socket.create_connection(("169.254.169.254", 80), 2)
+    say("JOB HAS THE IDENTITY")
+except OSError as error:
+    say("job: " + type(error).__name__)
+time.sleep(0.3)
+(root / "_diag" / "at-work").touch()
+DOES
+hook("COMPLETED")
+end(0)
+"""
+WAITS = "signal.signal(signal.SIGINT, lambda *_: end(0))\nsay('ready')\nwhile True: time.sleep(0.05)"
+
+
+def job(does: str = "", before: str = "") -> str:
+    """Return a Listener that takes one job and does this."""
+    return _JOB.replace("DOES", does).replace("BEFORE", before)

@@ -28,11 +28,12 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_ci.payload import pack
 
-from tests.agent.fakes import github_server, google, machine, manager, processes, remains, runner, short_waits
-from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says
+from tests.agent.fakes import google, machine, manager, processes, remains, runner
+from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says, shortened
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
-from tests.agent.fakes.jobs import STAGE, job
+from tests.agent.fakes.github import serving as serving_github
+from tests.agent.fakes.runner import STAGE, job
 from tests.agent.fakes.scanner import Scanner
 from tests.agent.fakes.systemd import BOOTED, Systemd
 
@@ -259,10 +260,10 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
     github = Github(public_key, lambda: time.time() + plan.skew_sec)
     github.faults = {route: list(faults) for route, faults in plan.github.items()}
     releases = runner.releases(lambda asked: plan.release(asked, archive))
-    with google.serving(google.FakeGoogle()) as cloud, github_server.serving(github) as url, releases as (base, _):
+    with google.serving(google.FakeGoogle()) as cloud, serving_github(github) as url, releases as (base, _):
         cloud.secrets[SECRET], cloud.faults = key, list(plan.google)
         boot = Boot(folder, cloud)
-        sources = short_waits.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
+        sources = shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
         cloud.attributes["gpu-agent-pyz"] = base64.b64encode(pack(sources)).decode()
         shutil.rmtree(sources.parent)
         boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')

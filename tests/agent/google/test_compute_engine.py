@@ -7,8 +7,7 @@ import time
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.google.compute_engine import GoogleHost
-from gpu_agent.google.metadata import Metadata
+from gpu_agent.google.compute_engine import GoogleHost, Metadata
 from gpu_agent.host import Notice
 from gpu_agent.outcomes import AgentExit
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 from gpu_agent import http
+from gpu_agent.clock import Clock
 from gpu_agent.config import Config, DriverConfig
 from gpu_agent.machine import driver
 from gpu_agent.machine.commands import Machine
@@ -135,3 +138,14 @@ def test_no_driver_is_installed_outside_compute_engine(driven: Driven, source: D
 def test_a_driver_that_container_optimized_os_lacks_is_named(driven: Driven) -> None:
     driven.tools.add("cos-extensions", 'echo "no such driver" >&2; exit 1')
     assert driven.fails(COS) == "Container-Optimized OS could not install driver R580: no such driver"
+
+
+def test_a_line_without_an_end_comes_in_pieces_that_googles_script_runner_copies(tmp_path: Path) -> None:
+    said: list[str] = []
+    machine = Machine(Clock(), said.append, tmp_path, tmp_path)
+    program = "import sys; sys.stdout.write('x' * 200_000 + '\\nend\\n')"
+    done = machine.run(sys.executable, "-c", program, deadline=time.monotonic() + 60)
+    assert (done.code, done.last) == (0, "end")
+    assert "".join(line.removeprefix("| ") for line in said) == "x" * 200_000 + "end"
+    # Go's bufio.Scanner ends at a line of 65,536 bytes.
+    assert max(len(line) for line in said) <= 4_098

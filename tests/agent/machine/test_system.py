@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -10,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.machine import system
-from gpu_agent.machine.system import TIMED_OUT, Output, System, User
+from gpu_agent.machine import processes, system
+from gpu_agent.machine.system import PATH, TIMED_OUT, Output, System, User
 from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes import machine
@@ -23,15 +25,6 @@ SOMEBODY = User("nobody", NOBODY, NOBODY, Path("/"))
 
 def python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
-
-
-def test_a_commands_two_streams_come_as_one_with_its_exit_code() -> None:
-    program = "import sys; print('out', flush=True); print('error', file=sys.stderr); sys.exit(3)"
-    assert HERE.run(python(program), timeout_sec=30) == Output(3, "out\nerror\n")
-
-
-def test_a_command_reads_what_it_is_given() -> None:
-    assert HERE.run(["cat"], text="rules\n", timeout_sec=30) == Output(0, "rules\n")
 
 
 def test_a_command_sees_nothing_of_the_agents_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,3 +171,87 @@ def _words(process: Path) -> bytes:
         return (process / "cmdline").read_bytes()
     except OSError:
         return b""
+
+
+SLICE = "sys/fs/cgroup/system.slice/google-startup-scripts.service"
+
+
+def machine_of(root: Path, **files: str) -> Path:
+    """Return the limits of a machine, as the kernel shows them."""
+    for name, text in {
+        "proc/sys/kernel/threads-max": "100000",
+        "proc/sys/kernel/pid_max": "4194304",
+        "proc/self/cgroup": "0::/system.slice/google-startup-scripts.service",
+        f"{SLICE}/pids.max": "max",
+        **files,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "tasks"),
+    [
+        ({}, 75_000),
+        ({"proc/sys/kernel/pid_max": "32768"}, 24_576),
+        ({f"{SLICE}/pids.max": "4915"}, 3_686),
+        ({"sys/fs/cgroup/system.slice/pids.max": "1000", f"{SLICE}/pids.max": "4915"}, 750),
+        # Version 1 of cgroups, and a container that sees its own cgroup as the root.
+        ({"proc/self/cgroup": "8:pids:/\n0::/"}, 75_000),
+    ],
+)
+def test_a_job_may_have_three_quarters_of_what_its_machine_lets_the_agent_have(
+    files: dict[str, str], tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert processes.most_tasks(machine_of(tmp_path, **files)) == tasks
+
+
+def test_a_job_may_have_no_more_than_the_agents_own_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 400))
+    assert processes.most_tasks(machine_of(tmp_path)) == 300
+
+
+def test_a_job_gets_the_limits_and_cannot_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.needs(*processes.NEEDED)
+    monkeypatch.setattr(processes, "most_tasks", lambda: 321)
+    program = (
+        "import pathlib, resource, sys; limit = resource.getrlimit(resource.RLIMIT_NPROC);"
+        "score = pathlib.Path('/proc/self/oom_score_adj').read_text().strip();"
+        "sys.stdout.write(f'{limit} {score} ')\n"
+        "try: resource.setrlimit(resource.RLIMIT_NPROC, (322, 322))\n"
+        "except ValueError: sys.stdout.write('held')"
+    )
+    user = User("nobody", NOBODY, NOBODY, Path("/"))
+    python = [machine.open_python(), "-I", "-S", "-c", program]
+    process = System(python=sys.executable).start(python, user, environment={"PATH": PATH}, folder=Path("/"))
+    assert process.communicate()[0] == "(321, 321) 500 held"
+
+
+class Kernel:
+    """A kernel that records the call and stays on."""
+
+    asked: list[int]
+
+    def reboot(self, how: int) -> int:
+        self.asked.append(how)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("maker", "user", "asked"),
+    [("Google Compute Engine", 0, [0x4321FEDC]), ("Google Compute Engine", 1000, []), ("KVM", 0, []), (None, 0, [])],
+)
+def test_only_root_on_a_compute_engine_vm_switches_it_off_with_the_kernel(
+    maker: str | None, user: int, asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel()
+    kernel.asked = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_: kernel)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(processes, "_PRODUCT", tmp_path / "product_name")
+    if maker:
+        (tmp_path / "product_name").write_text(f"{maker}\n")
+    processes.cut_power()
+    assert kernel.asked == asked

@@ -12,14 +12,15 @@ import sys
 import tempfile
 import threading
 import time
+import zipapp
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gpu_agent
 import pytest
 from gpu_agent.machine.system import System, User
 from gpu_agent.runner.hooks import Hooks, Job, client
 
-from tests.agent.fakes.hook_client import pack, raw
 from tests.agent.fakes.machine import NOBODY, needs, open_python
 
 JOB = Job("owner/repository", "123456789", "2", "train", "CI")
@@ -202,3 +203,28 @@ def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
     assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
     assert served.job == JOB
     assert served.refused == ""
+
+
+def pack(folder: Path) -> Path:
+    """Pack the part of the agent that the hooks use: their command, and the modules."""
+    source = folder / "source"
+    shutil.copytree(Path(gpu_agent.__file__).parent, source / "gpu_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    (source / "__main__.py").write_text(
+        "import sys\n"
+        "from gpu_agent.runner import hooks\n"
+        "assert sys.argv[1] == 'hook'\n"
+        "sys.exit(hooks.client(sys.argv[2:]))\n"
+    )
+    zipapp.create_archive(source, folder / "agent.pyz")
+    return folder / "agent.pyz"
+
+
+def raw(folder: Path, text: bytes) -> bytes:
+    """Send a raw line and return the answer. The answer is empty if the server closes the connection."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(folder / "hooks.sock"))
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.recv(4096)
+    return b""

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from gpu_ci.cli.main import run
-from gpu_preview.report.pull_requests import Head
+from gpu_preview.report.comment import Head
 
 from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, serving
-from ..report.test_untrusted_report import document, stack
+from ..report.test_comment import document, stack
 
 EVENT: dict[str, Any] = {
     "action": "completed",

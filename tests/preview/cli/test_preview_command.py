@@ -13,8 +13,11 @@ from gpu_preview.cli import output as shell
 from gpu_preview.engine.program import Engine
 from gpu_preview.errors import PreviewError
 from gpu_preview.git.repository import Repository
+from gpu_preview.model import Counts, Stack, Status
 
 from tests.preview import reports
+from tests.preview.reports import report, stack
+from tests.preview.repository import commit
 
 
 @pytest.fixture(autouse=True)
@@ -25,25 +28,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run(["git", "init", "-q", "."], check=True)
     Path("Pulumi.yaml").write_text("name: ci\nruntime: python\n")
     Path("Pulumi.dev.yaml").write_text("config: {}\n")
-    Path("dev.json").write_text('{"steps": []}')
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["preview"], "gpu-ci preview: neither --base nor --digest is given"),
-        (
-            ["preview", "--base", "main", "--digest", "dev=dev.json"],
-            "gpu-ci preview: --base and --digest exclude each other",
-        ),
+        (["preview"], "Missing option '--base'"),
         (["preview", "--nothing"], "gpu-ci preview: No such option"),
         (["preview", "--base", "main", "--memory-gib", "none"], "'none' is not a valid float"),
         (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is not STACK=FILE"),
         (["preview", "--base", "main"], "no commit named 'HEAD'"),
-        (["preview", "--digest", "dev"], "--digest dev: is not STACK=FILE"),
-        (["preview", "--digest", "dev=dev.json", "--digest", "dev=dev.json"], "dev has two digests"),
-        (["preview", "--digest", "dev=dev.json", "--output", "Pulumi.yaml/x"], "cannot be written"),
+        (["preview", "--base", "main", "--output", "Pulumi.yaml/x"], "cannot be written"),
         *(
             (["preview", "--base", "main", option, value], f"'{value}' is not a finite number")
             for option in ("--timeout-sec", "--memory-gib", "--disk-gib", "--max-usd-month")
@@ -65,34 +61,24 @@ def test_every_mistake_ends_with_one_because_two_is_an_answer(
     assert printed.out == ""
 
 
-@pytest.mark.parametrize("words", [["preview", "--base", "HEAD"], ["preview", "--digest", "dev=dev.json"], ["drift"]])
+@pytest.mark.parametrize("words", [["preview", "--base", "HEAD"], ["drift"]])
 def test_a_folder_that_takes_no_report_is_known_before_anything_runs(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def ran(*_: object, **__: object) -> None:
         raise AssertionError("it ran")
 
-    for name in ("compare.compare.compare", "compare.read_digests.read", "compare.drift.drift"):
+    for name in ("compare.compare.compare", "compare.drift.drift"):
         monkeypatch.setattr(f"gpu_preview.{name}", ran)
     assert run([*words, "--output", "/proc/report"]) == 1
     assert "/proc/report: cannot be written" in capsys.readouterr().err
 
 
-def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_outside_of_github_actions_a_note_counts_the_annotations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "checkout" / ".git").mkdir(parents=True)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "checkout" / "report").symlink_to(tmp_path / "elsewhere")
-    monkeypatch.chdir(tmp_path / "checkout")
-    with pytest.raises(InputError, match="is below a symbolic link in the checkout"):
-        shell.prepare(Path("report/x"))
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("failed.json").write_text('{"diagnostics": [{"severity": "error", "message": "no quota"}]}')
-    assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
+    monkeypatch.setattr("gpu_preview.compare.compare.compare", lambda *_: reports.FAILED)
+    assert run(["preview", "--base", "main", "--annotate"]) == 1
     output = capsys.readouterr()
     assert not any(line.startswith("::") for line in output.out.splitlines())
     assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in output.err
@@ -101,19 +87,7 @@ def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.
 def test_without_a_required_isolation_no_file_is_written(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commit = [
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@example.com",
-        "commit",
-        "-q",
-        "--allow-empty",
-        "-m",
-        "one",
-    ]
-    subprocess.run(commit, check=True)
+    commit(project, "one")
     monkeypatch.setattr(Engine, "find", lambda _: Engine("3.259.0", "build", project / "pulumi", (), project))
     monkeypatch.setattr("shutil.which", lambda _: None)
 
@@ -198,3 +172,25 @@ def test_a_folder_behind_a_link_of_the_checkout_is_refused(
     shell.write(tmp_path / "to the checkout" / "new", reports.NOTHING, "text")
     assert [each.name for each in (tmp_path / "outside").iterdir()] == []
     assert (checkout / "new" / "report.md").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("worst", "code"),
+    [
+        (stack("dev"), 0),
+        (stack("dev", counts=Counts(same=3)), 0),
+        (stack("dev", status=Status.FAILED), 1),
+        (stack("dev", status=Status.BASE_FAILED), 1),
+        (stack("dev", counts=Counts(create=1)), 2),
+        (stack("dev", counts=Counts(update=1, may_replace=1)), 2),
+        (stack("dev", counts=Counts(same=1, moved=1)), 2),
+        (stack("dev", outputs=(reports.changed("a", "1", "2"),)), 2),
+        (stack("dev", counts=Counts(replace=1)), 3),
+        (stack("dev", counts=Counts(delete=1)), 3),
+        (stack("dev", status=Status.REMOVED), 3),
+        (stack("dev", findings=(reports.JOBS_END,)), 0),
+    ],
+)
+def test_the_worst_of_a_stack_is_the_code(worst: Stack, code: int) -> None:
+    assert report(worst).exit_code == code
+    assert report(worst, stack("other")).exit_code == code

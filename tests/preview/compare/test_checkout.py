@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from gpu_preview import project_file
-from gpu_preview.compare.checkout import Checkout, RunContext
+from gpu_preview import pulumi_files
+from gpu_preview.compare.checkout import Checkout, RunContext, Snapshot
+from gpu_preview.compare.compare import Comparison, Request
 from gpu_preview.engine.program import Engine
 from gpu_preview.environment.packages import Packages
 from gpu_preview.errors import PreviewError
 from gpu_preview.isolation.bubblewrap import Isolation
-from gpu_preview.isolation.limits import Limits
+from gpu_preview.isolation.limits import Finished, Limits
+from gpu_preview.model import Stack, Status
 
 from tests.preview.conftest import MakeVenv
 from tests.preview.repository import git
@@ -107,7 +112,7 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     head.install(Packages(checkout, checkout), "")
     assert (head.root / ".venv" / "bin" / "python").exists()
     expected = {"toolchain": "pip", "virtualenv": str(head.root / ".venv")} if rewritten else {"virtualenv": ".venv"}
-    assert project_file.settings(head.project)["runtime"]["options"] == expected
+    assert pulumi_files.settings(head.project)["runtime"]["options"] == expected
 
 
 @pytest.mark.slow
@@ -128,3 +133,115 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     with pytest.raises(PreviewError, match=r"^the installation replaced the project folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
     assert (victim / "Pulumi.yaml").read_text() == text
+
+
+def world(folder: Path) -> Path:
+    (folder / "backend").mkdir(parents=True)
+    (folder / "backend" / "state.json").write_text("{}")
+    (folder / "ports.json").write_text("1")
+    (folder / "logs").mkdir()
+    return folder
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def saved(tmp_path: Path) -> Snapshot:
+    scratch = tmp_path / "work"
+    world(scratch / "world")
+    (scratch / "home").mkdir()
+    (scratch / "home" / "settings").write_text("the base's")
+    return Snapshot.of(scratch, tmp_path / "own")
+
+
+def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> None:
+    kept = saved(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    for _ in range(2):
+        (kept.scratch / "world" / "backend" / "state.json").write_text("the head's")
+        (kept.scratch / "home" / "settings").unlink()
+        (kept.scratch / "home").rmdir()
+        (kept.scratch / "home").symlink_to(outside)
+        os.mkfifo(kept.scratch / "tmp")
+        kept.restore()
+        assert everything(kept.scratch) == [
+            "home",
+            "home/settings",
+            "world",
+            "world/backend",
+            "world/backend/state.json",
+        ]
+        assert (kept.scratch / "world" / "backend" / "state.json").read_text() == "{}"
+        assert (kept.scratch / "home" / "settings").read_text() == "the base's"
+    assert (outside / "precious").read_text() == "kept"
+
+
+def test_neither_a_pipe_nor_a_link_of_the_base_is_copied(tmp_path: Path) -> None:
+    made = world(tmp_path / "work" / "world")
+    os.mkfifo(made / "backend" / "pipe")
+    (made / "leak").symlink_to(tmp_path)
+    Snapshot.of(tmp_path / "work", tmp_path / "own")
+    assert everything(tmp_path / "own") == ["world", "world/backend", "world/backend/state.json"]
+
+
+def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:
+    return SimpleNamespace(
+        root=tmp_path,
+        files={name: tmp_path / f"Pulumi.{name}.yaml" for name in stacks},
+        file=lambda name: f"Pulumi.{name}.yaml",
+        context=SimpleNamespace(say=lambda _: None),
+        **more,
+    )
+
+
+def compared(before: Any, after: Any, policies: Any = None, **more: Any) -> Comparison:
+    return Comparison(Request(base="main"), before, after, policies, cast(Any, None), **more)
+
+
+def test_a_fault_of_ours_is_reported_in_the_report_and_the_next_stack_is_compared(tmp_path: Path) -> None:
+    def breaks(name: str) -> None:
+        raise RecursionError(f"too deep in {name}\x1b[2J")
+
+    head = side(tmp_path, ["dev", "prod"], set_placeholders=breaks)
+    comparison = compared(side(tmp_path, ["dev"]), head, base_failed={"prod": "the base is broken"})
+    found = [comparison.stack(name) for name in ("dev", "prod")]
+    assert [(each.status, each.error) for each in found] == [
+        (Status.FAILED, "the report on this stack failed, which is a bug in gpu-ci: RecursionError: too deep in dev"),
+        (Status.BASE_FAILED, "the base is broken"),
+    ]
+
+
+def test_a_head_that_cannot_run_is_reported_of_each_stack_that_it_has(tmp_path: Path) -> None:
+    before = side(tmp_path, ["dev", "old"], exported=lambda _: "")
+    after = side(tmp_path, ["dev"])
+    comparison = compared(before, after, head_failed="its packages cannot be installed")
+    assert [(comparison.stack(name).status, comparison.stack(name).error) for name in ("dev", "old")] == [
+        (Status.FAILED, "its packages cannot be installed"),
+        (Status.REMOVED, ""),
+    ]
+
+
+def previewed(tmp_path: Path, code: int = 0) -> Stack:
+    """Return the report on a new stack whose preview exits with this code and without an error message."""
+    out, error, events = (tmp_path / name for name in ("out", "error", "events"))
+    out.write_text('{"steps": []}')
+    error.write_text("it ended in the middle\n")
+    events.touch()
+    head = side(
+        tmp_path,
+        ["dev"],
+        project=tmp_path,
+        set_placeholders=lambda _: None,
+        preview=lambda *_: (Finished(code, out, error, 1.0), events),
+    )
+    selection = SimpleNamespace(options=(), sentence=lambda asked: asked)
+    return compared(side(tmp_path, []), head, policies=selection).stack("dev")
+
+
+def test_a_preview_that_fails_without_an_error_in_its_digest_is_a_failure(tmp_path: Path) -> None:
+    assert (previewed(tmp_path).status, previewed(tmp_path).error) == (Status.NEW, "")
+    failed = previewed(tmp_path, code=1)
+    assert (failed.status, failed.error) == (Status.FAILED, "it ended in the middle")

@@ -141,16 +141,6 @@ def test_a_cloud_that_refuses_is_an_error_with_its_words(project: Path, capsys: 
     assert (stack["status"], stack["error"]) == ("failed", "403: no access")
 
 
-def test_a_cli_that_fails_after_its_report_is_an_error_with_its_words(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer(step("refresh", newState=STATE))
-    Path("error.txt").write_text("error: the state cannot be locked\n")
-    assert drift() == 1
-    [stack] = reported(capsys)["stacks"]
-    assert (stack["status"], stack["error"]) == ("failed", "error: the state cannot be locked")
-
-
 def test_a_cli_that_hangs_is_ended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("hang").touch()
     assert drift("--timeout-sec", "1") == 1

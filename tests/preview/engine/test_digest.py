@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
+from gpu_preview import json_text
+from gpu_preview.cli import output
+from gpu_preview.engine import events
 from gpu_preview.engine.digest import DigestError, of_state, parse
-from gpu_preview.engine.digest_steps import type_of
 from gpu_preview.model import Counts, Operation
+from gpu_preview.report import annotations, markdown
+from gpu_preview.report.analysis import analyze, warnings
+from gpu_preview.report.comment import CommentError, load_untrusted
+from gpu_preview.report.locations import SourceFiles
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import ROOT as REPOSITORY
+from tests.preview import reports
 
 SANDBOX = REPOSITORY / "sandbox" / "pulumi_sandbox"
 ROOT = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
@@ -63,13 +75,6 @@ def test_a_replacement_in_three_steps_is_one() -> None:
     assert found.counts == Counts(replace=1)
 
 
-def test_the_stack_and_default_providers_are_no_resources_of_a_cloud() -> None:
-    default = "urn:pulumi:s::p::pulumi:providers:gcp::default_10_2_0"
-    named = "urn:pulumi:s::p::pulumi:providers:gcp::other"
-    found = read(*(step("create", urn, None, {"inputs": {}}) for urn in (ROOT, default, named)))
-    assert [each.urn for each in found.resources] == [named]
-
-
 def test_a_resource_belongs_to_the_topmost_component_above_it() -> None:
     inner = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$x:y:Z$gcp:a/b:B::deep"
     middle = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$x:y:Z::middle"
@@ -91,29 +96,6 @@ def test_a_resource_belongs_to_the_topmost_component_above_it() -> None:
     }
 
 
-def test_another_urn_before_is_a_move() -> None:
-    was = BUCKET.replace("logs", "old-logs")
-    same = step("same", BUCKET, {}, {})
-    same["oldState"]["urn"] = was
-    found = read(same)
-    assert [each.moved_from for each in found.resources] == [was]
-    assert (found.counts.same, found.counts.moved) == (1, 1)
-
-
-def test_errors_and_warnings_are_reported_once() -> None:
-    found = read(
-        diagnostics=[
-            {"severity": "warning", "message": "old\n", "urn": BUCKET},
-            {"severity": "warning", "message": "old\n", "urn": BUCKET},
-            {"severity": "error", "message": "broken\n"},
-            {"severity": "error", "message": "broken"},
-            {"severity": "info", "message": "hello"},
-        ]
-    )
-    assert [each.message for each in found.warnings] == ["old\n"]
-    assert found.errors == ["broken"]
-
-
 def test_that_the_program_ended_is_reported_only_where_nothing_else_is() -> None:
     ended = {"severity": "error", "message": "an unhandled error occurred: program exited with non-zero exit code: 1"}
     assert read(diagnostics=[ended]).errors == [ended["message"]]
@@ -121,18 +103,14 @@ def test_that_the_program_ended_is_reported_only_where_nothing_else_is() -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000, "{}", '{"a": 1}', '{"steps": null}']
-)
+    "text",
+    ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000, "{}", '{"a": 1}', '{"steps": null}',
+     '{"steps": [1]}', '{"steps": [{"op": "same"}]}', '{"steps": [{"op": "x", "urn": "u"}]}',
+     '{"steps": [{"op": "same", "urn": "u", "oldState": []}]}', '{"steps": [], "more": NaN}'],
+)  # fmt: skip
 def test_a_text_that_is_no_digest_is_refused(text: str) -> None:
     with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):
         parse(text)
-
-
-def test_a_state_is_its_resources_as_they_are() -> None:
-    states = [{"urn": urn, "type": type_of(urn), "parent": ROOT} for urn in (ROOT, BUCKET)]
-    found = of_state(json.dumps({"version": 3, "deployment": {"resources": states}}))
-    assert [(each.urn, each.operation) for each in found] == [(BUCKET, Operation.SAME)]
-    assert [of_state(text) for text in ("", "[]", "{}", '{"deployment": {"resources": null}}')] == [()] * 4
 
 
 def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls_it_the_same() -> None:
@@ -188,16 +166,200 @@ def test_an_external_resource_is_not_listed_if_the_stack_stops_reading_it() -> N
     assert found.resources == ()
 
 
-def test_resources_that_a_digest_counts_without_a_step_are_unchanged() -> None:
-    """The digest is made without --show-sames. Its summary counts the stack itself."""
-    some = parse(json.dumps({"steps": [step("create", BUCKET, None, {"inputs": {}})], "changeSummary": {"same": 8}}))
-    assert (some.counts.create, some.counts.same) == (1, 7)
-    none = parse(json.dumps({"changeSummary": {"same": 8}}))
-    assert (none.counts.same, none.resources) == (7, ())
-    new = {"steps": [step("create", ROOT, None, {"inputs": {}})], "changeSummary": {"same": 1, "create": 1}}
-    assert parse(json.dumps(new)).counts.same == 1
-    listed = {"steps": [step("same", ROOT, {}, {}), step("same", BUCKET, {}, {})], "changeSummary": {"same": 8}}
-    assert parse(json.dumps(listed)).counts.same == 1
-    for count in (-1, 10**9, True, "8"):
-        with pytest.raises(DigestError, match="changeSummary: value error, each operation should have a valid count"):
-            parse(json.dumps({"changeSummary": {"same": count}}))
+SECRET = "[secret]"
+TOPIC = "urn:pulumi:s::p::gcp:bigquery/job:Job::j"
+VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
+
+
+def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
+    """Return the resource of a step whose type the sandbox knows only by its shape."""
+    kind = urn.split("::")[2]
+    diagnostic = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
+    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[diagnostic]).resources
+    return found
+
+
+@pytest.mark.parametrize(
+    ("urn", "before", "after", "expected"),
+    [
+        (BUCKET, {"name": "a"}, {"name": "b"}, True),
+        (BUCKET, {"labels": {"a": "1"}}, {"labels": {"a": "2"}}, False),
+        (BUCKET, {"labels": {"a": "1"}, "name": "a"}, {"labels": {"a": "2"}, "name": "b"}, True),
+        (BUCKET, {"tags": {"a": "1"}}, {"tags": {"a": "2"}}, True),
+        (TOPIC, {"labels": {"a": "1"}}, {"labels": {"a": "2"}}, True),
+        (VM, {"tags": {"a": "1"}}, {"tags": {"a": "2"}}, False),
+        (BUCKET, {"name": SECRET}, {"name": "b"}, False),
+        (BUCKET, {}, {}, True),
+    ],
+)
+def test_an_update_of_labels_or_of_secrecy_alone_is_no_replacement(
+    urn: str, before: dict[str, Any], after: dict[str, Any], expected: bool
+) -> None:
+    assert unclear(urn, before, after).may_replace is expected
+
+
+def test_a_replaced_external_resource_is_created_and_nothing_is_deleted() -> None:
+    [found] = read(step("replace", BUCKET, {"inputs": {}, "external": True}, {"inputs": {}})).resources
+    assert found.operation == Operation.CREATE
+
+
+def test_an_imported_resource_is_reported_as_existing() -> None:
+    found = read(step("import", BUCKET, None, {"inputs": {}}))
+    assert (found.resources[0].operation, found.resources[0].imported) == (Operation.CREATE, True)
+    assert [(each.rule, each.text) for each in warnings(found)] == [
+        ("imported", "logs exists already and is imported: the stack manages it from now on, and nothing is created")
+    ]
+    assert not read(step("create", BUCKET, None, {"inputs": {}})).resources[0].imported
+
+
+@pytest.mark.parametrize("order", [("delete", "create"), ("create", "delete")])
+def test_the_worse_of_two_steps_on_one_resource_counts(order: tuple[str, str]) -> None:
+    [found] = read(*(step(op, BUCKET, {"inputs": {}}, {"inputs": {}}) for op in order)).resources
+    assert found.operation == Operation.DELETE
+
+
+def test_a_summary_that_counts_what_no_step_tells_is_refused() -> None:
+    with pytest.raises(DigestError):
+        parse(json.dumps({"steps": [], "changeSummary": {"delete": 3}}))
+    assert parse(json.dumps({"steps": [], "changeSummary": {"same": 3}})).resources == ()
+    failed = {"steps": [], "changeSummary": {"create": 1}, "diagnostics": [{"severity": "error", "message": "x"}]}
+    assert parse(json.dumps(failed)).errors == ["x"]
+
+
+STACK = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
+TEMPLATE = {"machineType": "g2-standard-8", "metadata": {"boot-script": "x"}, "policy": '{"a": [1, {"b": "c"}]}'}
+
+
+def state(urn: str, **inputs: Any) -> dict[str, Any]:
+    return {
+        "urn": urn, "type": urn.split("$")[-1].split("::")[-2], "parent": STACK, "inputs": inputs, "outputs": inputs,
+        "dependencies": [POOL], "protect": False, "sourcePosition": "project:///infra/pools.py#55",
+        "stackTrace": [{"sourcePosition": "project:///infra/pools.py#7"}],
+    }  # fmt: skip
+
+
+DIGEST: dict[str, Any] = {
+    "steps": [
+        {"op": "same", "urn": STACK, "oldState": state(STACK), "newState": state(STACK)},
+        {"op": "create", "urn": POOL, "newState": state(POOL, **TEMPLATE)},
+        {
+            "op": "replace", "urn": GROUP, "oldState": state(GROUP, **TEMPLATE, size=1),
+            "newState": state(GROUP, **TEMPLATE, size=2),
+            "detailedDiff": {"size": {"kind": "update-replace", "inputDiff": True}, "policy": {"kind": "update"}},
+            "diffReasons": ["size"], "replaceReasons": ["size"],
+        },
+        {"op": "delete", "urn": f"{GROUP}2", "oldState": state(f"{GROUP}2", **TEMPLATE)},
+    ],
+    "diagnostics": [{"severity": "warning", "message": "warning: old; hint: newer", "urn": POOL}],
+}  # fmt: skip
+EVENTS: list[dict[str, Any]] = [
+    {"policyLoadEvent": {}},
+    {"policyEvent": {"policyName": "p", "policyPackName": "k", "policyPackVersion": "1", "message": "no",
+                     "enforcementLevel": "mandatory", "resourceUrn": POOL}},
+    {"policyAnalyzeSummaryEvent": {"policyPackName": "k", "policyPackVersion": "1", "passed": ["p"], "failed": ["q"]}},
+    {"resOutputsEvent": {"metadata": {"type": "pulumi:pulumi:Stack", "old": {"outputs": {"a": 1}},
+                                      "new": {"outputs": {"a": 2, "b": "[1]"}}}}},
+]  # fmt: skip
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["[secret]", pulumi_wire.UNKNOWN_STRING, "\ud800", '{"\\ud800": "\\udc00"}', "[NaN]"])
+)
+KEYS = st.text(max_size=4) | st.sampled_from(["urn", "__defaults", "inputs", "name", 'a"b', "a.b", "\ud800"])
+ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))
+ANY_EXAMPLE = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, part in parts for place in places(part, (*path, key)))]
+
+
+def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
+    if not path:
+        return part
+    found = copy.deepcopy(value)
+    inside = found
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = part
+    return found
+
+
+def error_of(folder: Path, text: str) -> str:
+    """Return all forms of the report, or the error."""
+    (folder / "log").touch()
+    files = SourceFiles("Pulumi.staging.yaml", folder, "", None, None, folder)
+    try:
+        report = reports.report(analyze(reports.stack(), parse(text), files, folder / "log", None))
+    except DigestError as error:
+        return str(error)
+    forms = [markdown.render(report), output.to_json(report), *annotations.render(report)]
+    return "".join(form.encode().decode() for form in forms)
+
+
+@ANY_EXAMPLE
+@given(st.sampled_from(places(DIGEST)), ANYTHING)
+def test_any_value_at_any_path_of_a_digest_leads_to_a_report_or_an_error(
+    tmp_path: Path, place: tuple[str | int, ...], value: Any
+) -> None:
+    assert error_of(tmp_path, json.dumps(put(DIGEST, place, value)))
+
+
+@ANY_EXAMPLE
+@given(st.sampled_from(places(EVENTS)[1:]), ANYTHING)
+def test_any_value_at_any_path_of_the_event_log_is_read_or_left_out(
+    tmp_path: Path, place: tuple[str | int, ...], value: Any
+) -> None:
+    log = tmp_path / "events"
+    log.write_text("\n".join(map(json.dumps, put(EVENTS, place, value))), encoding="utf-8")
+    broken, asked = events.violations(log)
+    differing = events.outputs(log).differing(creates_resources=False)
+    # Nothing in it is a sign that no file can hold.
+    "".join([asked, *(each.text for each in broken), *(each.path for each in differing)]).encode()
+    # One event that is of no form takes nothing from the others.
+    if place[0] != 2:
+        assert asked == "ran k 1 (2 rules)"
+    if place[0] != 1:
+        assert [(each.policy, each.pack, each.level, each.text, each.urn) for each in broken] == [
+            ("p", "k", "mandatory", "no", POOL)
+        ]
+    if place[0] != 3:
+        assert [(each.path, each.before, each.after) for each in differing] == [
+            ("a", "1", "2"),
+            ("b", None, '"[1]"'),
+        ]
+
+
+@ANY_EXAMPLE
+@given(ANYTHING)
+def test_any_value_is_no_report_and_a_state_with_what_it_has_of_one(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(CommentError, match="is no report"):
+        load_untrusted(tmp_path / "report.json")
+    assert len(of_state(json.dumps({"deployment": {"resources": value}}))) <= len(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('"\\ud83d\\ude00"', "\U0001f600"),
+        ('["\\ud800", {"\\uDC00": 1}]', ["?", {"?": 1}]),
+        ("[" * 128 + "]" * 128, None),
+    ],
+)
+def test_json_of_anybody_can_be_written_again(text: str, value: Any) -> None:
+    found = json_text.read(text)
+    assert json.dumps(found, ensure_ascii=False).encode()
+    assert value is None or found == value
+
+
+@pytest.mark.parametrize("text", ["[" * 129 + "]" * 129, "[" * 100_000, "NaN", "[-Infinity]", "", "{"])
+def test_json_that_no_value_can_be_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        json_text.read(text)

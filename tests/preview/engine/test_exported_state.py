@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
 from gpu_common import pulumi_wire
 from gpu_preview import json_text
-from gpu_preview.diff import state_secrets
-from gpu_preview.engine import exported_state
+from gpu_preview.engine import digest, events, exported_state
+from gpu_preview.engine.digest import DigestTooLargeError
 from gpu_preview.engine.exported_state import ExportedState, strip
 from gpu_preview.errors import PreviewError
+from gpu_preview.json_text import TooMuchError
 from pulumi_sandbox.providers import values
 
 SIGNATURE = pulumi_wire.SIGNATURE
@@ -42,7 +43,9 @@ def test_every_secret_goes_encrypted_or_not_and_the_rest_stays() -> None:
         "bare": SECRET,
         "within": {"list": [1, {**SECRET, "ciphertext": "v1:BBBB"}], "not": {SIGNATURE: "an asset's"}},
     }
-    found = strip(state(resource(**given), secrets_providers={"type": "gcpkms", "state": {"encryptedkey": "abc"}}))
+    pending = [{"resource": resource("two"), "type": "creating"}]
+    provider = {"type": "gcpkms", "state": {"encryptedkey": "abc"}}
+    found = strip(state(resource(**given), secrets_providers=provider, pending_operations=pending))
     assert found.secrets == 4
     [kept] = resources(found)
     assert kept["inputs"] == {
@@ -51,7 +54,7 @@ def test_every_secret_goes_encrypted_or_not_and_the_rest_stays() -> None:
         "bare": STRIPPED,
         "within": {"list": [1, STRIPPED], "not": {SIGNATURE: "an asset's"}},
     }
-    for secret in ("AAAA", "BBBB", "hunter2", "encryptedkey"):
+    for secret in ("AAAA", "BBBB", "hunter2", "encryptedkey", "two"):
         assert secret not in found.text + found.for_sandbox
 
 
@@ -106,14 +109,8 @@ def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         strip(state(*map(resource, "abc")))
 
 
-def test_an_interrupted_operation_is_left_out_and_counted() -> None:
-    found = strip(state(resource(), pending_operations=[{"resource": resource("two"), "type": "creating"}]))
-    assert (found.pending, found.summary) == (1, "without 0 secrets and 1 interrupted operation")
-    assert "two" not in found.text
-
-
 def test_the_sandbox_knows_the_same_words() -> None:
-    assert state_secrets.STRIPPED == values.STRIPPED == json.loads(STRIPPED["plaintext"])
+    assert exported_state.STRIPPED == values.STRIPPED == json.loads(STRIPPED["plaintext"])
 
 
 @pytest.mark.parametrize(
@@ -147,11 +144,9 @@ def test_the_state_of_another_stack_is_refused() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PreviewError, match=r"missing\.json: No such file or directory\n  hint: pulumi stack export"):
-        exported_state.read(tmp_path / "missing.json", "prod")
     (tmp_path / "latin").write_bytes(b"\xff")
     with pytest.raises(PreviewError, match="latin: is no text in UTF-8"):
-        exported_state.read(tmp_path / "latin", "prod")
+        exported_state.read_all({"prod": tmp_path / "latin"})
 
 
 def test_the_command_prints_what_may_be_handed_on_and_says_how_much_is_gone() -> None:
@@ -167,3 +162,79 @@ def test_the_command_refuses_what_is_no_state(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert "is not what `pulumi stack export` prints" in done.output
     assert "hunter2" not in done.output
+
+
+LARGER = "is larger than any real preview: "
+
+
+def test_json_of_more_parts_than_anybodys_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json_text.read("[" + "{}," * 400_000 + "0]")[-1] == 0
+
+    def parsed(*_: object, **__: object) -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr(json_text.json, "loads", parsed)
+    for part in ("{},", "[],", "1,", '"[[",'):
+        with pytest.raises(TooMuchError, match="it has more than 1,000,000 elements"):
+            json_text.read("[" + part * 1_000_000 + "0]")
+
+
+@pytest.mark.parametrize(("sign", "width"), [("a", 1), ("é", 2), ("\U0001f600", 4)])
+def test_a_file_is_measured_as_memory_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, width: int
+) -> None:
+    text = json.dumps(sign + "a" * 1000, ensure_ascii=False)
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(json_text, "MAX_MIB", len(text.encode()) * width / 1024**2)
+    assert json_text.read_file(tmp_path / "file") == sign + "a" * 1000
+    monkeypatch.setattr(json_text, "MAX_MIB", (len(text.encode()) * width - 1) / 1024**2)
+    with pytest.raises(TooMuchError, match=r"its text takes more than .* MiB of memory"):
+        json_text.read_file(tmp_path / "file")
+
+
+@pytest.mark.parametrize("part", ["steps", "diagnostics"])
+def test_a_digest_of_more_steps_or_words_than_anybodys_is_refused(part: str) -> None:
+    with pytest.raises(DigestTooLargeError) as refused:
+        digest.parse(json.dumps({"steps": [], part: [{}] * 20_001}))
+    assert str(refused.value) == f"{LARGER}{part}: got 20,001\n  expected: 20,000 at most"
+    assert digest.too_many({"steps": [{}] * 20_000, "diagnostics": 7}) == ""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "create", "newState": {"inputs": {str(at): 1 for at in range(7)}}},
+        {"op": "update", "oldState": {"inputs": {}}, "newState": {"inputs": {str(at): 1 for at in range(7)}}},
+        {"op": "update", "oldState": {"inputs": {"a": "[{}]"}}, "newState": {"inputs": {"a": "[1,2,3,4,5,6,7]"}}},
+        {"op": "update", "detailedDiff": {str(at): {} for at in range(7)}},
+    ],
+)
+def test_no_more_properties_than_a_report_holds_are_reported(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(step, dict)
+    one, two = ({**step, "urn": f"urn:pulumi:s::p::a:b:C::{name}"} for name in ("one", "two"))
+    monkeypatch.setattr(digest, "_MAX_CHANGES", 14)
+    assert sum(len(each.properties) for each in digest.parse(json.dumps({"steps": [one, two]})).resources) == 14
+    monkeypatch.setattr(digest, "_MAX_CHANGES", 13)
+    with pytest.raises(DigestTooLargeError, match=f"{LARGER}more properties differ than a report holds"):
+        digest.parse(json.dumps({"steps": [one, two]}))
+
+
+def test_a_line_of_parents_without_an_end_is_followed_only_so_far() -> None:
+    steps = [{"op": "same", "urn": f"u{at}", "newState": {"parent": f"u{at + 1}"}} for at in range(1_000)]
+    found = {each.urn: each.component for each in digest.parse(json.dumps({"steps": steps})).resources}
+    assert (found["u0"], found["u990"]) == ("u127", "u1000")
+
+
+def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "events"
+    log.write_text('{"policyEvent": {}}\n' * 5)
+    monkeypatch.setattr(events, "_MAX_VIOLATIONS", 5)
+    assert len(events.violations(log)[0]) == 5
+    monkeypatch.setattr(events, "_MAX_VIOLATIONS", 4)
+    with pytest.raises(TooMuchError, match="it has more than 4 policy violations"):
+        events.violations(log)
+    monkeypatch.setattr(events, "_MAX_EVENTS_MIB", 50 / 1024**2)
+    with pytest.raises(TooMuchError, match="its events have more than"):
+        events.violations(log)

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.engine.program import Engine
+from gpu_preview.engine.program import Engine, failure
+from gpu_preview.isolation.limits import Finished
 from gpu_preview.model import Report, Status
 from pulumi_sandbox.engine import locate as sandbox_engine
 
@@ -56,25 +57,6 @@ def test_a_version_manager_is_not_asked_in_the_checkout_whose_files_would_choose
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
     Engine.find(lambda _: None)
     assert (tmp_path / "asked-in").read_text() == "/\n"
-
-
-def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pulumi", "pulumi-language-python"):
-        (tmp_path / name).write_text("#!/bin/sh\necho v3.259.0\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{SYSTEM}")
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
-    messages: list[str] = []
-    made = Engine.find(messages.append)
-    assert (made.version, made.way, made.executable) == ("3.259.0", "path", tmp_path / "pulumi")
-    assert messages[1:] == [
-        f"Pulumi 3.259.0, {tmp_path}/pulumi",
-        (
-            "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of that "
-            "CLI first on PATH"
-        ),
-    ]
 
 
 def walls_of(report: Report) -> dict[str, bool]:
@@ -127,3 +109,99 @@ def test_a_project_of_uv_is_previewed_with_the_packages_that_uv_installed(tmp_pa
     small.change(repository, IN_US)
     report = small.ask(repository)
     assert [(stack.status, stack.counts.replace, stack.error) for stack in report.stacks] == [(Status.PREVIEWED, 1, "")]
+
+
+def finished(folder: Path, out: str = "", err: str = "", exceeded_limit: str = "") -> Finished:
+    (folder / "out").write_text(out)
+    (folder / "err").write_text(err)
+    return Finished(1, folder / "out", folder / "err", 1.0, exceeded_limit)
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "exceeded_limit", "expected"),
+    [
+        ("", "error: no", "", "error: no"),
+        ("Diagnostics: why", "made the stack", "", "Diagnostics: why\nmade the stack"),
+        (' {"steps": [', "error: no", "it took longer than 5 s", "it took longer than 5 s\nerror: no"),
+        ("", "", "it printed more than 1 MiB", "it printed more than 1 MiB"),
+    ],
+)
+def test_it_is_the_limit_and_what_was_printed(
+    tmp_path: Path, out: str, err: str, exceeded_limit: str, expected: str
+) -> None:
+    assert failure(finished(tmp_path, out, err, exceeded_limit), tmp_path) == expected
+
+
+UP = """\
+Updating (dev):
+ +  pulumi:pulumi:Stack p-dev creating
+ +  a:b:C c creating error: no d
+Diagnostics:
+  a:b:C (c):
+    error: no d
+      got: e
+
+  pulumi:pulumi:Stack (p-dev):
+    error: update failed
+{}"""
+
+
+@pytest.mark.parametrize("after", ["", "\nResources:\n    + 1 created\n\nDuration: 1s\n"])
+def test_the_steps_before_the_errors_of_an_up_are_left_out(tmp_path: Path, after: str) -> None:
+    assert failure(finished(tmp_path, UP.format(after), "error: update failed"), tmp_path) == (
+        "a:b:C (c):\n  error: no d\n    got: e\n\npulumi:pulumi:Stack (p-dev):\n  error: update failed\n"
+        "error: update failed"
+    )
+
+
+def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path) -> None:
+    text = "OSError: [Errno -3] Temporary failure in name resolution"
+    message = failure(finished(tmp_path, err=text), tmp_path)
+    assert message == f"{text}\n  hint: the program has no network here; --with-network gives it one"
+    assert failure(finished(tmp_path, err=text), tmp_path, isolated=False) == text
+
+
+INTERRUPTED = """\
+Diagnostics:
+  pulumi:pulumi:Stack (p-dev):
+    error: update failed
+
+    Traceback (most recent call last):
+      File "/opt/pulumi/pulumi-language-python-exec", line 232, in <module>
+        loop.run_until_complete(coro)
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    KeyboardInterrupt
+    During handling of the above exception, another exception occurred:
+    Traceback (most recent call last):
+      File "/opt/pulumi/pulumi-language-python-exec", line 244, in <module>
+        executor.shutdown(wait=True)
+    KeyboardInterrupt
+
+  a:b:C (c):
+    error: no d
+    Traceback (most recent call last):
+      File "program.py", line 1, in <module>
+        d()
+    ValueError: a word of the program's own
+"""
+
+
+def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
+    """Pulumi's language host interrupts the program after a resource has failed, and Python prints a traceback."""
+    message = failure(finished(tmp_path, INTERRUPTED), tmp_path)
+    assert [line for line in message.splitlines() if line] == [
+        "pulumi:pulumi:Stack (p-dev):",
+        "  error: update failed",
+        "a:b:C (c):",
+        "  error: no d",
+        "  Traceback (most recent call last):",
+        '    File "program.py", line 1, in <module>',
+        "      d()",
+        "  ValueError: a word of the program's own",
+    ]
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_missing_package_gets_a_hint_about_the_environment(tmp_path: Path, isolated: bool) -> None:
+    message = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
+    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in message) is isolated

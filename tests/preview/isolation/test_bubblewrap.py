@@ -106,7 +106,7 @@ def test_a_command_that_installed_packages_is_reported_because_it_had_the_networ
     ]
     assert (network.stands, network.text) == (
         False,
-        "it had network access during the installation of packages: base: make deps; head: make deps",
+        "it had network access while packages were installed: base: make deps; head: make deps",
     )
 
 

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import parse
-from gpu_preview.model import Place, Stack, Violation
-from gpu_preview.report.analysis import Files, analyze
+from gpu_preview.model import Amount, Cost, Place, Severity, Stack, Violation
+from gpu_preview.report.analysis import analyze, check_budget, cost
+from gpu_preview.report.locations import SourceFiles
 
-from tests.preview.report.test_source_locations import program
+from tests.preview.report.test_locations import program
 from tests.preview.reports import stack
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
@@ -24,6 +26,10 @@ def step(op: str, urn: str, before: Any, after: Any, was: str = "") -> dict[str,
     for side in sides.values():
         side["type"] = urn.split("::")[2]
     return {"op": op, "urn": urn, **sides}
+
+
+def files(folder: Path) -> SourceFiles:
+    return SourceFiles("", folder, "", None, None, folder)
 
 
 def advice(urn: str, level: str = "advisory") -> Violation:
@@ -41,10 +47,12 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     given = stack("dev", violations=violations, policies="ran x")
-    return analyze(given, parse(json.dumps({"steps": steps})), Files("", tmp_path, "", None, None), events=log)
+    return analyze(
+        given, parse(json.dumps({"steps": steps})), SourceFiles("", tmp_path, "", None, None, tmp_path), log, None
+    )
 
 
-def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_advice_on_what_stays_as_it_is_is_left_out(tmp_path: Path) -> None:
     given = (advice(SAME), advice(MOVED), advice(UPDATED), advice(SAME, "mandatory"))
     found = ask(tmp_path, given)
     assert [(each.urn, each.level) for each in found.violations] == [
@@ -52,9 +60,6 @@ def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -
         (UPDATED, "advisory"),
         (SAME, "mandatory"),
     ]
-    assert found.policies == "ran x; 1 advisory finding on unchanged resources is not listed"
-    more = ask(tmp_path, (*given, advice(SAME)))
-    assert more.policies == "ran x; 2 advisory findings on unchanged resources are not listed"
 
 
 def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_pool(tmp_path: Path) -> None:
@@ -65,34 +70,20 @@ def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_p
     opened = step("update", rule, *sides)
     for side in ("oldState", "newState"):
         opened[side] |= {"parent": pool, "sourcePosition": "project:///infra/pools.py#55"}
-    files = []
+    stack_files = []
     for name in ("old.yaml", "new.yaml"):
         (tmp_path / name).write_text("config:\n  gpu-ci:pools:\n    l4: {}\n")
-        files.append(tmp_path / name)
+        stack_files.append(tmp_path / name)
     warning = {"severity": "warning", "message": "old", "urn": rule}
     document = {"steps": [step("same", pool, {}, {}), opened], "diagnostics": [warning]}
     given = stack("dev", violations=(advice(rule),))
-    found = analyze(given, parse(json.dumps(document)), Files("Pulumi.dev.yaml", head, "", *files, base))
+    (tmp_path / "log").touch()
+    sources = SourceFiles("Pulumi.dev.yaml", head, "", stack_files[0], stack_files[1], base)
+    found = analyze(given, parse(json.dumps(document)), sources, tmp_path / "log", None)
     at = {each.rule: each.place for each in found.findings}
     in_file = Place(file="Pulumi.dev.yaml", line=3, end_line=3)
     assert (at["public"], at["warning"]) == (Place(file="infra/pools.py", line=55, end_line=55), in_file)
     assert [each.place for each in found.violations] == [in_file]
-
-
-def test_a_danger_to_a_pool_that_is_gone_names_the_line_that_the_pool_had_in_the_base(tmp_path: Path) -> None:
-    pool = "urn:pulumi:dev::p::my:own:Pool::t4"
-    rule = "urn:pulumi:dev::p::gcp:compute/firewall:Firewall::ssh"
-    open_to = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
-    opened = step("update", rule, *({**open_to, "sourceRanges": [one]} for one in ("10.0.0.0/8", "0.0.0.0/0")))
-    for side in ("oldState", "newState"):
-        opened[side] |= {"parent": pool}
-    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
-    old.write_text("config:\n  gpu-ci:pools:\n    l4: {}\n    t4: {}\n")
-    new.write_text("config:\n  gpu-ci:pools:\n    l4: {}\n")
-    document = {"steps": [step("same", pool, {}, {}), opened]}
-    files = Files("Pulumi.dev.yaml", tmp_path, "", old, new)
-    [danger] = [each for each in analyze(stack("dev"), parse(json.dumps(document)), files).findings if each.urn == rule]
-    assert danger.text.endswith(" (removed at base line 4 of Pulumi.dev.yaml)")
 
 
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:
@@ -109,7 +100,7 @@ def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | Non
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     found = parse(json.dumps({"steps": [step("same", STACK, {}, {}), *steps]}))
-    judgement = analyze(stack("dev"), found, Files("", tmp_path, "", None, None), events=log)
+    judgement = analyze(stack("dev"), found, files(tmp_path), log, None)
     return [(each.path, each.after) for each in judgement.outputs]
 
 
@@ -120,12 +111,100 @@ def test_an_unknown_new_output_is_reported_where_a_resource_is_made_that_it_can_
         assert outputs(tmp_path, moved, updated, step(op, SAME, {}, {})) == [("key", "(unknown)")]
 
 
-def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -> None:
-    (tmp_path / "infra").mkdir()
-    (tmp_path / "infra" / "disks.py").write_text("\n")
-    opened = step("update", "urn:pulumi:dev::p::aws:rds/instance:Instance::db", {}, {"publiclyAccessible": True})
-    opened["newState"]["sourcePosition"] = "project:///disks.py#7"
-    found = analyze(stack("dev"), parse(json.dumps({"steps": [opened]})), Files("", tmp_path, "infra", None, None))
-    assert [(each.rule, each.place) for each in found.findings] == [
-        ("public", Place(file="infra/disks.py", line=7, end_line=7))
+L4 = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: %d}"
+BUILDS = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"
+
+
+def write(folder: Path, name: str, **pools: str) -> Path:
+    path = folder / name
+    lines = [f"    {pool}: {text}" for pool, text in pools.items()]
+    path.write_text("\n".join(["config:", "  gcp:project: p", "  gpu-ci:pools:", *lines]) + "\n")
+    return path
+
+
+def amount(hour: float, month: float) -> Amount:
+    return Amount(at_rest_usd_per_hour=0.0, at_max_usd_per_hour=hour, worst_month_usd=month)
+
+
+def test_pools_that_come_go_and_stay(tmp_path: Path) -> None:
+    before = write(tmp_path, "a.yaml", stays=L4 % 1, goes=L4.replace("spot", "standard") % 1)
+    after = write(tmp_path, "b.yaml", stays=L4 % 1, comes=L4 % 3 + "\n")
+    after.write_text(
+        after.read_text().replace("us-central1-a], market: spot, max: 3", "us-central1-b], market: standard, max: 3")
+    )
+    found, findings = cost(before, after)
+    assert found is not None
+    assert findings == []
+    assert [(each.pool, each.before is None, each.after is None) for each in found.pools] == [
+        ("comes", True, False),
+        ("goes", False, True),
+    ]
+
+
+def test_a_pool_billed_by_the_minute_has_no_price_and_makes_the_total_a_minimum(tmp_path: Path) -> None:
+    found, _ = cost(None, write(tmp_path, "a.yaml", builds=BUILDS, l4=L4 % 1))
+    assert found is not None
+    assert found.before is None
+    assert found.after is not None
+    assert found.after.at_least
+    assert found.pools[0].after == Amount(at_rest_usd_per_hour=0.0)
+    only, _ = cost(None, write(tmp_path, "b.yaml", builds=BUILDS))
+    assert only is not None
+    assert only.after == Amount(at_rest_usd_per_hour=0.0, at_least=True)
+
+
+ALIASES = "\n".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["config: {a: [}", "config: " + "[" * 20_000, "config: {gpu-ci:pools: {l4: {kind: gce-runners, max: ghp_aaaaaa}}}",
+     "config: {gpu-ci:pools: {secure: v1:x}}", "config: \xff", "a: " + "b" * 300_000, "config: &a {gpu-ci:pools: *a}",
+     f"config:\n  a0: &a0 [x]\n{ALIASES}"],
+    ids=range(8),
+)  # fmt: skip
+def test_a_file_that_is_broken_at_either_side_leaves_no_cost_and_a_note(tmp_path: Path, text: str) -> None:
+    good, broken = write(tmp_path, "good.yaml", l4=L4 % 1), tmp_path / "broken.yaml"
+    broken.write_bytes(text.encode("latin-1"))
+    for sides, side in (((good, broken), "head"), ((broken, good), "base")):
+        found, [finding] = cost(*sides)
+        assert found is None
+        assert finding.text == f"the cost is not known: the pools in the stack file of the {side} cannot be read"
+        assert (finding.rule, finding.severity) == ("no-cost", Severity.NOTE)
+
+
+def test_a_link_or_a_folder_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "link.yaml").symlink_to(write(tmp_path, "good.yaml", l4=L4 % 1))
+    (tmp_path / "folder.yaml").mkdir()
+    for name in ("link.yaml", "folder.yaml", "none.yaml"):
+        found, [finding] = cost(None, tmp_path / name)
+        assert (found, finding.rule) == (None, "no-cost")
+
+
+def budget(after: Amount, before: Amount | None = None) -> list[tuple[str, str]]:
+    found = check_budget(Cost(before=before, after=after), 1000.0)
+    assert {each.rule for each in found} <= {"beyond-budget"}
+    return [(each.severity.value, each.text) for each in found]
+
+
+def test_a_worst_month_over_the_ceiling_is_a_danger() -> None:
+    over = [("danger", "the worst month of all pools is 1,460 USD, over the ceiling of 1,000 USD")]
+    assert budget(amount(2, 1460)) == over
+    assert budget(amount(2, 1460), amount(1, 730)) == over
+    assert budget(amount(1, 1000)) == []
+    assert budget(amount(2, 1460), amount(2, 1460)) == []
+    assert budget(amount(2, 1460), amount(3, 2190)) == []
+    assert budget(amount(3, 1460), amount(2, 1460)) == []
+    assert budget(Amount(), Amount()) == []
+    least = Amount(worst_month_usd=1001, at_least=True)
+    assert budget(least)[0][1] == "the worst month of all pools is at least 1,001 USD, over the ceiling of 1,000 USD"
+
+
+def test_unknown_prices_are_reported_as_unknown() -> None:
+    assert budget(Amount(worst_month_usd=10, at_least=True)) == [
+        ("note", ("the worst month of all pools is at least 10 USD, so it is unknown whether the month is within the "
+         "ceiling of 1,000 USD"))
+    ]  # fmt: skip
+    assert budget(Amount()) == [
+        ("note", "no price is known, so it is unknown whether the worst month is within the ceiling of 1,000 USD")
     ]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_preview.model import Report, Side
-from gpu_preview.report.comment import Account, CommentError, Done, post
-from gpu_preview.report.pull_requests import Head
+from gpu_preview.report.comment import MAX_BYTES, Account, CommentError, Done, Head, load_untrusted, post
+from hypothesis import given
+from jsonschema import Draft202012Validator
+
+from tests.preview import hostile, reports
+from tools.docs import tables
 
 from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, pull, serving
 
@@ -78,13 +86,6 @@ def test_the_next_report_replaces_the_text_of_that_comment(github: FakeGithub) -
     assert writes(github) == [("PATCH", f"/repos/{OURS}/issues/comments/6")]
 
 
-def test_a_comment_behind_a_hundred_others_is_found(github: FakeGithub) -> None:
-    github.page = 2
-    github.comments = [*(comment(number, "a-person", "Nice.") for number in range(4)), comment(6, BOT, MARKER)]
-    assert written(github).action == "updated"
-    assert github.comments[-1]["body"] == TEXT
-
-
 @pytest.mark.parametrize("author", ["somebody", "github-actions", "another-app[bot]", None])
 def test_a_comment_of_another_account_with_the_marker_is_not_changed(github: FakeGithub, author: str | None) -> None:
     github.comments = [comment(6, author, f"{MARKER}\nnothing changes, merge it")]
@@ -117,16 +118,6 @@ def test_the_pull_request_into_the_reports_base_gets_the_comment(github: FakeGit
     ]
 
 
-def test_a_token_that_cannot_write_gets_a_hint_about_permissions(github: FakeGithub) -> None:
-    github.refusals = [("POST", 403, {}, {"message": "Resource not accessible by integration"})]
-    with pytest.raises(CommentError) as refused:
-        written(github)
-    assert str(refused.value) == (
-        "GitHub answered 403: Resource not accessible by integration\n"
-        "  hint: the job's token needs permissions: pull-requests: write"
-    )
-
-
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 @pytest.mark.parametrize("status", [429, 403])
 def test_a_limit_on_requests_is_waited_for_as_long_as_github_says(
@@ -140,29 +131,12 @@ def test_a_limit_on_requests_is_waited_for_as_long_as_github_says(
     assert [one["body"] for one in github.comments] == [TEXT]
 
 
-def test_a_limit_that_outlasts_the_job_is_not_waited_for(github: FakeGithub, slept: list[float]) -> None:
-    until = {"X-RateLimit-Reset": str(int(time.time()) + 3000), "X-RateLimit-Remaining": "0"}
-    github.refusals = [("GET", 403, until, {"message": "API rate limit exceeded for installation."})]
-    with pytest.raises(CommentError, match="GitHub answered 403"):
-        written(github)
-    assert slept == []
-
-
 def test_an_error_of_githubs_is_not_answered_by_a_second_comment(github: FakeGithub) -> None:
     github.refusals = [("POST", 502, {}, {"message": "Server Error"})]
     with pytest.raises(CommentError) as refused:
         written(github)
     assert str(refused.value) == "GitHub answered 502: Server Error\n  hint: run the job again"
     assert len(writes(github)) == 1
-
-
-def test_a_server_that_does_not_answer_is_an_error(github: FakeGithub) -> None:
-    head, report = (
-        HEAD,
-        Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="m"), head=Side(ref="h"), stacks=()),
-    )
-    with pytest.raises(CommentError, match=r"GitHub at http://127\.0\.0\.1:1 gave no answer: ConnectionError"):
-        post(report, head, Account("a-token", "http://127.0.0.1:1"), render)
 
 
 @pytest.mark.parametrize("too_many", [0, 1])
@@ -224,9 +198,6 @@ def test_a_workflow_that_is_in_neither_commit_is_not_known_to_be_unchanged(githu
     assert second_line(github) == UNKNOWN
 
 
-# -- stale comments -----------------------------------------------------------
-
-
 def test_a_run_without_a_report_replaces_an_earlier_comment(github: FakeGithub) -> None:
     github.comments = [comment(6, BOT, f"{MARKER}\nnothing changes, at an older commit")]
     assert ended_without(github).action == "updated"
@@ -268,3 +239,138 @@ def test_each_key_has_a_comment_of_its_own(github: FakeGithub) -> None:
     first = [one["body"].partition("\n")[0] for one in github.comments]
     assert first == [MARKER, "<!-- gpu-ci-preview network -->"]
     assert ended_without(github, key="other").action == "left"
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """Return a report without stacks."""
+    side = {"ref": "main", "commit": COMMIT}
+    whole = {"version": 1, "madeBy": "gpu-ci 0.1.0", "how": "base", "base": side, "head": side, "stacks": []}
+    return whole | changes
+
+
+def stack(**changes: Any) -> dict[str, Any]:
+    return {"stack": "prod", "file": "Pulumi.prod.yaml", "status": "previewed"} | changes
+
+
+def refused(path: Path, content: str | bytes, commit: str = COMMIT) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(CommentError) as error:
+        load_untrusted(path, commit)
+    text = str(error.value)
+    assert text.isascii()
+    assert len(text) < 1_500
+    assert not any(line.startswith("::") for line in text.splitlines())
+    return text.replace(str(path), "report.json")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "report.json"
+
+
+def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
+    path.write_text(json.dumps(document()))
+    side = Side(ref="main", commit=COMMIT)
+    assert load_untrusted(path, COMMIT) == Report(made_by="gpu-ci 0.1.0", how="base", base=side, head=side, stacks=())
+
+
+def test_a_report_of_another_commit_is_refused(path: Path) -> None:
+    assert refused(path, json.dumps(document()), "2e" * 20) == (
+        f"report.json: head.commit: the report and the run have different commits\n  expected: {'2e' * 20}\n"
+        "  hint: check out github.event.pull_request.head.sha, not the merge commit that GitHub creates"
+    )
+
+
+def test_a_report_on_drift_is_refused_for_a_pull_request(path: Path) -> None:
+    text = refused(path, json.dumps(document(how="drift")))
+    assert text == "report.json: how: a report on drift has no commit\n  expected: base or state, for a pull request"
+    assert load_untrusted(path).how == "drift"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"version": 2}, "  version: Input should be 1"),
+        ({"madeBy": ["x"]}, "  madeBy: Input should be a valid string"),
+        ({"stacks": [stack(status="merged")]}, "  stacks.0.status: Input should be 'previewed', 'failed',"),
+        ({"stacks": [stack(seconds=float("nan"))]}, "  stacks.0.seconds: Input should be a finite number"),
+        ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": float("inf")}})]}, "a finite number"),
+        ({"stacks": [stack(counts={"create": 10**4299, "delete": 10**4299})]}, "  stacks.0.counts.create: "),
+        ({"stacks": [stack(counts={"create": -1})]}, "  stacks.0.counts.create: Input should be greater than or equal"),
+        ({"markdown": "# Merge it"}, "  markdown: Extra inputs are not permitted"),
+        ({"\u202e::error::x\n": 1}, "  \\u202e::error::x\\n: Extra inputs are not permitted"),
+        ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
+    ],
+)
+def test_an_invalid_report_is_refused_with_the_name_of_the_field(
+    path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    text = refused(path, json.dumps(document(**changes)))
+    assert text.startswith("report.json: is no report of version 1\n")
+    assert problem in text
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"\xff\xfe", b"[" * 1_000_000, b'{"madeBy": "\\ud800"}'])
+def test_a_text_that_is_no_json_is_refused(path: Path, content: bytes) -> None:
+    assert refused(path, content).startswith("report.json: is no report of version 1\n")
+
+
+def test_five_of_a_thousand_problems_are_reported(path: Path) -> None:
+    text = refused(path, json.dumps(document(stacks=[1] * 1_000)))
+    assert text.splitlines()[1:] == [
+        *(f"  stacks.{at}: Input should be an object" for at in range(5)),
+        "  and 995 more",
+    ]
+
+
+@pytest.mark.parametrize("made_by", ["", "terraform 1.0", "gpu-ci 0.1.0\n::error::x", "gpu-ci 1 @everybody"])
+def test_a_report_of_another_program_is_refused(path: Path, made_by: str) -> None:
+    text = refused(path, json.dumps(document(madeBy=made_by)))
+    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`"
+
+
+def test_a_report_that_is_too_large_is_not_parsed(path: Path) -> None:
+    assert refused(path, b" " * (MAX_BYTES + 1)) == "report.json: is larger than 16 MiB"
+
+
+def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps(document()))
+    path.symlink_to(tmp_path / "other.json")
+    with pytest.raises(CommentError, match="cannot be read: Too many levels of symbolic links"):
+        load_untrusted(path, COMMIT)
+
+
+def test_a_folder_and_a_pipe_are_no_report(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(CommentError, match="cannot be read"):
+        load_untrusted(tmp_path)
+    os.mkfifo(path)
+    with pytest.raises(CommentError, match="cannot be read"):
+        load_untrusted(path)
+
+
+SCHEMA = json.loads(tables.preview_report())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@given(hostile.reports)
+def test_every_report_is_as_the_schema_says_and_is_read_back_the_same(report: Report) -> None:
+    text = report.model_dump_json(by_alias=True)
+    assert [error.message for error in VALIDATOR.iter_errors(json.loads(text))] == []
+    assert Report.model_validate_json(text) == report
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "1 was expected"),
+        ({"how": "guess"}, "'guess' is not one of ['base', 'state', 'drift']"),
+        ({"extra": 1}, "Additional properties are not allowed ('extra' was unexpected)"),
+    ],
+)
+def test_an_invalid_report_is_refused(change: dict[str, object], words: str) -> None:
+    whole = json.loads(reports.REPLACEMENT.model_dump_json(by_alias=True)) | change
+    assert [error.message for error in VALIDATOR.iter_errors(whole)] == [words]

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu_preview.diff.value_pairs import Step
 from gpu_preview.engine.states import Change
-from gpu_preview.model import Finding, Place
-from gpu_preview.report import locations
+from gpu_preview.model import Finding, Place, Report, Severity, Status
+from gpu_preview.report import annotations, locations
 from gpu_preview.report.danger_rule import INTERRUPTS_JOBS
-from gpu_preview.report.locations import SourceFiles, StackLines, of_change, of_pool_or_source
+from gpu_preview.report.locations import (
+    SourceFiles,
+    StackLines,
+    is_same,
+    of_change,
+    of_pool_or_source,
+    of_source,
+    of_traceback,
+)
+from hypothesis import given
 
-from tests.preview.report.test_source_locations import program
+from tests.preview import hostile, reports
+from tests.preview.reports import report, stack
 
 from ..danger_cases import CREATE, DELETE, UPDATE, resource, state
 
@@ -96,16 +107,12 @@ def test_a_pool_stands_at_the_one_key_that_changed(tmp_path: Path, old: str, new
     assert after.of_pool("l4", lines(tmp_path)) == place(line, end)
 
 
-def test_a_file_with_unknown_lines_is_annotated_at_its_first_line(tmp_path: Path) -> None:
-    for text in ("", "a: [", "[1, 2]", "config: 1"):
-        assert lines(tmp_path, text).of_pool("l4") == place(1)
-    assert StackLines.read(tmp_path / "none", FILE).at(("a",)) == place(1)
-
-
 def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> SourceFiles:
     """Return a program with the same files in base and head, and two stack files."""
-    stack_files = lines(folder, head, "head.yaml"), lines(folder, base, "base.yaml")
-    return SourceFiles(program(folder / "head"), "", *stack_files, program(folder / "base"))
+    for name, text in (("head", head), ("base", base)):
+        (folder / f"{name}.yaml").write_text(text)
+    files = folder / "base.yaml", folder / "head.yaml"
+    return SourceFiles(FILE, program(folder / "head"), "", *files, program(folder / "base"))
 
 
 THING = state("my:own:Thing", positions=("project:///infra/pools.py#55", "project:///app/a.py#7"))
@@ -122,7 +129,7 @@ def about(component: str) -> Finding:
 def test_a_finding_on_a_pool_is_placed_in_the_stack_file_and_others_in_the_program(tmp_path: Path) -> None:
     both = sides(tmp_path)
     assert of_pool_or_source(about("l4"), UPDATED, both) == place(5, 12)
-    assert of_pool_or_source(about("l4"), UPDATED, SourceFiles(both.root)) == IN_SOURCE
+    assert of_pool_or_source(about("l4"), UPDATED, replace(both, before=None, after=None)) == IN_SOURCE
     assert of_pool_or_source(about("runners"), UPDATED, both) == IN_SOURCE
     assert of_pool_or_source(about("l4"), None, both) == place(5, 12)
     assert of_pool_or_source(about("runners"), None, both) is None
@@ -133,8 +140,8 @@ def test_a_finding_on_a_removed_pool_is_placed_at_the_map_of_pools(tmp_path: Pat
     both = sides(tmp_path, BEFORE.replace("t4", "t5"))
     for find in (of_pool_or_source, of_change):
         assert find(about("t4"), gone, both) == place(3)
-        assert find(about("t4"), gone, SourceFiles(both.root)) is None
-        assert find(about("t4"), new, SourceFiles(both.root)) == IN_SOURCE
+        assert find(about("t4"), gone, replace(both, before=None, after=None)) is None
+        assert find(about("t4"), new, replace(both, before=None, after=None)) == IN_SOURCE
 
 
 def test_a_change_of_a_pool_with_the_same_stack_file_is_placed_in_the_program(tmp_path: Path) -> None:
@@ -142,20 +149,8 @@ def test_a_change_of_a_pool_with_the_same_stack_file_is_placed_in_the_program(tm
     assert of_change(about("l4"), UPDATED, same) == IN_SOURCE
     assert of_change(about("l4"), None, same) == place(5, 12)
     assert of_change(about("l4"), UPDATED, sides(tmp_path, BEFORE.replace("g2-standard-8", "x"))) == place(7)
-    for unknown in ((None, same.before), (same.lines, None), (lines(tmp_path, "a: ["), lines(tmp_path, "a: ["))):
-        assert not SourceFiles(same.root, "", *unknown).has_same_file
-
-
-def test_a_change_in_no_pool_stands_at_the_one_key_of_the_stack_file_that_differs(tmp_path: Path) -> None:
-    one = BEFORE.replace("      one", "      two")
-    two = one.replace("gcp:project: p ", "gcp:project: q ")
-    gone = BEFORE.replace("  gcp:project: p  # who pays\n", "")
-    assert of_change(about("runners"), UPDATED, sides(tmp_path, one)) == place(17, 19)
-    assert of_change(about("runners"), None, sides(tmp_path, one)) is None
-    for other in (two, gone, BEFORE):
-        assert of_change(about("runners"), UPDATED, sides(tmp_path, other)) == IN_SOURCE
-    both = sides(tmp_path, one)
-    assert of_change(about("runners"), UPDATED, replace(both, base=None)) == IN_SOURCE
+    assert not replace(same, before=None).has_same_file
+    assert not sides(tmp_path, "a: [", "a: [").has_same_file
 
 
 def test_a_change_stands_in_the_file_of_the_program_that_differs(tmp_path: Path) -> None:
@@ -163,7 +158,7 @@ def test_a_change_stands_in_the_file_of_the_program_that_differs(tmp_path: Path)
         both = sides(tmp_path, head)
         (both.root / "app/a.py").write_text("another")
         assert of_change(about("runners"), UPDATED, both) == FURTHER_OUT
-    assert of_change(about("l4"), UPDATED, replace(both, lines=both.before)) == FURTHER_OUT
+    assert of_change(about("l4"), UPDATED, replace(both, after=both.before)) == FURTHER_OUT
 
 
 CONFIG = (
@@ -207,3 +202,140 @@ def test_an_error_of_the_program_stands_at_the_last_call_in_a_file_of_the_reposi
     assert locations.of_error(f"{calls}Pulumi.dev.yaml: line 3", *asked, tmp_path) == Place(
         file=asked[1], line=3, end_line=3
     )
+
+
+def program(root: Path) -> Path:
+    for name in ("infra/pools.py", "app/a.py", ".venv/lib/x.py", "lib/site-packages/y.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("positions", "project", "expected"),
+    [
+        (["project:///infra/pools.py#55"], "", ("infra/pools.py", 55)),
+        (["project:///infra/pools.py#55,12"], "", ("infra/pools.py", 55)),
+        (["project:///a.py#3"], "app", ("app/a.py", 3)),
+        (["project:///a.py#3"], "", None),
+        (["project:///.venv/lib/x.py#1", "project:///lib/site-packages/y.py#2", "project:///infra/pools.py#3"], "",
+         ("infra/pools.py", 3)),
+        (["project:///../infra/pools.py#3"], "", None),
+        (["project:///../infra/pools.py#3"], "app", None),
+        (["project:////etc/passwd#3"], "", None),
+        (["project:///infra#3"], "", None),
+        (["project:///infra/pools.py#0"], "", ("infra/pools.py", 1)),
+        (["project:///infra/pools.py#99999999999"], "", None),
+        (["project:///a\0b#1", "", "http://x#1", "project:///" + "a" * 5000 + "#1"], "", None),
+        ([], "", None),
+    ],
+)  # fmt: skip
+def test_a_position_of_the_engine_is_a_line_of_a_file_of_the_repository(
+    tmp_path: Path, positions: list[str], project: str, expected: tuple[str, int] | None
+) -> None:
+    found = next(of_source(positions, program(tmp_path), project), None)
+    assert (found and (found.file, found.line, found.end_line)) == (expected and (*expected, expected[1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('Traceback:\n  File "app/a.py", line 3, in x\n  File "infra/pools.py", line 53\nSyntaxError: no',
+         ("infra/pools.py", 53)),
+        ('  File "app/a.py", line 3, in x\n  File ".venv/lib/x.py", line 4, in y\n', ("app/a.py", 3)),
+        ('  File "/usr/lib/a.py", line 3, in x\n', None),
+        ('  File "../a.py", line 3, in x\n', None),
+        ('  File "<string>", line 3, in x\n', None),
+        ('no call: File "app/a.py", line 3', None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_traceback_leads_to_its_last_call_in_the_repository(
+    tmp_path: Path, text: str, expected: tuple[str, int] | None
+) -> None:
+    found = of_traceback(text, program(tmp_path))
+    assert (found and (found.file, found.line, found.end_line)) == (expected and (*expected, expected[1]))
+
+
+def test_a_file_is_the_same_where_its_bytes_are_at_both_sides(tmp_path: Path) -> None:
+    head, base = program(tmp_path / "head"), program(tmp_path / "base")
+    assert is_same("app/a.py", head, base)
+    (base / "app/a.py").write_text("a")
+    assert not is_same("app/a.py", head, base)
+    for other in ("b", "ab"):
+        (head / "app/a.py").write_text(other)
+        assert not is_same("app/a.py", head, base)
+    assert not is_same("none.py", head, base)
+    assert not is_same("app", head, base)
+    (head / "link.py").symlink_to(base / "infra/pools.py")
+    (base / "link.py").write_text("")
+    assert not is_same("link.py", head, base)
+
+
+def test_dangers_and_mandatory_policies_are_errors_at_their_lines_and_the_rest_are_warnings() -> None:
+    found = annotations.render(
+        report(
+            stack(
+                "staging",
+                findings=(reports.OLD_RUNNER, reports.JOBS_END),
+                violations=(reports.UNLABELLED, reports.PUBLIC),
+            )
+        )
+    )
+    assert found == [
+        (
+            "::error file=Pulumi.staging.yaml,line=47,endLine=47,title=staging%3A no-public-ip"
+            "::accessConfigs gives the machines a public address."
+        ),
+        (
+            "::error file=Pulumi.staging.yaml,line=41,endLine=52,title=staging%3A interrupts-jobs"
+            "::The machines of pool t4 are replaced while jobs may run: each job has 10 minutes to end."
+            "%0ASet max to 0 and wait, or merge when no job runs."
+        ),
+        "::warning title=staging%3A labels::The label cost-center is missing.",
+        "::warning title=staging%3A stale-runner::Runner 2.330.0 gets no jobs after 2026-12-01.",
+    ]
+
+
+def test_workflow_commands_in_a_text_are_escaped() -> None:
+    place = Place(file="a,b:c%\u2028", line=3, end_line=4)
+    hostile_one = reports.JOBS_END.model_copy(
+        update={"rule": "r,x=1::y\n::error::z", "text": "50% a\r\n::stop-commands::b\x1b", "hint": "", "place": place}
+    )
+    assert annotations.render(report(stack("staging", findings=(hostile_one,)))) == [
+        (
+            "::error file=a%2Cb%3Ac%25\\u2028,line=3,endLine=4,title=staging%3A r%2Cx=1%3A%3Ay\\n%3A%3Aerror%3A%3Az"
+            "::50%25 a%0A::stop-commands::b\\u001b"
+        )
+    ]
+
+
+def test_ten_annotations_of_each_level_are_shown_and_the_others_are_counted() -> None:
+    nowhere = reports.JOBS_END.model_copy(update={"place": None})
+    notes = tuple(reports.OLD_RUNNER.model_copy(update={"severity": Severity.NOTE}) for _ in range(12))
+    findings = (nowhere,) * 8 + (reports.JOBS_END,) * 9 + (reports.OLD_RUNNER,) * 11 + notes
+    found = annotations.render(report(stack("staging", findings=findings)))
+    levels = [line.split(" ", 1)[0] for line in found]
+    assert [levels.count(level) for level in ("::error", "::warning", "::notice")] == [10, 10, 10]
+    assert [" file=" in line for line in found[:10]] == [True] * 9 + [False]
+    assert found[-1] == (
+        "::notice title=gpu-ci preview::7 more errors, 1 more warning, 3 more notices in the report on this change"
+    )
+
+
+@given(hostile.reports)
+def test_every_annotation_of_any_report_is_one_command_in_one_line(report: Report) -> None:
+    for line in annotations.render(report):
+        assert len(line.splitlines()) == 1
+        command = re.fullmatch(r"::(error|warning|notice) ((?:[a-zA-Z]+=[^:,]*,?)+)::(.*)", line)
+        assert command, line
+        names = [each.split("=")[0] for each in command[2].split(",")]
+        assert names in (["title"], ["file", "line", "endLine", "title"])
+
+
+def test_an_error_of_a_stack_is_shown_where_it_is() -> None:
+    place = Place(file="Pulumi.dev.yaml", line=7, end_line=7)
+    failed = stack("dev", status=Status.FAILED, error="no")
+    [line] = annotations.render(report(failed.model_copy(update={"place": place})))
+    assert line.startswith("::error file=Pulumi.dev.yaml,line=7,endLine=7,title=dev::")
+    assert annotations.render(report(failed))[0].startswith("::error file=Pulumi.dev.yaml,line=1,endLine=1,")

@@ -49,7 +49,7 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Request:
-    """The request of a step. Its fields are those of agent/gpu_agent/build/request.py.
+    """The request of a step. Its fields are those of agent/gpu_agent/build/workspace.py.
 
     It is an object and no metadata, because its environment may have secrets.
     """

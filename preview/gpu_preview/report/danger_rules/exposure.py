@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...diff.value_pairs import ValuePair, plain
+from ...diff.value_pairs import ValuePair, pairs, plain
 from ...engine.states import Change, StackStates, State
 from ...model import Finding
 from ..danger_rule import PUBLIC, shortened
-from . import policy_documents
-from .firewalls import FIREWALLS
+from . import identity
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _resource_texts(change: Change, stack_states: StackStates) -> Iterator[str]:
         yield "has a control plane that the whole Internet can reach (endpointPublicAccess)"
     if change.type == _SERVICE and _outside(after.inputs) and not (before and _outside(before.inputs)):
         yield "is a load balancer with a public address"
-    anyone = policy_documents.open_to_anyone
+    anyone = identity.open_to_anyone
     if new := sorted(anyone(after.inputs) - (anyone(before.inputs) if before else set())):
         yield f"lets anyone do {shortened(', '.join(new), 200)}"
 
@@ -155,3 +155,102 @@ def _outside(inputs: Mapping[str, Any]) -> bool:
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     given = annotations if isinstance(annotations, Mapping) else {}
     return not any(str(given.get(key)).lower() in values for key, values in _INSIDE.items())
+
+
+Inputs = Mapping[str, Any]
+
+
+def _google(inputs: Inputs) -> set[str]:
+    """gcp.compute.Firewall. Without a source it allows every address (REST reference of firewalls, sourceRanges)."""
+    if inputs.get("disabled") is True or _upper(inputs.get("direction"), "INGRESS") != "INGRESS":
+        return set()
+    sources = [inputs.get(key) for key in ("sourceRanges", "sourceTags", "sourceServiceAccounts")]
+    from_anywhere = open_addresses(sources[0]) if any(sources) else ["0.0.0.0/0"]
+    return {f"{where} ({ports})" for where in from_anywhere for ports in _ports(inputs.get("allows"))}
+
+
+def _google_policy(inputs: Inputs) -> set[str]:
+    """A rule of a firewall policy."""
+    if _upper(inputs.get("direction")) != "INGRESS" or _upper(inputs.get("action")) != "ALLOW":
+        return set()
+    match = inputs.get("match")
+    return set(open_addresses(match.get("srcIpRanges"))) if isinstance(match, Mapping) else set()
+
+
+def _group(inputs: Inputs) -> set[str]:
+    """aws.ec2.SecurityGroup with inline rules."""
+    rules = inputs.get("ingress")
+    return {text for rule in (rules if isinstance(rules, list) else []) if isinstance(rule, Mapping)
+            for text in _rule(rule)}  # fmt: skip
+
+
+def _group_rule(inputs: Inputs) -> set[str]:
+    return set(_rule(inputs)) if _upper(inputs.get("type"), "INGRESS") == "INGRESS" else set()
+
+
+def _rule(rule: Inputs) -> Iterator[str]:
+    ports = _range(rule, "ipProtocol" if "ipProtocol" in rule else "protocol")
+    for key in ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6"):
+        yield from (f"{where} ({ports})" for where in open_addresses(rule.get(key)))
+
+
+def _network_policy(inputs: Inputs) -> set[str]:
+    """Yield address blocks that can reach pods. The egress of pods is not an exposure."""
+    spec = inputs.get("spec")
+    rules = spec.get("ingress") if isinstance(spec, Mapping) else None
+    return {
+        where for pair in pairs(None, rules if isinstance(rules, list) else []) if pair.key == "cidr"
+        for where in open_addresses(pair.after)
+    }  # fmt: skip
+
+
+def _ports(allows: Any) -> Iterator[str]:
+    for each in allows if isinstance(allows, list) else []:
+        if isinstance(each, Mapping):
+            ports = each.get("ports")
+            named = " ".join(str(port) for port in ports) if isinstance(ports, list) and ports else "every port"
+            yield f"{each.get('protocol', 'any')} {named}"
+
+
+def _range(rule: Inputs, protocol: str) -> str:
+    low, high, over = rule.get("fromPort"), rule.get("toPort"), rule.get(protocol)
+    if over in ("-1", -1, "all") or low is None:
+        return "every port" if over in (None, "-1", -1, "all") else f"{over} every port"
+    return f"{over} {low}" if low == high else f"{over} {low}-{high}"
+
+
+def _upper(value: Any, default: str = "") -> str:
+    return value.upper() if isinstance(value, str) else default
+
+
+FIREWALLS: Mapping[str, Callable[[Inputs], set[str]]] = {
+    "gcp:compute/firewall:Firewall": _google,
+    "gcp:compute/firewallPolicyRule:FirewallPolicyRule": _google_policy,
+    "gcp:compute/networkFirewallPolicyRule:NetworkFirewallPolicyRule": _google_policy,
+    "gcp:compute/regionNetworkFirewallPolicyRule:RegionNetworkFirewallPolicyRule": _google_policy,
+    "aws:ec2/securityGroup:SecurityGroup": _group,
+    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": _group,
+    "aws:ec2/securityGroupRule:SecurityGroupRule": _group_rule,
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _group_rule,
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": _network_policy,
+}
+"""Resource types, each with the function that returns the allowed addresses, with protocol and ports if known."""
+
+
+# 0.0.0.0/1 and 128.0.0.0/1 together are 0.0.0.0/0, so large parts count too. One company can own a /8.
+_WIDEST = {4: 7, 6: 15}
+
+
+def open_addresses(values: Any) -> list[str]:
+    """Return the open addresses in a list, or in one address. Other values are left out."""
+    found: Iterable[Any] = values if isinstance(values, list) else [values]
+    return [each for each in found if isinstance(each, str) and is_open(each)]
+
+
+def is_open(cidr: str) -> bool:
+    """Return True if the range is the whole Internet or a large part of it."""
+    try:
+        network = ipaddress.ip_network(cidr.strip(), strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen <= _WIDEST[network.version] and not network.is_private

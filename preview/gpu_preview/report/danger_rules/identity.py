@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ...diff.placeholders import is_unknown
-from ...diff.value_pairs import ValuePair, leaves
+from ...diff.value_pairs import ValuePair, decoded, leaves, pairs
+from ...diff.values import is_unknown
 from ...engine.states import Change, StackStates
 from ...model import Finding
 from ..danger_rule import IDENTITY, shortened
-from . import policy_documents
 
 Inputs = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ def _google(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
     """Yield grants on Google Cloud: a broad role for a new member, or any role for every identity of a pool."""
     if not _GOOGLE_GRANT.fullmatch(type_):
         return
-    for role in policy_documents.texts(after.get("role")):
+    for role in texts(after.get("role")):
         new = sorted(_members(after) - (_members(before) if before.get("role") == role else set()))
         if new and _BROAD_ROLE.fullmatch(role):
             yield f"grants {shortened(role)} to {shortened(', '.join(new), 200)}"
@@ -59,7 +60,7 @@ def _google(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
 
 
 def _members(inputs: Inputs) -> set[str]:
-    found = {*policy_documents.texts(inputs.get("member")), *policy_documents.texts(inputs.get("members"))}
+    found = {*texts(inputs.get("member")), *texts(inputs.get("members"))}
     return {"a member known only after the update" if is_unknown(each) else each for each in found}
 
 
@@ -67,12 +68,12 @@ def _amazon(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
     """Yield grants on AWS: actions with a `*`, attached administrator policies, and wider trusts of a role."""
     if not type_.startswith("aws:"):
         return
-    if new := sorted(policy_documents.broad(after) - policy_documents.broad(before)):
+    if new := sorted(broad(after) - broad(before)):
         yield f"allows {shortened(', '.join(new), 200)}"
     if new := sorted(_managed(after) - _managed(before)):
         yield f"attaches {shortened(', '.join(new), 200)}"
-    trusts_before = policy_documents.trusts(before)
-    for provider, trust in policy_documents.trusts(after).items():
+    trusts_before = trusts(before)
+    for provider, trust in trusts(after).items():
         old = trusts_before.get(provider)
         if trust.is_wide and not (old and old.is_wide):
             condition = "no condition on sub any more" if old else "no condition on sub"
@@ -83,7 +84,7 @@ def _amazon(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
 
 
 def _managed(inputs: Inputs) -> set[str]:
-    arns = [*policy_documents.texts(inputs.get("policyArn")), *policy_documents.texts(inputs.get("managedPolicyArns"))]
+    arns = [*texts(inputs.get("policyArn")), *texts(inputs.get("managedPolicyArns"))]
     return {arn for arn in arns if _BROAD_POLICIES.fullmatch(arn)}
 
 
@@ -131,7 +132,7 @@ def _everyone(inputs: Inputs) -> set[str]:
 def _every_verb(inputs: Inputs) -> bool:
     rules = inputs.get("rules")
     return any(
-        "*" in policy_documents.texts(rule.get("verbs")) and "*" in policy_documents.texts(rule.get("resources"))
+        "*" in texts(rule.get("verbs")) and "*" in texts(rule.get("resources"))
         for rule in (rules if isinstance(rules, list) else [])
         if isinstance(rule, Mapping)
     )
@@ -182,3 +183,112 @@ def _added(before: Any, after: Any) -> int:
 def _deleted_ruleset(change: Change) -> Iterator[str]:
     if _RULESET.fullmatch(change.type) and change.ends == "is deleted":
         yield "is deleted: its branches can be changed without its checks"
+
+
+_DOCUMENTS = ("policy", "assumeRolePolicy", "accessPolicies", "accessPolicy", "repositoryPolicy")
+
+
+def statements(inputs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every statement with the effect `Allow`, of every policy in a resource's inputs."""
+    for pair in pairs(None, inputs):
+        if pair.key not in _DOCUMENTS or pair.path[-1] != pair.key:
+            continue
+        document = decoded(pair.after)
+        found = document.get("Statement") if isinstance(document, Mapping) else None
+        for each in found if isinstance(found, list) else [found]:
+            if isinstance(each, Mapping) and each.get("Effect") == "Allow":
+                yield each
+
+
+def open_to_anyone(inputs: Mapping[str, Any]) -> set[str]:
+    """Return the actions that everyone may take: those with a principal of `*` and without a condition."""
+    return {
+        action
+        for each in statements(inputs)
+        if _anyone(each.get("Principal")) and not each.get("Condition")
+        for action in texts(each.get("Action"))
+    }
+
+
+def broad(inputs: Mapping[str, Any]) -> set[str]:
+    """Return broad actions: `*` on any resource, all actions of a service on all resources, and NotAction."""
+    found = set()
+    for each in statements(inputs):
+        if each.get("NotAction"):
+            found.add("all but some (NotAction)")
+        everywhere = "*" in texts(each.get("Resource"))
+        found |= {act for act in texts(each.get("Action")) if act == "*" or (act.endswith(":*") and everywhere)}
+    return found
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The trust of a role in the tokens of one OpenID Connect provider."""
+
+    provider: str
+    subjects: tuple[str, ...]
+    """Patterns of the trusted `sub` claims. Without patterns, the role trusts every subject of the provider."""
+
+    @property
+    def is_wide(self) -> bool:
+        """True if any repository, or any repository of an organization, can assume the role."""
+        return not self.subjects or any(_is_wide(each) for each in self.subjects)
+
+    def added_since(self, before: Trust) -> list[str]:
+        """Return the subjects that `before` does not trust."""
+        return [each for each in self.subjects if not any(_covers(old, each) for old in before.subjects)]
+
+
+def trusts(inputs: Mapping[str, Any]) -> dict[str, Trust]:
+    """Return the trusts of a role by the name of the provider: the part of its ARN after `oidc-provider/`."""
+    found: dict[str, Trust] = {}
+    for each in statements(inputs):
+        principal = each.get("Principal")
+        for arn in texts(principal.get("Federated") if isinstance(principal, Mapping) else None):
+            _, marker, provider = arn.partition("oidc-provider/")
+            if not marker:
+                continue
+            subjects = tuple(_subjects(each.get("Condition"), f"{provider}:sub"))
+            earlier = found.get(provider)
+            if earlier is None:
+                found[provider] = Trust(provider, subjects)
+            else:  # A role trusts every subject if one of its statements has no condition.
+                all_conditional = earlier.subjects and subjects
+                found[provider] = Trust(provider, (*earlier.subjects, *subjects) if all_conditional else ())
+    return found
+
+
+def texts(value: Any) -> list[str]:
+    """Return the texts in a list, or one text as a list. Other values are left out."""
+    found = value if isinstance(value, list) else [value]
+    return [each for each in found if isinstance(each, str)]
+
+
+def _subjects(condition: Any, key: str) -> Iterator[str]:
+    for operator, tests in condition.items() if isinstance(condition, Mapping) else ():
+        if not isinstance(operator, str) or not isinstance(tests, Mapping):
+            continue
+        like, equals = "StringLike" in operator, "StringEquals" in operator
+        # These limit no subject: an IfExists operator accepts a token without the claim, and an operator such as
+        # StringNotLike accepts every subject except some.
+        if not (like or equals) or "IfExists" in operator:
+            continue
+        # Escape for fnmatch: StringLike has the wildcards `*` and `?`, and StringEquals has none.
+        found = (each.replace("[", "[[]") for each in texts(tests.get(key)))
+        yield from (each if like else each.replace("*", "[*]").replace("?", "[?]") for each in found)
+
+
+def _is_wide(pattern: str) -> bool:
+    """Return True for `*`, `repo:*` and all repositories of an owner."""
+    if pattern.startswith("repo:"):
+        owner, _, repository = pattern.removeprefix("repo:").partition("/")
+        return "*" in owner.replace("[*]", "") or repository.startswith("*") or not repository
+    return pattern.startswith("*")
+
+
+def _covers(old: str, new: str) -> bool:
+    return old == new or (max(len(old), len(new)) < 1000 and fnmatch.fnmatchcase(new, old))
+
+
+def _anyone(principal: Any) -> bool:
+    return principal == "*" or (isinstance(principal, Mapping) and "*" in texts(principal.get("AWS")))

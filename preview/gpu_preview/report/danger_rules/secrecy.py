@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from ...diff.moved_secrets import exposes_secret
-from ...diff.paths import Step
-from ...diff.placeholders import is_in_plain
-from ...diff.value_pairs import ValuePair, leaves, pairs, revealed
+from ... import pulumi_files
+from ...diff.differences import exposes_secret
+from ...diff.value_pairs import Step, ValuePair, leaves, pairs, revealed
+from ...diff.values import is_in_plain
 from ...engine.states import STACK, Change, StackStates
+from ...json_text import as_map
 from ...model import Finding, Severity
 from ..danger_rule import SECRET_EXPOSED, shortened
+from ..locations import StackLines
 
 ENCRYPTION_SWITCHES = frozenset(
     {
@@ -101,14 +104,26 @@ def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]
             yield finding.model_copy(update={"severity": Severity.WARNING})
 
 
-def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
-    """Yield the path, under `config:` of a stack file, of each value that was encrypted and is plain now.
+def in_stack_files(before: Path | None, after: Path | None, lines: StackLines | None) -> Iterator[Finding]:
+    """Yield each value under `config:` of a stack file that was encrypted and is plain now, with its line in the head.
 
     `pulumi config set --secret` encrypts a value.
     """
-    for pair in pairs(before, after):
+    if after is None or lines is None:
+        return
+    for pair in pairs(*({} if path is None else _config(path) for path in (before, after))):
         if _is_secure(pair.before) and pair.after is not None and not _all_secure(pair.after):
-            yield pair.path
+            text = f"{lines.file}: {'.'.join(map(str, pair.path))} was encrypted and is plain text now"
+            yield SECRET_EXPOSED.of(text).model_copy(update={"place": lines.at(pair.path)})
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """Return the `config:` of a stack file with the project's defaults, or an empty map if the file cannot be read."""
+    try:
+        own = as_map(as_map(pulumi_files.loaded(path)).get("config"))
+    except pulumi_files.InvalidStackFileError:
+        return {}
+    return {**pulumi_files.defaults(path), **{key: value for key, value in own.items() if isinstance(key, str)}}
 
 
 def _lost_encryption(change: Change, pair: ValuePair) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.github.app_token import app_jwt
+from gpu_agent.github.registration import app_jwt
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.app_api import GithubAppApi

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from .. import http
-from ..clock import Clock
-from ..outcomes import AgentExit
-from ..retry import RetryableError, retry_after_sec, retry_until
+from . import http
+from .clock import Clock
+from .outcomes import AgentExit
+from .retry import RetryableError, retry_after_sec, retry_until
 
 DIGEST = "sha256"
 """The key of an object's digest in its custom metadata."""
@@ -24,7 +24,10 @@ _RANGE = re.compile(r"bytes=0-(\d+)")
 
 
 class GoogleBucket:
-    """One bucket. Implements host.Bucket."""
+    """One bucket. Each method repeats a request that fails, until the deadline.
+
+    Raises AgentExit: no-source, storage-refused, or storage-unreachable.
+    """
 
     def __init__(self, base: str, name: str, token: Callable[[float], str], clock: Clock) -> None:
         """Create the bucket. `token` returns an access token before a deadline."""

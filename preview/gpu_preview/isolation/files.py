@@ -1,22 +1,43 @@
-"""A temporary folder for untrusted code, which can leave any files there."""
+"""Opens an untrusted file, if it is a plain file."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-_TIMEOUT_SEC = 60.0
+from typing import BinaryIO
 
 
 @contextmanager
-def folder(prefix: str) -> Iterator[Path]:
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, without following a link and without waiting for a pipe.
+
+    Raises:
+        OSError: the path is not a plain file, or cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+_REMOVE_SEC = 60.0
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
     """Yield an empty folder, and remove it afterwards. A file that cannot be removed stays, and raises no error."""
     path = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
@@ -25,7 +46,7 @@ def folder(prefix: str) -> Iterator[Path]:
         remove(path)
 
 
-def remove(top: Path, timeout_sec: float = _TIMEOUT_SEC) -> None:
+def remove(top: Path, timeout_sec: float = _REMOVE_SEC) -> None:
     """Remove a folder and all in it. Files that cannot be removed by this user, or within this time, stay.
 
     shutil.rmtree is recursive and fails for deep folders, and a path can have at most 4,096 bytes. So each inner folder

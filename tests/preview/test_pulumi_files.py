@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview import project_file
+from gpu_preview import pulumi_files
 from gpu_preview.errors import PreviewError
 from gpu_preview.git import repository
-from gpu_preview.report.cost import cost
-from gpu_preview.report.danger_rules import stack_file
+from gpu_preview.report.analysis import cost
+from gpu_preview.report.danger_rules import secrecy
+from gpu_preview.report.locations import StackLines
 
 POOLS = (
     "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}}"
@@ -66,7 +67,7 @@ def test_without_an_option_the_stack_files_are_next_to_the_project_file(tmp_path
 def test_a_project_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     project(tmp_path / "other", "stackConfigDir: conf\n")
     (tmp_path / "Pulumi.yaml").symlink_to(tmp_path / "other" / "Pulumi.yaml")
-    assert project_file.settings(tmp_path) == {}
+    assert pulumi_files.settings(tmp_path) == {}
 
 
 def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_nothing(tmp_path: Path) -> None:
@@ -78,52 +79,22 @@ def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_noth
         (folder / "Pulumi.dev.yaml").write_text(text)
     found, [finding] = cost(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml")
     assert found is None
-    assert finding.text == (
-        "the cost is not known: the stack file of the head has no gpu-ci:pools, and those of Pulumi.yaml, which every "
-        "stack has, are not read"
-    )
+    assert finding.text == "the cost is not known: the pools in the stack file of the head cannot be read"
 
 
 def test_a_secret_that_moves_into_the_project_in_plain_text_is_reported(tmp_path: Path) -> None:
     before, after = project(tmp_path / "a"), project(tmp_path / "b", "config: {token: hunter2}\n")
     (before / "Pulumi.dev.yaml").write_text("config: {shop:token: {secure: v1:abc}}\n")
     (after / "Pulumi.dev.yaml").write_text("config: {}\n")
-    [finding] = stack_file.find(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml", "Pulumi.dev.yaml")
+    lines = StackLines.read(after / "Pulumi.dev.yaml", "Pulumi.dev.yaml")
+    [finding] = secrecy.in_stack_files(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml", lines)
     assert finding.rule == "secret-exposed"
     assert "hunter2" not in finding.model_dump_json()
 
 
-def moved(tmp_path: Path, folder: str = "") -> str:
-    roots = (tmp_path / "base", tmp_path / "head")
-    return project_file.why_not_comparable(roots[0] / folder, roots[1] / folder, roots)
-
-
-def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:
-    project(tmp_path / "base")
-    project(tmp_path / "head", name="store")
-    assert moved(tmp_path).startswith("the head renames the project, so the engine treats its stacks as new ones")
-    assert "got: store\n  expected: shop\n" in moved(tmp_path)
-    project(tmp_path / "head")
-    assert moved(tmp_path) == ""
-
-
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [
-        ("new", "in another folder in the base, so it cannot be compared\n  got: old in the base, new in the head\n"),
-        ("old", "in another folder in the head, so it cannot be compared\n  got: new in the head, old in the base\n"),
-    ],
-)
-def test_a_project_in_another_folder_is_no_new_one_and_none_that_is_gone(tmp_path: Path, asked: str, text: str) -> None:
-    project(tmp_path / "base" / "old")
-    project(tmp_path / "base" / ".venv" / "old")
-    project(tmp_path / "head" / "new")
-    assert text in moved(tmp_path, asked)
-
-
 def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "Pulumi.yaml")
-    assert project_file.name(tmp_path) == ""
+    assert pulumi_files.project_name(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +110,15 @@ def test_options_of_the_runtime_are_set_and_the_rest_of_the_file_stays(
     tmp_path: Path, runtime: str, options: dict[str, str]
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text(f"name: shop\nruntime: {runtime}\nmain: code\n")
-    project_file.set_runtime_options(tmp_path, toolchain="pip")
-    assert project_file.settings(tmp_path) == {
+    pulumi_files.set_runtime_options(tmp_path, toolchain="pip")
+    assert pulumi_files.settings(tmp_path) == {
         "name": "shop", "runtime": {"name": "python", "options": options}, "main": "code"
     }  # fmt: skip
+
+
+def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:
+    base, head = project(tmp_path / "base"), project(tmp_path / "head", name="store")
+    why = pulumi_files.why_not_comparable(base, head)
+    assert why.startswith("the head renames the project, so the engine treats its stacks as new ones")
+    assert "got: store\n  expected: shop\n" in why
+    assert pulumi_files.why_not_comparable(base, project(tmp_path / "head")) == ""
