@@ -31,7 +31,6 @@ from gpu_ci.stack.pools import POOLS
 
 _SHORT = 24
 """Longer digests are cut off in tables: 17 hexadecimal digits stay."""
-_LEAST_NAME = 12
 
 Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
 Unread = tuple[Pipeline, InputError]
@@ -157,10 +156,8 @@ def _age(candidate: Candidate) -> str:
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option("--file", "files", multiple=True, type=click.Path(), metavar="FILE",
               help="A stack file. Repeatable; by default every Pulumi.<stack>.yaml of this folder.")  # fmt: skip
-@click.option("--to", "wanted", metavar="CANDIDATE",
-              help="The candidate, by 12 or more characters of its name. Default: the newest that passed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, as_json: bool) -> None:
+def promote(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
     """Replace the images of pipelines in the pools of stack files by the newest candidate that passed its check.
 
     Without a name, the command promotes every pipeline of the files. Comments and the order of keys stay as they are.
@@ -175,19 +172,15 @@ def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     Examples:
       gpu-ci images promote
       gpu-ci images promote runner --file Pulumi.staging.yaml
-      gpu-ci images promote runner --to sha256:4bcfbc3e1b21
     """
     read_files = [read(path) for path in files_of(files)]
     chosen = _chosen([each for file in read_files for each in pipelines(file)], names)
-    if wanted and not len(names) == len(chosen) == 1:
-        hint = "gpu-ci images promote NAME --file FILE --to …"
-        raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint=hint)
     changes: list[dict[str, Any]] = []
     texts: list[str] = []
     errors: list[InputError] = []
     for pipeline in chosen:
         try:
-            own, notes = _promote(pipeline, read_files, wanted)
+            own, notes = _promote(pipeline, read_files)
             changes += own
             texts += notes
         except InputError as failure:
@@ -208,62 +201,34 @@ def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
         click.get_current_context().exit(2 if none_answered else 1)
 
 
-def _promote(
-    pipeline: Pipeline, files: Sequence[StackFile], wanted: str | None
-) -> tuple[list[dict[str, Any]], list[str]]:
+def _promote(pipeline: Pipeline, files: Sequence[StackFile]) -> tuple[list[dict[str, Any]], list[str]]:
     """Write the candidate into the files. Return the changed fields, and notes on what was left."""
     found = newest_first(kind_of(pipeline).candidates(pipeline))
     pins = pins_of(pipeline, files)
     passed = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
-    candidate = _wanted(pipeline, found, wanted) if wanted else next(passed, None)
+    candidate = next(passed, None)
     if candidate is None:
         return [], [f"{pipeline.name}: no candidate has passed its check"]
     if not pins:
         return [], [f"{pipeline.name}: no pool names its image; write it once, such as {candidate.reference}"]
-    by_reference = {each.reference: each for each in found}
-    outdated = [pin for pin in pins if _is_behind(by_reference.get(pin.reference), candidate, exact=bool(wanted))]
+    # An image that is no candidate, such as a deleted one, is replaced.
+    newer = {each.reference for each in found if each.created >= candidate.created}
+    outdated = [pin for pin in pins if pin.reference not in newer]
     changes = []
     for path in dict.fromkeys(pin.file.path for pin in outdated):
         own = [pin for pin in outdated if pin.file.path == path]
-        written = edit.write(path, [{(POOLS, pin.pool, *pin.keys): candidate.reference} for pin in own])
+        written = edit.write(path, dict.fromkeys([(POOLS, pin.pool, *pin.keys) for pin in own], candidate.reference))
         changes += [
             {
                 "file": str(path), "pool": pin.pool, "field": ".".join(pin.keys), "pipeline": pipeline.name,
                 "before": pin.reference, "after": candidate.reference, "made_from": candidate.made_from,
-                "written": is_written,
+                "written": (POOLS, pin.pool, *pin.keys) in written,
             }
-            for pin, is_written in zip(own, written, strict=True)
+            for pin in own
         ]  # fmt: skip
     after = [read(file.path) for file in files]
     texts = [] if outdated else [f"{pipeline.name}: no pool names an older image than the newest candidate that passed"]
     return changes, texts + _notes(pipeline, found, pins_of(pipeline, after))
-
-
-def _is_behind(current: Candidate | None, candidate: Candidate, *, exact: bool) -> bool:
-    """Return True if the pin must change. An image that is no candidate, such as a deleted one, is replaced."""
-    if current is None or exact:
-        return current != candidate
-    return current.created < candidate.created
-
-
-def _wanted(pipeline: Pipeline, found: Sequence[Candidate], wanted: str) -> Candidate:
-    """Return the candidate whose name begins with the text.
-
-    Raises:
-        InputError: There is no such candidate, or it may not be promoted.
-    """
-    where, hint = f"gpu-ci images promote {pipeline.name}", "gpu-ci images candidates"
-    fits = [each for each in found if each.name.startswith(wanted)] if len(wanted) >= _LEAST_NAME else []
-    if len(fits) != 1:
-        expected = f"at least {_LEAST_NAME} characters of the name of a candidate"
-        raise InputError(f"{where}: no single candidate begins with {wanted}", expected=expected, hint=hint)
-    [candidate] = fits
-    if candidate.check != PASSED:
-        text = f"{where}: the check of {candidate.name} is {candidate.check}"
-        raise InputError(text, expected="a candidate that passed its check", hint=hint)
-    if candidate.name in pipeline.skipped:
-        raise InputError(f"{where}: {candidate.name} is excluded", hint=f"remove it from skip of {pipeline.spec.path}")
-    return candidate
 
 
 def _chosen(found: Sequence[Pipeline], names: Sequence[str]) -> list[Pipeline]:
