@@ -1,10 +1,10 @@
-"""Reads stack files without the Pulumi engine. The commands can then check a file without its program."""
+"""Reads stack files without the Pulumi engine, and runs a command for each. A command needs no program of a file."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 import yaml
 
 from gpu_ci.cli import yaml_errors
-from gpu_ci.cli.output import InputError, ProblemsFound
+from gpu_ci.cli.output import Failure, InputError, ProblemsFound, print_error, print_json
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters, images, pools, quotas, requirements
 from gpu_ci.stack.images import PipelineSpec
@@ -170,6 +170,61 @@ def one_file(given: tuple[str, ...]) -> StackFile:
             hint=f"{command} {paths[0]}",
         )
     return read(paths[0])
+
+
+Answer = tuple[Any, ...]
+"""A file and the results of a command for it."""
+
+
+def for_each_file(
+    names: tuple[str, ...],
+    compute: Callable[[StackFile], Answer],
+    show: Callable[..., None],
+    document: Callable[..., Any],
+    as_json: bool,
+    code_of: Callable[[Answer], int] = lambda _: 0,
+) -> None:
+    """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
+
+    An error in one file does not stop the command for the other files. The exit code is 2 if a file is not a stack
+    file. It is 1 if a file has problems. `code_of` can return a higher one.
+
+    Args:
+        names: The paths of stack files.
+        compute: A function that returns the result for a file.
+        show: A function that prints a result as text.
+        document: A function that returns a result for the JSON output.
+        as_json: True to print JSON.
+        code_of: A function that returns the exit code for a result.
+    """
+
+    def answer(path: Path) -> Answer | Failure:
+        try:
+            return compute(read(path))
+        except Failure as failure:
+            return failure
+
+    answers = [(path, answer(path)) for path in files_of(names)]
+    if as_json:
+        print_json(
+            [
+                {"file": str(path), **each.document} if isinstance(each, Failure) else document(*each)
+                for path, each in answers
+            ]
+        )
+    codes = [0]
+    for index, (_, each) in enumerate(answers):
+        if isinstance(each, Failure):
+            codes.append(each.exit_code)
+            print_error(each)
+            continue
+        codes.append(int(code_of(each)))
+        if not as_json:
+            if index:
+                click.echo("")
+            show(*each)
+    if code := max(codes):
+        click.get_current_context().exit(code)
 
 
 def read(path: Path) -> StackFile:

@@ -14,9 +14,8 @@ from gpu_catalog.errors import UnknownName
 
 from gpu_ci import versions
 from gpu_ci.cli import clock, edit, options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
-from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.stack_files import StackFile, for_each_file
 from gpu_ci.stack.pools import POOLS
 
 OUTDATED, SOON, UNKNOWN, SUPPORTED = "outdated", "soon", "unknown", "supported"

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from gpu_ci.cli import edit, options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.images.pipelines import (
     PASSED,
     Candidate,
@@ -24,7 +23,7 @@ from gpu_ci.cli.images.pipelines import (
     readable,
 )
 from gpu_ci.cli.output import InputError, print_error, print_json, print_table, print_text
-from gpu_ci.cli.stack_files import StackFile, files_of, read
+from gpu_ci.cli.stack_files import StackFile, files_of, for_each_file, read
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS
