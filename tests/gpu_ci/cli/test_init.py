@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_ci.cli import init
-from gpu_ci.cli.init import additions
+from gpu_ci.cli import init, new_files
 from gpu_ci.cli.init.repository import TEMPLATES
 from gpu_ci.cli.init.repository import WORKFLOWS as WORKFLOW_TEMPLATES
 
@@ -217,7 +216,7 @@ CHANGES = """\
     ],
 )
 def test_the_extras_are_added_to_the_requirement_and_the_rest_of_the_line_stays(line: str, expected: str) -> None:
-    assert additions.with_extras(f"{line}\n", "gpu-ci[aws,cli]==0.1.0\n") == f"{expected}\n"
+    assert new_files.with_extras(f"{line}\n", "gpu-ci[aws,cli]==0.1.0\n") == f"{expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +230,7 @@ def test_the_extras_are_added_to_the_requirement_and_the_rest_of_the_line_stays(
     ],
 )
 def test_entries_are_added_in_the_style_of_the_file(text: str, expected: str) -> None:
-    assert additions.with_entries(text, "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n") == expected
+    assert new_files.with_entries(text, "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n") == expected
 
 
 WORKFLOWS = [f".github/workflows/{name}.yaml" for name in ("deploy", "preview", "preview-comment")]

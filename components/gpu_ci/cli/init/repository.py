@@ -13,7 +13,7 @@ import jinja2
 from gpu_catalog import Machine
 
 from gpu_ci import extras
-from gpu_ci.cli import templates
+from gpu_ci.cli import new_files
 from gpu_ci.kinds import catalog
 
 # File in the repository -> its template.
@@ -238,7 +238,7 @@ class Repository:
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Return each file of the repository with its text."""
-        engine = templates.environment(
+        engine = new_files.environment(
             loader=jinja2.PackageLoader(__package__ or ""), trim_blocks=True, lstrip_blocks=True
         )
         # GitHub's own expressions are ${{ … }}.
