@@ -41,23 +41,24 @@ class Option:
     """An option that some pools need: its name, a valid value, and the kinds of the pools."""
 
     flag: str
-    example: Any
+    example: str
     kinds: tuple[str, ...]
 
 
 _ON_CLUSTERS = ("eks-runners", ON_GKE)
 OPTIONS = {
     "cluster": Option("--cluster", "ci", ("eks-runners",)),
-    "subnets": Option("--subnet", ("us-east-1a=subnet-0a1b2c3d4e5f60001",), ("eks-runners",)),
+    "subnets": Option("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001", ("eks-runners",)),
     "gke_cluster": Option("--gke-cluster", "gpu", (ON_GKE,)),
     "location": Option("--location", "us-central1", (ON_GKE,)),
     "runner_image": Option("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}", _ON_CLUSTERS),
     "organization": Option("--organization", "acme", _ON_CLUSTERS),
-    "repositories": Option("--repository", ("kernels",), _ON_CLUSTERS),
+    "repositories": Option("--repository", "kernels", _ON_CLUSTERS),
     "project": Option("--project", "acme-ci", ("gce-runners", *_ON_CLUSTERS)),
 }
 """The options that may be required. An organization requires the last two."""
 _OF_ORGANIZATION = ("repositories", "project")
+_AS_GIVEN = ("stack", "project", "region", "organization", "repositories", "location", "runner_image")
 # docs/guides/github.md has the fields of an App.
 _APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
 
@@ -184,28 +185,16 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
     return chosen
 
 
-def kinds(given: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of the pools whose machine type exists."""
-    found = [_pool_fields(text, []) for text in given["pools"] or (DEFAULT_POOL,)]
-    return {kind_of(fields[1], bool(given["gke_cluster"])) for fields in found if fields}
-
-
-def needed(given: Mapping[str, Any]) -> set[str]:
-    """Return the names of the options that the pools and the organization require."""
-    of_pools, by_organization = kinds(given), _OF_ORGANIZATION if given["organization"] else ()
-    return {name for name, option in OPTIONS.items() if of_pools & {*option.kinds} or name in by_organization}
-
-
 def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repository:
     """Return the repository. Append the mistakes that can be found without the stack file."""
     pools = _pools(given, wrong)
     subnets = _subnets(given["subnets"], wrong)
-    required = needed(given)
+    kinds = {pool.kind for pool in pools}
     for name, option in OPTIONS.items():
-        example = option.example if isinstance(option.example, str) else option.example[0]
-        if name in required and not given[name]:
-            wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {example}"))
-        elif given[name] and pools and name not in (*required, "organization", "project"):
+        is_required = kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
+        if is_required and not given[name]:
+            wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
+        elif given[name] and pools and not is_required and name not in ("organization", "project"):
             text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
             wrong.append(Problem(option.flag, text, hint=hint))
@@ -232,19 +221,13 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         wrong.append(Problem("--gke-cluster", text, given["gke_cluster"], hint="create a stack for each cluster"))
     return Repository(
         name=folder.resolve().name,
-        stack=given["stack"],
         pools=pools,
         requirement=requirement(pools, given["organization"], given["package"] or _address_in(folder)),
-        project=given["project"],
-        region=given["region"],
-        organization=given["organization"],
-        repositories=given["repositories"],
         clusters=[*clusters.values()],
-        location=given["location"],
         subnets=subnets,
         aws_region=aws_regions[0] if aws_regions else "",
-        runner_image=given["runner_image"],
         registered=_registered_apps(folder, given) if given["organization"] else {},
+        **{name: given[name] for name in _AS_GIVEN},
     )
 
 
@@ -348,7 +331,7 @@ def _zones(machine: Machine, kind: str, given: Mapping[str, Any], wrong: list[Pr
 def _subnets(given: Sequence[str], wrong: list[Problem]) -> dict[str, str]:
     """Return the subnets of --subnet by zone. Append mistakes to `wrong`."""
     found = [(text, _SUBNET.fullmatch(text)) for text in given]
-    form = f"ZONE=ID, such as {OPTIONS['subnets'].example[0]}"
+    form = f"ZONE=ID, such as {OPTIONS['subnets'].example}"
     wrong += [
         Problem("--subnet", "has a form that is not accepted", repr(text), form) for text, pair in found if not pair
     ]
