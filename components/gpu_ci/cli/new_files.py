@@ -44,16 +44,17 @@ def environment(**options: Any) -> jinja2.Environment:
     return found
 
 
-def render(folder: Traversable, values: Mapping[str, Any], suffix: str) -> dict[str, str]:
+def render(folder: Traversable, values: Mapping[str, Any], suffix: str, **options: Any) -> dict[str, str]:
     """Return the text of each file of a folder, by path. A file without the suffix is copied as it is.
 
     Names of files are templates too.
     """
-    engine, files = environment(), dict[str, str]()
+    engine, files = environment(**options), dict[str, str]()
+    names = environment()
 
     def add(place: Traversable, path: str) -> None:
         for each in sorted(place.iterdir(), key=lambda found: found.name):
-            name = f"{path}{engine.from_string(each.name).render(values)}"
+            name = f"{path}{names.from_string(each.name).render(values)}"
             if each.is_dir():
                 add(each, f"{name}/")
             else:

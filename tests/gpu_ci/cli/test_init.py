@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_ci.cli import init, new_files
-from gpu_ci.cli.init.repository import TEMPLATES
-from gpu_ci.cli.init.repository import WORKFLOWS as WORKFLOW_TEMPLATES
+from gpu_ci.cli import new_files
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
@@ -465,13 +463,6 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     answer = ask("init", "new", *GOOGLE, "--write")
     assert (answer.code, answer.out, sorted(tmp_path.rglob("*"))) == (2, "", before)
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
-
-
-def test_every_template_is_used() -> None:
-    folder = Path(str(init.__file__)).parent / "templates"
-    assert sorted([*TEMPLATES.values(), *WORKFLOW_TEMPLATES.values()]) == sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*.j2")
-    )
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
     """
     chosen = repository(folder, given)
-    files = dict(chosen.files())
+    files = chosen.files()
     states = new_files.states(folder, files, chosen.stack_file)
     new_files.offer(folder, files, states, lambda: _next_steps(folder, chosen), write=write, as_json=as_json)
 
@@ -155,7 +155,7 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         ]
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
-    name = chosen.actions.repository
+    name = chosen.actions["repository"]
     files = [file for file in folder.glob("Pulumi.*.yaml") if file.name != chosen.stack_file]
     others = sorted(file.stem.removeprefix("Pulumi.") for file in files)
     deployment = folder / ".github/workflows/deploy.yaml"
@@ -179,7 +179,7 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
     chosen = _read(folder, given, wrong)
     if wrong:
         raise mistakes({"gpu-ci init": wrong})
-    text = dict(chosen.files())[chosen.stack_file]
+    text = chosen.files()[chosen.stack_file]
     if wrong := stacks.problems(parse(folder / chosen.stack_file, text)):
         raise mistakes({f"gpu-ci init: {chosen.stack_file}": wrong})
     return chosen
