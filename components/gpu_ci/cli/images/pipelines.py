@@ -1,8 +1,8 @@
 """The image pipelines of stack files, their candidates, and the pins of pools. The commands on candidates share it.
 
 Each kind of pipeline has a module in MODULES. `candidates` returns its images from the cloud, and raises InputError if
-the cloud does not answer. `owns` is True for a reference to its images, of any build. `keeps` is True if its clean-up
-never deletes the image of a pin; otherwise `keep_hint` says what keeps it.
+the cloud does not answer. `owns` is True for a reference to its images, of any build. `keep_hint` says what keeps the
+image of a pin; it is empty if the clean-up of the pipeline never deletes it.
 """
 
 from __future__ import annotations

@@ -31,10 +31,6 @@ from gpu_ci.stack.pools import POOLS
 _SHORT = 24
 """Longer digests are cut off in tables: 17 hexadecimal digits stay."""
 
-Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
-Unread = tuple[Pipeline, InputError]
-"""A pipeline whose images a cloud did not list, and its error."""
-
 
 @click.command("candidates")
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
@@ -55,89 +51,79 @@ def candidates(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci images candidates Pulumi.prod.yaml --json
     """
 
-    def compute(file: StackFile) -> tuple[StackFile, list[Row], list[Unread]]:
+    def compute(file: StackFile) -> tuple[StackFile, list[dict[str, Any]]]:
         everywhere = readable(files_of(files))
-        rows: list[Row] = []
-        unread: list[Unread] = []
-        for each in pipelines(file):
-            try:
-                rows.append((each, newest_first(kind_of(each).candidates(each)), pins_of(each, everywhere)))
-            except InputError as error:
-                unread.append((each, error))
-        return file, rows, unread
+        found = [_with_candidates(each, everywhere) for each in pipelines(file)]
+        return file, sorted(found, key=lambda each: "error" in each)
 
-    for_each_file(files, compute, _show, _document, as_json, code_of=lambda answer: 2 if answer[2] else 0)
+    def code_of(answer: Any) -> int:
+        return 2 if any("error" in each for each in answer[1]) else 0
+
+    for_each_file(files, compute, _show, lambda file, found: {"file": file.name, "pipelines": found}, as_json, code_of)
 
 
-def _show(file: StackFile, rows: list[Row], unread: list[Unread]) -> None:
-    """Print a table of the candidates, then a line for each pin that the list does not explain, then the errors."""
+def _with_candidates(pipeline: Pipeline, files: Sequence[StackFile]) -> dict[str, Any]:
+    """Return a pipeline with its candidates as JSON, or with the error if a cloud did not list them."""
+    own = {"name": pipeline.name, "kind": pipeline.spec.kind}
+    try:
+        found, pins = newest_first(kind_of(pipeline).candidates(pipeline)), pins_of(pipeline, files)
+    except InputError as error:
+        return own | error.document
+    candidates = [
+        {
+            "name": each.name,
+            "reference": each.reference,
+            "madeFrom": each.made_from,
+            "check": each.check,
+            "created": each.created.isoformat(),
+            "skipped": each.name in pipeline.skipped,
+            "pools": [pin.place for pin in pins if pin.reference == each.reference],
+        }
+        for each in found
+    ]
+    return own | {"candidates": candidates, "notes": _notes(pipeline, found, pins)}
+
+
+def _show(file: StackFile, found: list[dict[str, Any]]) -> None:
+    """Print a table of the candidates, then the notes, then the errors."""
     click.echo(f"{file.name}\n")
     cells = [
         (
-            pipeline.name,
-            _short(each.name),
-            _short(each.made_from),
-            f"{each.check}, skipped" if each.name in pipeline.skipped else each.check,
-            _age(each),
-            ", ".join(pin.pool for pin in pins if pin.reference == each.reference),
+            pipeline["name"],
+            _short(each["name"]),
+            _short(each["madeFrom"]),
+            f"{each['check']}, skipped" if each["skipped"] else each["check"],
+            _age(each["created"]),
+            ", ".join(each["pools"]),
         )
-        for pipeline, found, pins in rows
-        for each in found
+        for pipeline in found
+        for each in pipeline.get("candidates", ())
     ]
     if cells:
         print_table(["pipeline", "candidate", "made from", "check", "age", "pools"], cells)
-    for pipeline, found, pins in rows:
-        if not found:
-            click.echo(f"{pipeline.name}: no build has pushed an image yet")
-        elif not pins:
-            example = next((f"; such as {each.reference}" for each in found if each.check == PASSED), "")
-            print_text(f"\n{pipeline.name}: no pool names its image{example}", 2)
-        for text in _notes(pipeline, found, pins):
-            print_text(f"\n{text}", 2)
-    if not rows and not unread:
+    if not found:
         click.echo("no image pipeline")
-    for _, error in unread:
-        print_error(error)
+    for text in [text for pipeline in found for text in pipeline.get("notes", ())]:
+        print_text(f"\n{text}", 2)
+    for pipeline in found:
+        for problem in pipeline.get("error", {}).get("problems", ()):
+            print_error(InputError(**problem))
 
 
 def _notes(pipeline: Pipeline, found: Sequence[Candidate], pins: Sequence[PoolPin]) -> list[str]:
-    """Return a text for each pin whose image is not in the list, or may be deleted."""
+    """Return a text for each pin whose image is not in the list, or may be deleted, and for missing images and pins."""
     known, kind = {each.reference for each in found}, kind_of(pipeline)
-    texts = []
+    texts = [] if found else [f"{pipeline.name}: no build has pushed an image yet"]
+    if found and not pins:
+        usable = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
+        example = next((f"; write it once, such as {each.reference}" for each in usable), "")
+        texts.append(f"{pipeline.name}: no pool names its image{example}")
     for pin in pins:
         if pin.reference not in known:
             texts.append(f"{pin.place} names {pin.reference}, which is no image of {pipeline.name}")
-        elif not kind.keeps(pipeline, pin):
-            hint = kind.keep_hint(pipeline, pin)
+        elif hint := kind.keep_hint(pipeline, pin):
             texts.append(f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: {hint}")
     return texts
-
-
-def _document(file: StackFile, rows: list[Row], unread: list[Unread]) -> dict[str, Any]:
-    return {
-        "file": file.name,
-        "pipelines": [
-            {
-                "name": pipeline.name,
-                "kind": pipeline.spec.kind,
-                "candidates": [
-                    {
-                        "name": each.name,
-                        "reference": each.reference,
-                        "madeFrom": each.made_from,
-                        "check": each.check,
-                        "created": each.created.isoformat(),
-                        "skipped": each.name in pipeline.skipped,
-                        "pools": [pin.place for pin in pins if pin.reference == each.reference],
-                    }
-                    for each in found
-                ],
-                "notes": _notes(pipeline, found, pins),
-            }
-            for pipeline, found, pins in rows
-        ]
-        + [{"name": pipeline.name, "kind": pipeline.spec.kind, **error.document} for pipeline, error in unread],
-    }
 
 
 def _short(text: str) -> str:
@@ -145,9 +131,9 @@ def _short(text: str) -> str:
     return text[:_SHORT] if re.match("sha256:|commit ", text) else text
 
 
-def _age(candidate: Candidate) -> str:
+def _age(created: str) -> str:
     """Return the age in days, or in hours on the first day."""
-    age = datetime.now(UTC) - candidate.created
+    age = datetime.now(UTC) - datetime.fromisoformat(created)
     return f"{age.days} d" if age.days else f"{age.seconds // 3600} h"
 
 
@@ -208,8 +194,6 @@ def _promote(pipeline: Pipeline, files: Sequence[StackFile]) -> tuple[list[dict[
     candidate = next(passed, None)
     if candidate is None:
         return [], [f"{pipeline.name}: no candidate has passed its check"]
-    if not pins:
-        return [], [f"{pipeline.name}: no pool names its image; write it once, such as {candidate.reference}"]
     # An image that is no candidate, such as a deleted one, is replaced.
     newer = {each.reference for each in found if each.created >= candidate.created}
     outdated = [pin for pin in pins if pin.reference not in newer]
@@ -226,7 +210,8 @@ def _promote(pipeline: Pipeline, files: Sequence[StackFile]) -> tuple[list[dict[
             for pin in own
         ]  # fmt: skip
     after = [read(file.path) for file in files]
-    texts = [] if outdated else [f"{pipeline.name}: no pool names an older image than the newest candidate that passed"]
+    newest = f"{pipeline.name}: no pool names an older image than the newest candidate that passed"
+    texts = [newest] if pins and not outdated else []
     return changes, texts + _notes(pipeline, found, pins_of(pipeline, after))
 
 
