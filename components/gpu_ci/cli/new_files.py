@@ -283,7 +283,7 @@ def _add(own: yaml.Node, other: yaml.Node, text: str, wanted: str, edits: list[t
         if isinstance(own, yaml.CollectionNode) and own.flow_style:
             before = ", " if own.value or first is not lacked[0][0] else ""
             name = "" if first is last else f"{first.value}: "
-            edits.append((own.end_mark.index - 1, f"{before}{name}{_on_one_line(last, wanted)}"))
+            edits.append((own.end_mark.index - 1, f"{before}{name}{in_yaml(_value(last))}"))
         else:
             edits.append((_end(own, text), _block(first, last, wanted, own.start_mark.column)))
 
@@ -307,21 +307,14 @@ def _block(first: yaml.Node, last: yaml.Node, wanted: str, column: int) -> str:
     return "".join(f"{' ' * column}{line[indent:]}".rstrip() + "\n" for line in lines[start:])
 
 
-def _on_one_line(node: yaml.Node, text: str) -> str:
-    """Return a value in YAML's flow style."""
-    if isinstance(node, yaml.MappingNode):
-        return "{" + ", ".join(f"{key.value}: {_on_one_line(value, text)}" for key, value in node.value) + "}"
-    if isinstance(node, yaml.SequenceNode):
-        return "[" + ", ".join(_on_one_line(item, text) for item in node.value) + "]"
-    return text[node.start_mark.index : node.end_mark.index]
-
-
 def _identity(node: yaml.Node) -> Any:
     """Return the value of a list item. A lookup of sandbox.yaml is known by its `match`."""
-    if isinstance(node, yaml.MappingNode):
-        values = {key.value: _identity(value) for key, value in node.value}
-        return values.get("match", values)
-    return [_identity(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else node.value
+    value = _value(node)
+    return value.get("match", value) if isinstance(value, dict) else value
+
+
+def _value(node: yaml.Node) -> Any:
+    return yaml.constructor.SafeConstructor().construct_document(node)
 
 
 _ADDITIONS: dict[str, Callable[[str, str], str]] = {

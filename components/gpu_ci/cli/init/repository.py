@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -65,12 +65,6 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
 def cluster_kind(kind: str) -> str:
     """Return the kind of cluster that a kind of pool needs; empty if it needs none."""
     return next(each.on_cluster for each in catalog() if each.kind == kind)
-
-
-def needed_apps(kinds: Collection[str]) -> list[App]:
-    """Return the GitHub Apps of a stack with pools of these kinds."""
-    on_clusters = {bool(cluster_kind(kind)) for kind in kinds}
-    return [ADMIN_APP, *([RUNNER_APP] if True in on_clusters else []), *([MANAGER_APP] if False in on_clusters else [])]
 
 
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
@@ -159,7 +153,8 @@ class Repository:
     @property
     def apps(self) -> list[App]:
         """The GitHub Apps that the pools need, none without an organization."""
-        return needed_apps({pool.kind for pool in self.pools}) if self.organization else []
+        needed = [ADMIN_APP, *([RUNNER_APP] if self.nodes else []), *([MANAGER_APP] if self.machines else [])]
+        return needed if self.organization else []
 
     @property
     def new_apps(self) -> list[App]:
