@@ -20,7 +20,6 @@ from gpu_ci.cli.init.repository import (
     MANAGER_APP,
     ON_GKE,
     RUNNER_APP,
-    Cluster,
     Pool,
     Repository,
     kind_of,
@@ -212,18 +211,18 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         text, expected = "has zones of several regions", "zones of the cluster's region"
         wrong.append(Problem("--subnet", text, ", ".join(aws_regions), expected))
     clusters = {
-        kind: Cluster(given["cluster" if kind == "eks-runners" else "gke_cluster"], kind)
+        kind: given["cluster" if kind == "eks-runners" else "gke_cluster"]
         for kind in _ON_CLUSTERS
         if any(pool.kind == kind for pool in pools)
     }
-    if len(clusters) > 1 and given["cluster"] == given["gke_cluster"]:
+    if len({*clusters.values()}) < len(clusters):
         text = "has the name of the EKS cluster, and the clusters of a stack file have different names"
         wrong.append(Problem("--gke-cluster", text, given["gke_cluster"], hint="create a stack for each cluster"))
     return Repository(
         name=folder.resolve().name,
         pools=pools,
         requirement=requirement(pools, given["organization"], given["package"] or _address_in(folder)),
-        clusters=[*clusters.values()],
+        clusters=clusters,
         subnets=subnets,
         aws_region=aws_regions[0] if aws_regions else "",
         registered=_registered_apps(folder, given) if given["organization"] else {},

@@ -73,14 +73,6 @@ FLEX_START_SEC = 6 * 3600
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """An existing cluster that the user named, and the kind of the pools on it."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
 class Pool:
     """A pool that the user asked for."""
 
@@ -130,7 +122,8 @@ class Repository:
     region: str = ""
     organization: str = ""
     repositories: Sequence[str] = ()
-    clusters: Sequence[Cluster] = ()
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """The names of the existing clusters, by the kind of the pools on them."""
     location: str = ""
     """The location of the GKE cluster."""
     subnets: Mapping[str, str] = field(default_factory=dict)
