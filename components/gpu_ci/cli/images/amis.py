@@ -69,7 +69,7 @@ def _images(pipeline: Pipeline) -> list[dict[str, Any]]:
     clusters = pipeline.file.value(CLUSTERS)
     cluster = clusters[pipeline.spec.choices["clusterName"]]
     account = Account(pipeline.spec.region, cluster.get("profile", ""), cluster.get("roleArn", ""))
-    name = pipeline_name(pipeline.stack, pipeline.name)
+    name = pipeline_name(pipeline.file.stack, pipeline.name)
     try:
         client = connect("imagebuilder", account)
         filters = [{"name": "name", "values": [name]}]

@@ -39,7 +39,7 @@ def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
 
 
 def _repository(pipeline: Pipeline) -> str:
-    return image_names.repository_id(pipeline.name, pipeline.stack)
+    return image_names.repository_id(pipeline.name, pipeline.file.stack)
 
 
 def _image(pipeline: Pipeline) -> str:

@@ -57,7 +57,7 @@ def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
 
 
 def _label(pipeline: Pipeline) -> str:
-    return pipeline_label(pipeline.name, pipeline.stack)
+    return pipeline_label(pipeline.name, pipeline.file.stack)
 
 
 def _candidate(image: dict[str, Any]) -> Candidate:

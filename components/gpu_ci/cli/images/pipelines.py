@@ -45,11 +45,6 @@ class Pipeline:
         return self.spec.name
 
     @property
-    def stack(self) -> str:
-        """The stack of the file. The names of resources contain it."""
-        return self.file.stack
-
-    @property
     def skipped(self) -> list[str]:
         """The candidates that the stack file excludes from promotion."""
         given = self.spec.choices.get("skip")
@@ -103,7 +98,9 @@ def pipelines(file: StackFile) -> list[Pipeline]:
     return [Pipeline(file, spec) for spec in specs]
 
 
-def newest_first(found: Iterable[Candidate]) -> list[Candidate]:
+def candidates_of(pipeline: Pipeline) -> list[Candidate]:
+    """Return the images of a pipeline, newest first. Raise InputError if the cloud does not list them."""
+    found: list[Candidate] = kind_of(pipeline).candidates(pipeline)
     return sorted(found, key=lambda each: each.created, reverse=True)
 
 

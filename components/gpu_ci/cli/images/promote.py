@@ -16,8 +16,8 @@ from gpu_ci.cli.images.pipelines import (
     Candidate,
     Pipeline,
     PoolPin,
+    candidates_of,
     kind_of,
-    newest_first,
     pins_of,
     pipelines,
     readable,
@@ -66,7 +66,7 @@ def _with_candidates(pipeline: Pipeline, files: Sequence[StackFile]) -> dict[str
     """Return a pipeline with its candidates as JSON, or with the error if a cloud did not list them."""
     own = {"name": pipeline.name, "kind": pipeline.spec.kind}
     try:
-        found, pins = newest_first(kind_of(pipeline).candidates(pipeline)), pins_of(pipeline, files)
+        found, pins = candidates_of(pipeline), pins_of(pipeline, files)
     except InputError as error:
         return own | error.document
     candidates = [
@@ -188,7 +188,7 @@ def promote(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
 
 def _promote(pipeline: Pipeline, files: Sequence[StackFile]) -> tuple[list[dict[str, Any]], list[str]]:
     """Write the candidate into the files. Return the changed fields, and notes on what was left."""
-    found = newest_first(kind_of(pipeline).candidates(pipeline))
+    found = candidates_of(pipeline)
     pins = pins_of(pipeline, files)
     passed = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
     candidate = next(passed, None)

@@ -124,24 +124,16 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
+    local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
     return [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
         *(app_steps if chosen.apps else [no_jobs]),
-        *_placeholders(chosen),
+        *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
+        *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(folder, chosen),
-    ]
-
-
-def _placeholders(chosen: Repository) -> Sequence[str]:
-    """Return the values that the user has to replace before the first deployment."""
-    local = "@ file:" in chosen.requirement
-    image = chosen.runner_image.endswith("0" * 64)
-    return [
-        *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
-        *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
     ]
 
 
@@ -314,13 +306,11 @@ def _zones(machine: Machine, kind: str, given: Mapping[str, Any], wrong: list[Pr
             return ()  # reported as missing
     if region and (zones := gpu_catalog.zones(machine, region)):
         return tuple(zones)
-    if not region:
-        problem = Problem(flag, "is missing", hint=f"such as {flag} us-central1")
-    elif zone := _ZONE.fullmatch(region):
+    if zone := _ZONE.fullmatch(region):
         problem = Problem(flag, "is a zone", repr(region), "a region", f"{flag} {zone['region']}")
     else:
         regions = sorted({gpu_catalog.region_of(each) for each in machine.zones})
-        text = f"{region} has no {machine.machine_type}"
+        text = f"{region!r} has no {machine.machine_type}"
         problem = Problem(flag, text, expected=f"one of {', '.join(regions)}")
     if problem not in wrong:
         wrong.append(problem)
