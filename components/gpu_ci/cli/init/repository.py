@@ -62,11 +62,6 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
     return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
 
 
-def cluster_kind(kind: str) -> str:
-    """Return the kind of cluster that a kind of pool needs; empty if it needs none."""
-    return next(each.on_cluster for each in catalog() if each.kind == kind)
-
-
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
@@ -89,7 +84,7 @@ class Pool:
 
     @property
     def on_cluster(self) -> bool:
-        return bool(cluster_kind(self.kind))
+        return any(each.on_cluster for each in catalog() if each.kind == self.kind)
 
     @property
     def machine_fields(self) -> dict[str, Any]:
