@@ -48,7 +48,7 @@ def test_the_wheel_and_the_source_archive_have_what_an_installation_needs(tmp_pa
     names = zipfile.ZipFile(wheel).namelist()
     needed = [
         "gpu_ci/program/deploy.py",
-        "gpu_ci/cli/init/templates/stack.yaml.j2",
+        "gpu_ci/cli/init/templates/files/Pulumi.{{ stack }}.yaml.j2",
         "pulumi_sandbox/engine/module/go.mod",
     ]
     assert [name for name in needed if name not in names] == []

@@ -48,10 +48,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 class Commands(Lazy):
     """The commands of `gpu-ci`."""
 
-    COMMANDS: Mapping[str, tuple[str, str]] = {
-        name: command for group in GROUPS.values() for name, command in group.items()
-    }
-
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
@@ -60,13 +56,17 @@ class Commands(Lazy):
             raise click.exceptions.Exit(0) from None
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, self.COMMANDS))
+        width = max(map(len, self.modules))
         for group, commands in GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl([(name.ljust(width), text) for name, (_module, text) in commands.items()])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    modules={name: command for group in GROUPS.values() for name, command in group.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="gpu-ci", message="%(prog)s %(version)s")
 def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.

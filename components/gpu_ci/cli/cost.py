@@ -9,9 +9,8 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.cost import Metered, PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
-from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.stack_files import StackFile, for_each_file
 from gpu_ci.stack import quotas
 
 _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]

@@ -12,9 +12,8 @@ from gpu_catalog.limits import Limit
 from gpu_catalog.quota import Finding, Need
 
 from gpu_ci.cli import options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table
-from gpu_ci.cli.stack_files import StackFile, problems_found
+from gpu_ci.cli.stack_files import StackFile, for_each_file, problems_found
 from gpu_ci.stack import quotas
 
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 @click.command("schema")
 @click.option("--site", metavar="MODULE:CLASS", help="The model of your program's own keys.")
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Accepted as in every command; a schema is JSON anyway.")
-def command(site: str | None, output: str | None, as_json: bool) -> None:  # noqa: ARG001 - as its help says
+def command(site: str | None, as_json: bool) -> None:  # noqa: ARG001 - as its help says
     """Print the JSON Schema (draft 2020-12) of Pulumi.<stack>.yaml: kinds, fields, machine types, zones, metrics.
 
     An editor with yaml-language-server completes and checks a stack file that begins with the line
@@ -33,21 +32,14 @@ def command(site: str | None, output: str | None, as_json: bool) -> None:  # noq
     \b
     Examples:
       gpu-ci schema > pulumi-stack.schema.json
-      gpu-ci schema --site gpu_ci.program.keys:Keys -o docs/pulumi-stack.schema.json
+      gpu-ci schema --site gpu_ci.program.keys:Keys > docs/pulumi-stack.schema.json
     """
     from gpu_ci.stack.schema import as_json as written
     from gpu_ci.stack.schema import stack_schema
 
     model = load(site) if site else None
     keys: dict[str, str] = getattr(model, "KEYS", {})
-    text = written(stack_schema(model, keys))
-    if not output:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+    click.echo(written(stack_schema(model, keys)), nl=False)
 
 
 def load(name: str) -> type[Args]:

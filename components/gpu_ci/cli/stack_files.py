@@ -1,10 +1,10 @@
-"""Reads stack files without the Pulumi engine. The commands can then check a file without its program."""
+"""Reads stack files without the Pulumi engine, and runs a command for each. A command needs no program of a file."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,7 @@ from typing import Any
 import click
 import yaml
 
-from gpu_ci.cli import yaml_errors
-from gpu_ci.cli.output import InputError, ProblemsFound
+from gpu_ci.cli.output import Failure, InputError, ProblemsFound, print_error, print_json
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters, images, pools, quotas, requirements
 from gpu_ci.stack.images import PipelineSpec
@@ -172,6 +171,61 @@ def one_file(given: tuple[str, ...]) -> StackFile:
     return read(paths[0])
 
 
+Answer = tuple[Any, ...]
+"""A file and the results of a command for it."""
+
+
+def for_each_file(
+    names: tuple[str, ...],
+    compute: Callable[[StackFile], Answer],
+    show: Callable[..., None],
+    document: Callable[..., Any],
+    as_json: bool,
+    code_of: Callable[[Answer], int] = lambda _: 0,
+) -> None:
+    """Call `compute` for each given file, and print the results in order. Without names, use all files of this folder.
+
+    An error in one file does not stop the command for the other files. The exit code is 2 if a file is not a stack
+    file. It is 1 if a file has problems. `code_of` can return a higher one.
+
+    Args:
+        names: The paths of stack files.
+        compute: A function that returns the result for a file.
+        show: A function that prints a result as text.
+        document: A function that returns a result for the JSON output.
+        as_json: True to print JSON.
+        code_of: A function that returns the exit code for a result.
+    """
+
+    def answer(path: Path) -> Answer | Failure:
+        try:
+            return compute(read(path))
+        except Failure as failure:
+            return failure
+
+    answers = [(path, answer(path)) for path in files_of(names)]
+    if as_json:
+        print_json(
+            [
+                {"file": str(path), **each.document} if isinstance(each, Failure) else document(*each)
+                for path, each in answers
+            ]
+        )
+    codes = [0]
+    for index, (_, each) in enumerate(answers):
+        if isinstance(each, Failure):
+            codes.append(each.exit_code)
+            print_error(each)
+            continue
+        codes.append(int(code_of(each)))
+        if not as_json:
+            if index:
+                click.echo("")
+            show(*each)
+    if code := max(codes):
+        click.get_current_context().exit(code)
+
+
 def read(path: Path) -> StackFile:
     """Read a stack file.
 
@@ -225,6 +279,9 @@ def _stack_files_hint(path: Path, but: Path | None = None) -> str:
     return f"the folder has {', '.join(names)}" if names else ""
 
 
+_SPACE_MISSING, _NULL_KEY = "a space is missing after a colon", "a key is null, not text"
+
+
 class _StrictLoader(yaml.SafeLoader):
     """A YAML loader that refuses duplicate keys and reads yes, on and dates as text, unlike YAML 1.1."""
 
@@ -243,9 +300,9 @@ class _StrictLoader(yaml.SafeLoader):
             scalar = isinstance(key, yaml.ScalarNode)
             if node.flow_style and scalar and ":" in key.value and (value.tag, value.value) == (_NULL, ""):
                 # The key contains the value, which may be a secret.
-                raise yaml.constructor.ConstructorError(None, None, yaml_errors.SPACE_MISSING, key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, _SPACE_MISSING, key.start_mark)
             if scalar and key.tag == _NULL:  # the engine would make the text <nil> of it
-                raise yaml.constructor.ConstructorError(None, None, yaml_errors.NULL_KEY, key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, _NULL_KEY, key.start_mark)
             if scalar and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     text = f"the key {key.value} is a duplicate of line {seen[key.value]}"
@@ -271,12 +328,83 @@ def _document(path: Path, text: str) -> Any:
     try:
         return yaml.load(text, _StrictLoader)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:
-        wrong = yaml_errors.explain(error, text)
-        raise _invalid_yaml(f"{path}:{wrong.line}:{wrong.column}", wrong.reason, wrong.hint) from None
+        line, column, reason, hint = _explained(error, text)
+        raise _invalid_yaml(f"{path}:{line + 1}:{column + 1}", reason, hint) from None
     except yaml.reader.ReaderError as error:
         raise _invalid_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
     except RecursionError:
         raise _invalid_yaml(str(path), "the nesting is too deep") from None
+
+
+_SPACE = "write key: value, with a space after the colon"
+_INDENTATION = "indent all keys of one map alike, and the keys below them deeper"
+_QUOTES = "write the value in quotes"
+_REASONS = (
+    ("mapping values are not allowed here", "a value with a colon and a space needs quotes", _QUOTES),
+    ("while scanning a quoted scalar", "a quote is not closed", "close the quote that begins here"),
+    (
+        "expected a single document in the stream",
+        "the file has a second document",
+        "remove the line ---: a stack file is one document",
+    ),
+    ("expected <block end>, but found '-'", "a list entry is next to the keys of a map", _INDENTATION),
+    ("expected <block end>", "the indentation is wrong", _INDENTATION),
+)
+"""A part of PyYAML's message, the reason that users understand, and a hint."""
+_HINTS = {
+    "'\\t'": "indent with spaces: YAML does not allow a tab there",
+    _SPACE_MISSING: _SPACE,
+    _NULL_KEY: "write the name, or put null in quotes",
+    "cannot start any token": _QUOTES,
+    "undefined alias": f"{_QUOTES}: * begins a reference in YAML",
+    "unhashable key": f"{_QUOTES}: two braces begin a map in YAML",
+}
+"""Hints for messages of PyYAML that are clear themselves, by a part of the message."""
+_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+# A key of a stack file, such as gpu-ci:pools, has a colon of its own.
+_KEY_OF_STACK = re.compile(r"[\w-]+:[A-Za-z]+(\.[\w.]+)?")
+_NO_SPACE = re.compile(r"""(- )?[^\s'"\[{]*[^\s'"\[{:]:[^\s:/]""")
+
+
+def _explained(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str, str]:
+    """Return line, column, reason and hint for an error of PyYAML. Lines and columns begin with 0.
+
+    PyYAML often notices a mistake one line late, such as a missing space after a colon. The reason shows no text of the
+    file, because any part of it may be a secret.
+    """
+    if conflict := re.search(r"^<{7} ", text, re.MULTILINE):
+        hint = "resolve what Git marked between <<<<<<< and >>>>>>>"
+        return text.count("\n", 0, conflict.start()), 0, "the file has a merge conflict", hint
+    problem, context, start = error.problem or "a syntax error", error.context or "", error.context_mark
+    at = (start if context == "while scanning a quoted scalar" else error.problem_mark) or start
+    line, column, lines = at.line if at else 0, at.column if at else 0, text.splitlines()
+    if start and context == "while scanning a simple key":
+        own = lines[start.line]
+        return start.line, len(own) - len(own.lstrip()), *_not_a_key(own.strip())
+    if problem.startswith("mapping values") and ": " not in lines[line][:column]:
+        reason = "the indentation is wrong, or a line above lacks a colon, or a space after a colon or dash"
+        return line, len(lines[line]) - len(lines[line].lstrip()), reason, _INDENTATION
+    message = f"{context}: {problem}"
+    for part, reason, hint in _REASONS:
+        if part in message:
+            return line, column, reason, hint
+    # Without quotations of the file, except single characters and names of YAML tokens.
+    reason = _QUOTED.sub(lambda match: match[0] if len(match[0]) <= 3 or match[0][1] in "<\\" else "…", problem)
+    hint = next((hint for part, hint in _HINTS.items() if part in message), "")
+    if start and (
+        kind := {"flow sequence": "list", "flow mapping": "map"}.get(context.removeprefix("while parsing a "))
+    ):
+        hint = f"close the {kind} that begins in line {start.line + 1}"
+    return line, column, reason, hint
+
+
+def _not_a_key(line: str) -> tuple[str, str]:
+    """Return the reason and the hint for a line that PyYAML cannot read as a key: a space or a colon is missing."""
+    if re.match(r"-[^\s-]", line):
+        return "a space is missing after a dash", "write - value, with a space after the dash"
+    if not _KEY_OF_STACK.fullmatch(line) and _NO_SPACE.match(line):
+        return _SPACE_MISSING, _SPACE
+    return "a colon is missing after a key", "write key: value, or key: with the entries below it"
 
 
 def _invalid_yaml(place: str, reason: str, hint: str = "") -> ProblemsFound:

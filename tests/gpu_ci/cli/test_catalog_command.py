@@ -116,18 +116,6 @@ def test_as_json_every_fact_of_the_row_is_there_with_its_sources(ask: Ask, name:
     assert set(found["places"]) == set(machine.regions)
 
 
-def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
-    answer = ask("catalog", "--gpu", "k80")
-    assert (answer.code, answer.err) == (
-        1,
-        (
-            "no machine of the catalog matches all options\n  hint: 320 match without --gpu\n"
-            "  hint: --legacy adds 3 machines that are known by name only\n"
-        ),
-    )
-    assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
-
-
 def test_show_reports_a_machine_that_is_not_in_the_region(ask: Ask) -> None:
     answer = ask("catalog", "show", "g2-standard-8", "--region", "us-south1")
     assert (answer.code, "no price" in answer.out) == (0, False)

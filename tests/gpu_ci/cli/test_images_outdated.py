@@ -12,10 +12,9 @@ from gpu_ci import versions
 from tests.gpu_ci.cli.conftest import STACK, Ask
 
 Write = Callable[..., str]
-OLD_SHA, NEW_SHA = "a" * 64, "b" * 64
 IMAGES = "projects/ubuntu-os-accelerator-images/global/images"
 OLD_IMAGE = f"{IMAGES}/ubuntu-accelerator-2204-amd64-with-nvidia-535-v20260101"
-OLD_RUNNER = f'      runner:\n        version: "2.331.0"  # keep\n        sha256: {{x64: {OLD_SHA}}}\n'
+OLD_BRANCH = "      driver: {source: installer, branch: 610}  # keep\n"
 
 
 def states(document: Any) -> dict[str, str]:
@@ -26,15 +25,13 @@ def states(document: Any) -> dict[str, str]:
     ("extra", "what", "state", "code"),
     [
         ("", "image", "supported", 0),
-        (OLD_RUNNER, "runner", "outdated", 1),
         (f"      image: {OLD_IMAGE}\n", "image", "outdated", 1),
         ("      image: projects/acme/global/images/own\n", "image", "unknown", 0),
-        ("      driver: {source: installer, branch: 610}\n", "driver.branch", "outdated", 1),
+        (OLD_BRANCH, "driver.branch", "outdated", 1),
         ("      driver: {source: installer}\n", "driver.branch", "supported", 0),
         # Values that gpu-ci check refuses. This command still reports the rest of the pool.
-        ("      runner: {version: 2.100.0}\n", "runner", "outdated", 1),
-        ("      runner: text\n", "runner", "supported", 0),
-        ("      runner: {version: 2}\n", "runner", "supported", 0),
+        ("      runner: {version: 2.100.0}\n", "image", "supported", 0),
+        ("      runner: text\n", "image", "supported", 0),
         ("      driver: {source: installer, branch: lts}\n", "driver.branch", "unknown", 0),
         ("      driver: {source: installer, branch: 999}\n", "driver.branch", "unknown", 0),
         ("      driver: text\n", "image", "supported", 0),
@@ -65,23 +62,24 @@ def test_a_file_without_pools_has_no_pins_and_an_invalid_file_is_an_error(
 
 
 def test_write_replaces_only_the_values_and_a_second_call_finds_nothing(ask: Ask, stack: Write, tmp_path: Path) -> None:
-    text = STACK + OLD_RUNNER + f"      image: '{OLD_IMAGE}'  # driver\n"
+    pool = STACK.partition("gpu-ci:pools:\n")[2].replace("l4:", "second:")
+    text = STACK + OLD_BRANCH + pool + f"      image: '{OLD_IMAGE}'  # driver\n"
     name = stack(text=text)
     assert ask("images", "outdated", name).code == 1
     assert (tmp_path / name).read_text() == text
     assert ask("images", "outdated", name, "--write").code == 0
-    expected = text.replace("2.331.0", versions.RUNNER).replace(OLD_SHA, versions.RUNNER_SHA256["x64"])
-    assert (tmp_path / name).read_text() == expected.replace(OLD_IMAGE, versions.GCE_IMAGE)
+    expected = text.replace("610", "580").replace(OLD_IMAGE, versions.GCE_IMAGE)
+    assert (tmp_path / name).read_text() == expected
     assert ask("images", "outdated", name).code == 0
 
 
 def test_write_keeps_line_ends(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.dev.yaml"
-    path.write_bytes((STACK + OLD_RUNNER).replace("\n", "\r\n").encode())
+    path.write_bytes((STACK + OLD_BRANCH).replace("\n", "\r\n").encode())
     assert ask("images", "outdated", "Pulumi.dev.yaml", "--write").code == 0
     written = path.read_bytes()
-    assert written.count(b"\r\n") == written.count(b"\n") == (STACK + OLD_RUNNER).count("\n")
-    assert f'"{versions.RUNNER}"'.encode() in written
+    assert written.count(b"\r\n") == written.count(b"\n") == (STACK + OLD_BRANCH).count("\n")
+    assert b"branch: 580}" in written
 
 
 def test_write_refuses_values_with_which_check_finds_a_new_problem(
@@ -107,13 +105,13 @@ def test_an_ami_type_without_new_images_is_replaced(
 ) -> None:
     text = f"config:\n  gpu-ci:pools:\n    a10g: {{kind: eks-runners, amiType: {ami_type}}}\n"
     [pin] = ask("images", "outdated", stack(text=text), "--json").json[0]["pins"]
-    assert (pin["what"], pin["state"], pin["edits"]) == ("amiType", state, {"amiType": new} if new else {})
+    assert (pin["what"], pin["state"], pin["new"]) == ("amiType", state, new)
 
 
 def test_the_text_names_the_finding_its_source_and_the_new_value(ask: Ask, stack: Write) -> None:
     answer = ask("images", "outdated", stack(text=STACK + f"      image: {OLD_IMAGE}\n"), "--write")
     lines = answer.out.splitlines()
-    assert answer.rows[1][:2] == ["l4", "image"]
+    assert answer.rows[0][:2] == ["l4", "image"]
     [finding] = [line for line in lines if line.startswith("l4: image ")]
     assert "; hint: " in finding
     assert "; source: " in finding

@@ -93,18 +93,6 @@ def test_a_candidate_that_failed_its_check_is_never_promoted(ask: Ask, cloud: Im
     assert checks(ask) == [(bad, "missing"), (good, "passed")]
     assert ask("images", "promote").code == 0
     assert pinned() == good
-    answer = ask("images", "promote", "runner", "--to", bad)
-    assert (answer.code, pinned()) == (2, good)
-    assert "is missing" in answer.err
-
-
-def test_an_older_candidate_is_written_only_by_its_name(ask: Ask, cloud: ImageCloud) -> None:
-    cloud.build()
-    cloud.build(commit="d" * 40)
-    old, new = cloud.digests()
-    assert (ask("images", "promote").code, pinned()) == (0, new)
-    assert (ask("images", "promote", "runner", "--to", old[:19]).code, pinned()) == (0, old)
-    assert (ask("images", "promote").code, pinned()) == (0, new)
 
 
 def test_after_a_rollback_a_skipped_candidate_is_not_proposed_again(ask: Ask, cloud: ImageCloud) -> None:
@@ -117,7 +105,6 @@ def test_after_a_rollback_a_skipped_candidate_is_not_proposed_again(ask: Ask, cl
     before = file.read_text()
     assert ask("images", "promote").code == 0
     assert file.read_text() == before
-    assert ask("images", "promote", "runner", "--to", new).code == 2
 
 
 def test_the_images_of_the_newest_builds_and_pinned_images_are_kept_and_old_ones_are_deleted(
@@ -171,8 +158,6 @@ def test_a_value_with_an_anchor_is_reported_and_left(ask: Ask, cloud: ImageCloud
     ("words", "text"),
     [
         (("promote", "runer"), "did you mean runner"),
-        (("promote", "--to", UNKNOWN), "--to needs the name of one pipeline"),
-        (("promote", "runner", "--to", UNKNOWN), "no single candidate begins with"),
         (("promote", "runner", "--file", "Pulumi.other.yaml"), "no such file"),
     ],
 )

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_ci.cli import init
-from gpu_ci.cli.init import additions
-from gpu_ci.cli.init.repository import TEMPLATES
-from gpu_ci.cli.init.repository import WORKFLOWS as WORKFLOW_TEMPLATES
+from gpu_ci.cli import new_files
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
@@ -217,7 +214,7 @@ CHANGES = """\
     ],
 )
 def test_the_extras_are_added_to_the_requirement_and_the_rest_of_the_line_stays(line: str, expected: str) -> None:
-    assert additions.with_extras(f"{line}\n", "gpu-ci[aws,cli]==0.1.0\n") == f"{expected}\n"
+    assert new_files.with_extras(f"{line}\n", "gpu-ci[aws,cli]==0.1.0\n") == f"{expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +228,7 @@ def test_the_extras_are_added_to_the_requirement_and_the_rest_of_the_line_stays(
     ],
 )
 def test_entries_are_added_in_the_style_of_the_file(text: str, expected: str) -> None:
-    assert additions.with_entries(text, "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n") == expected
+    assert new_files.with_entries(text, "a:\n  - 2\n  - 3\nb:\n  # why\n  d:\n    e: 1\n") == expected
 
 
 WORKFLOWS = [f".github/workflows/{name}.yaml" for name in ("deploy", "preview", "preview-comment")]
@@ -466,13 +463,6 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     answer = ask("init", "new", *GOOGLE, "--write")
     assert (answer.code, answer.out, sorted(tmp_path.rglob("*"))) == (2, "", before)
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
-
-
-def test_every_template_is_used() -> None:
-    folder = Path(str(init.__file__)).parent / "templates"
-    assert sorted([*TEMPLATES.values(), *WORKFLOW_TEMPLATES.values()]) == sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*.j2")
-    )
 
 
 @pytest.mark.slow

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from gpu_ci.cli.lazy import Lazy
 
+MODULES = {
+    "list": ("gpu_ci.cli.catalog.listing", "List the machines that match all options (the default)."),
+    "show": ("gpu_ci.cli.catalog.show", "Show one machine: every fact, its source and its date."),
+}
+
 
 class Catalog(Lazy):
     """A group whose default command is `list`, so that `gpu-ci catalog --gpu l4` works."""
-
-    COMMANDS: Mapping[str, tuple[str, str]] = {
-        "list": ("gpu_ci.cli.catalog.listing", "List the machines that match all options (the default)."),
-        "show": ("gpu_ci.cli.catalog.show", "Show one machine: every fact, its source and its date."),
-    }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
@@ -31,7 +29,7 @@ class Catalog(Lazy):
             return super().suggestion(word, context)
 
 
-@click.group("catalog", cls=Catalog)
+@click.group("catalog", cls=Catalog, modules=MODULES)
 def command() -> None:
     """Machines with GPUs on Google Cloud and AWS, as facts with sources and dates.
 

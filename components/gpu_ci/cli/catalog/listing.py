@@ -31,7 +31,6 @@ from gpu_ci.cli.output import InputError, note, print_json, print_table, print_t
 @click.option("--budget", type=click.FloatRange(min=0, min_open=True), help="With --sort price: maximum USD per hour.")
 @click.option("--sort", type=click.Choice(["name", "price"]), default="name", help="price: cheapest offers first.")
 @click.option("--n1", is_flag=True, help="Include the N1 machines with attached GPUs, about 200.")
-@click.option("--legacy", is_flag=True, help="Include machines known by name only, such as those with AMD GPUs.")
 @options.as_json
 def command(
     region: str | None,
@@ -40,7 +39,6 @@ def command(
     budget: float | None,
     sort: str,
     n1: bool,
-    legacy: bool,
     as_json: bool,
     **filters: Any,
 ) -> None:
@@ -71,89 +69,73 @@ def command(
         raise InputError("gpu-ci catalog list: --budget requires --sort price", hint="add --sort price")
     filters |= {"region": region, "zone": zone, "min_compute_capability": min_compute_capability}
     try:
-        matches = matching(filters, legacy)
+        matches = matching(filters)
     except ValueError as error:
         raise InputError(f"gpu-ci catalog list: {error}", hint="gpu-ci catalog list --help") from None
     place = region or (gpu_catalog.region_of(zone) if zone else "")
     if sort == "price":
-        nvidia = (each for each in matches if each.gpu.is_nvidia or legacy)
+        nvidia = (each for each in matches if each.gpu.is_nvidia)
         found = offers.cheapest(nvidia, filters["market"], place or None, budget=budget)
         print_offers(found, filters["dtype"], "" if filters["torch"] else versions.TORCH, as_json)
         is_empty = not found
     else:
         listed = [each for each in matches if n1 or not each.attached]
-        if as_json:
-            print_json([row_json(each, place) for each in listed])
-        elif listed:
-            table(listed, place)
+        print_machines(listed, place, as_json)
         if len(listed) < len(matches):
             note(f"and {len(matches) - len(listed)} N1 machines with attached GPUs: add --n1 to see them")
         is_empty = not matches
     if is_empty:
         note("no machine of the catalog matches all options")
-        for hint in hints(filters, legacy) if not matches else ("machines match without --budget",):
+        for hint in hints(filters) if not matches else ("machines match without --budget",):
             note(f"  hint: {hint}")
         click.get_current_context().exit(1)
 
 
-def matching(filters: Mapping[str, Any], legacy: bool) -> list[Machine]:
+def matching(filters: Mapping[str, Any]) -> list[Machine]:
     """Return the machines that match all options of the command but the budget."""
     gpus, dtype, torch, vcpus = (filters[name] for name in ("min_gpus", "dtype", "torch", "min_vcpus"))
     names = ("gpu", "cloud", "region", "zone", "market", "architecture", "min_compute_capability")
     found = gpu_catalog.machines(
-        **{name: filters[name] for name in names}, min_gpu_memory_gib=filters["min_memory_gib"], legacy=legacy
+        **{name: filters[name] for name in names}, min_gpu_memory_gib=filters["min_memory_gib"]
     )
     return [
         each for each in found if each.gpu_count >= gpus and each.vcpus >= vcpus and offers.supports(each, dtype, torch)
     ]
 
 
-def hints(filters: Mapping[str, Any], legacy: bool) -> Iterator[str]:
+def hints(filters: Mapping[str, Any]) -> Iterator[str]:
     """Yield the options without which machines would match."""
     for name, value in filters.items():
         without = type(value)() if isinstance(value, int | float) else "" if name == "min_compute_capability" else None
-        if value and (found := matching({**filters, name: without}, legacy)):
+        if value and (found := matching({**filters, name: without})):
             yield f"{len(found)} match without --{name.replace('_', '-')}"
-    if not legacy and (older := matching(filters, True)):
-        yield f"--legacy adds {len(older)} machines that are known by name only"
 
 
 def print_offers(found: Sequence[Offer], dtype: str | None, default_torch: str, as_json: bool) -> None:
     """Print offers and their caveats. A caveat of several machines is printed once."""
-    texts = {id(each): list(offers.caveats(each, dtype, default_torch)) for each in found}
+    rows = [
+        {
+            **row_json(each.machine, ""),
+            "market": each.market,
+            "region": each.region,
+            "price": each.price and price_json(each.price),
+            "caveats": list(offers.caveats(each, dtype, default_torch)),
+        }
+        for each in found
+    ]
     if as_json:
-        print_json(
-            [
-                {
-                    **row_json(each.machine, ""),
-                    "market": each.market,
-                    "region": each.region,
-                    "price": each.price and price_json(each.price),
-                    "caveats": texts[id(each)],
-                }
-                for each in found
-            ]
-        )
-        return
-    if not found:
-        return
-    today = clock.today()
-    print_table(
-        ["machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"],
-        [
+        print_json(rows)
+    elif found:
+        cells = [
             (*_cells(each.machine), each.market, each.region,
-             price_text(each.price) + ("*" if each.is_doubtful(today) else " "))
-            for each in found
-        ],
-        right="GiB|cc|USD/h",
-    )  # fmt: skip
-    print_dates([each.price for each in found if each.price])
-    machines: dict[str, list[str]] = {}
-    for each in found:
-        for text in texts[id(each)]:
-            machines.setdefault(text, []).append(each.machine.machine_type)
-    for text, names in machines.items():
-        print_text(f"note: {text}: {'all' if len(names) == len(found) else ', '.join(dict.fromkeys(names))}", 2)
+             price_text(row["price"]) + ("*" if each.is_doubtful(clock.today()) else " "))
+            for each, row in zip(found, rows, strict=True)
+        ]  # fmt: skip
+        print_table(["machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], cells, right="GiB|cc|USD/h")
+        print_dates([row["price"] for row in rows if row["price"]])
+        for text in dict.fromkeys(text for row in rows for text in row["caveats"]):
+            names = [row["machine_type"] for row in rows if text in row["caveats"]]
+            print_text(f"note: {text}: {'all' if len(names) == len(found) else ', '.join(dict.fromkeys(names))}", 2)
 
 
 def _cells(machine: Machine) -> tuple[str, ...]:
@@ -163,52 +145,43 @@ def _cells(machine: Machine) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def table(machines: Sequence[Machine], region: str) -> None:
-    markets = [market for market in ("standard", "spot") if region]
-    print_table(
-        ["machine", "GPUs", "GPU GiB", "cc", "vCPUs", "GiB", "sold as", *(f"{each} USD/h" for each in markets)]
-        + ([] if region else ["regions"]),
-        [
-            (
-                *_cells(each),
-                str(each.vcpus),
-                f"{each.memory_gib:g}",
-                ", ".join(each.markets) or "-",
-                *(price_text(gpu_catalog.price(each, region, market)) for market in markets),
-                *(() if region else (str(len(each.regions)),)),
-            )
-            for each in machines
-        ],
-        right="GPU GiB|cc|vCPUs|GiB|regions|standard USD/h|spot USD/h",
-    )
-    if region:
-        print_dates([price for each in machines for m in markets if (price := gpu_catalog.price(each, region, m))])
+def print_machines(machines: Sequence[Machine], region: str, as_json: bool) -> None:
+    rows = [row_json(each, region) for each in machines]
+    if as_json:
+        print_json(rows)
+        return
+    markets = ["standard", "spot"] if region else []
+    headings = ["machine", "GPUs", "GPU GiB", "cc", "vCPUs", "GiB", "sold as", *(f"{each} USD/h" for each in markets)]
+    cells = [
+        [*_cells(each), str(each.vcpus), f"{each.memory_gib:g}", ", ".join(each.markets) or "-"]
+        + ([price_text(row["prices"].get(market)) for market in markets] if region else [str(len(each.regions))])
+        for each, row in zip(machines, rows, strict=True)
+    ]
+    right = "GPU GiB|cc|vCPUs|GiB|regions|standard USD/h|spot USD/h"
+    if cells:
+        print_table(headings if region else [*headings, "regions"], cells, right=right)
+    if cells and region:
+        print_dates([price for row in rows for market in markets if (price := row["prices"].get(market))])
 
 
-def price_text(price: Price | None) -> str:
+def price_text(price: Mapping[str, Any] | None) -> str:
     """Return a price for a table cell: "-" for an unknown price, "~" before an estimated price."""
-    return "-" if price is None else f"{'~' if price.estimated else ''}{price.usd_per_hour:.4f}"
+    return "-" if price is None else f"{'~' if price['estimated'] else ''}{price['usd_per_hour']:.4f}"
 
 
-def print_dates(prices: Sequence[Price]) -> None:
+def print_dates(prices: Sequence[Mapping[str, Any]]) -> None:
     """Print the dates and sources of the prices of a table."""
     read: dict[str, set[str]] = {}
     for price in prices:
-        read.setdefault(price.date or "an unknown day", set()).update(price.sources)
+        read.setdefault(price["date"] or "an unknown day", set()).update(price["sources"])
     days = ", ".join(f"{day} ({', '.join(sorted(keys))})" for day, keys in sorted(read.items()))
-    about = "; ~ is estimated: on-demand less the saving then" if any(price.estimated for price in prices) else ""
+    about = "; ~ is estimated: on-demand less the saving then" if any(price["estimated"] for price in prices) else ""
     click.echo(f"prices of {days}{about}; - is not known or not sold" if prices else "no price of these is known")
 
 
 def row_json(machine: Machine, region: str) -> dict[str, Any]:
     """Return the row of a machine as JSON, with the field names of the catalog."""
-    prices = {
-        market: None if price is None else price_json(price)
-        for market in machine.markets
-        if region
-        for price in (gpu_catalog.price(machine, region, market),)
-    }
-    return {
+    row = {
         "machine": machine.key,
         "cloud": machine.cloud,
         "machine_type": machine.machine_type,
@@ -221,8 +194,11 @@ def row_json(machine: Machine, region: str) -> dict[str, Any]:
         "architecture": machine.architecture,
         "markets": list(machine.markets),
         "regions": list(machine.regions),
-        **({"prices": prices} if region else {}),
     }
+    if region:
+        prices = {market: gpu_catalog.price(machine, region, market) for market in machine.markets}
+        row["prices"] = {market: price and price_json(price) for market, price in prices.items()}
+    return row
 
 
 def price_json(price: Price) -> dict[str, Any]:

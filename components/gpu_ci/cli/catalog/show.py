@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import click
 import gpu_catalog
-from gpu_catalog import Gpu, LocalDisks, Machine, Price
+from gpu_catalog import Gpu, Machine
 from gpu_catalog.locations import nearest_locations
 
 from gpu_ci.cli import options
@@ -17,6 +17,11 @@ from gpu_ci.cli.output import print_json, print_table
 
 # The fields that are not in the table of facts: other tables show them, or they are about the row itself.
 _NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
+# The columns of the other tables: the heading, and the field of a row.
+_QUOTA = {"market": "market", "uses the quota": "metric", "one machine needs": "per_machine", "unit": "unit",
+          "other names": "alternatives", "certain": "certain"}  # fmt: skip
+_MIG = {"MIG profile": "profile", "GiB": "memory_gib", "at most": "max_instances", "on GKE": "gke_partition_size"}
+_AMI = {"EKS AMI type": "ami_type", "no new images since": "retired"}
 
 
 @click.command("show")
@@ -35,29 +40,71 @@ def command(machine: Machine, region: str | None, as_json: bool) -> None:
       gpu-ci catalog show n1-standard-8+nvidia-tesla-t4x1 --region us-central1
       gpu-ci catalog show g2-standard-8 --json
     """
+    found = document(machine, region)
     if as_json:
-        print_json(as_document(machine, region))
-        return
+        print_json(found)
+    else:
+        show(machine, region, found)
+
+
+def show(machine: Machine, region: str | None, found: Mapping[str, Any]) -> None:
+    """Print the document as tables, each with an empty line above it."""
     click.echo(f"{machine.key}: {machine.gpu_count:g} x {machine.gpu.device_name or machine.gpu.name}")
     for text in machine.notes:
         click.echo(f"note: {text}")
-    click.echo("")
-    known = list(facts(machine))
-    print_table(
-        ["fact", "value", "read in"],
-        [
-            (name, "below" if name in ("zones", "regions") else _text(value), _origin(row, fact))
-            for name, value, row, fact in known
-        ],
-    )
-    print_places(machine)
-    print_tables(machine)
-    prices = print_prices(machine, region)
-    keys = [source.key for _, _, row, fact in known for source in gpu_catalog.sources_of(row, fact)]
-    keys += [key for price in prices for key in price.sources]
+    facts = [
+        (
+            name,
+            "below" if name in ("zones", "regions") else _text(fact["value"]),
+            _text([each["key"] + ("" if each["certain"] else " (?)") for each in fact["sources"]]),
+        )
+        for name, fact in found["facts"].items()
+    ]
+    _table(["fact", "value", "read in"], facts)
+    places = [
+        (f"{place} (?)" if place in machine.unlisted_regions else place, _text(zones))
+        for place, zones in found["places"].items()
+    ]
+    _table(["region", "zones that sources name"], places)
+    quotas = [{"market": market, **each} for market, rows in found["quotas"].items() for each in rows]
+    for columns, rows in ((_QUOTA, quotas), (_MIG, found["mig_profiles"]), (_AMI, found["ami_types"])):
+        _table([*columns], [[_text(row[name]) for name in columns.values()] for row in rows])
+    usd = [
+        (place, *(price_text(prices.get(market)) for market in machine.markets))
+        for place, prices in found["prices"].items()
+        if prices
+    ]
+    _table(["USD/h in", *machine.markets], usd, "|".join(machine.markets))
+    if not usd:
+        click.echo("")
+    prices = [price for prices in found["prices"].values() for price in prices.values()]
+    if region and region not in machine.regions:
+        near = ", ".join(nearest_locations(region, machine.regions)[:3])
+        where = f"; the nearest regions are {near}" if near else " or in any other region"
+        click.echo(f"{machine.machine_type} is not in {region}{where}")
+    else:
+        print_dates(prices)
+    keys = [each["key"] for fact in found["facts"].values() for each in fact["sources"]]
+    keys += [key for price in prices for key in price["sources"]]
     cited = map(gpu_catalog.source, dict.fromkeys(keys))
-    click.echo("")
-    print_table(["source", "date", "what it is"], [(each.key, each.date or "undated", each.what) for each in cited])
+    _table(["source", "date", "what it is"], [(each.key, each.date or "undated", each.what) for each in cited])
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: str = "GiB|at most") -> None:
+    if rows:
+        click.echo("")
+        print_table(headings, rows, right=right)
+
+
+def _text(value: Any) -> str:
+    """Return a JSON value for a table cell."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_text(each)}" for name, each in value.items() if each)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else "-" if value in (None, "") else str(value)
 
 
 def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
@@ -88,89 +135,7 @@ def _value(row: Gpu | Machine, name: str) -> Any:
     return part or value
 
 
-def _origin(row: Gpu | Machine, fact: str) -> str:
-    """Return the keys of the sources, with a (?) for a source that is not a vendor's text."""
-    found = gpu_catalog.sources_of(row, fact)
-    return ", ".join(each.key + ("" if each.certain else " (?)") for each in found) or "-"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, LocalDisks):
-        parts = (
-            value.mode,
-            f"counts {', '.join(map(str, value.counts))}" if value.counts else "",
-            f"{value.size_gib:g} GiB" if value.size_gib else "",
-            f"only in {', '.join(value.only_zones)}" if value.only_zones else "",
-            f"not in {', '.join(value.not_zones)}" if value.not_zones else "",
-        )
-        return "; ".join(filter(None, parts))
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else "-" if value in (None, "") else str(value)
-
-
-def print_places(machine: Machine) -> None:
-    """Print the regions and the zones that a source names. (?) marks a region that the cloud's own page lacks."""
-    rows = [
-        (f"{region} (?)" if region in machine.unlisted_regions else region,
-         ", ".join(gpu_catalog.zones(machine, region)) or "-")
-        for region in machine.regions
-    ]  # fmt: skip
-    if rows:
-        click.echo("")
-        print_table(["region", "zones that sources name"], rows)
-
-
-def print_tables(machine: Machine) -> None:
-    """Print quotas, driver branches, MIG profiles and AMI types, if the catalog has any."""
-    quotas = [
-        (market, quota.metric, f"{quota.per_machine:g} {quota.unit}", ", ".join(quota.alternatives) or "-",
-         "yes" if quota.certain else "no")
-        for market in machine.markets
-        for quota in gpu_catalog.quota_metrics(machine, market)
-    ]  # fmt: skip
-    if quotas:
-        click.echo("")
-        print_table(["market", "uses the quota", "one machine needs", "other names", "certain"], quotas)
-    if branches := gpu_catalog.driver_branches(machine):
-        last = "newest" if branches.last is None else f"R{branches.last}"
-        click.echo(f"\nNVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}")
-    if profiles := gpu_catalog.mig_profiles(machine):
-        rows = [(p.profile, str(p.memory_gib), str(p.max_instances), p.gke_partition_size or "-") for p in profiles]
-        click.echo("")
-        print_table(["MIG profile", "GiB", "at most", "on GKE"], rows, right="GiB|at most")
-    if machine.cloud == "aws" and (amis := gpu_catalog.ami_types(machine)):
-        click.echo("")
-        print_table(["EKS AMI type", "no new images since"], [(each.ami_type, each.retired or "-") for each in amis])
-
-
-def print_prices(machine: Machine, region: str | None) -> list[Price]:
-    """Print USD per hour by region and market, and return the printed prices."""
-    known = {
-        place: {market: price for market in machine.markets if (price := gpu_catalog.price(machine, place, market))}
-        for place in ([region] if region else machine.regions)
-    }
-    rows = [
-        (place, *(price_text(prices.get(market)) for market in machine.markets))
-        for place, prices in known.items()
-        if prices
-    ]
-    click.echo("")
-    if rows:
-        print_table(["USD/h in", *machine.markets], rows, right="|".join(machine.markets))
-    listed = [price for prices in known.values() for price in prices.values()]
-    if region and region not in machine.regions:
-        near = ", ".join(nearest_locations(region, machine.regions)[:3])
-        where = f"; the nearest regions are {near}" if near else " or in any other region"
-        click.echo(f"{machine.machine_type} is not in {region}{where}")
-    else:
-        print_dates(listed)
-    return listed
-
-
-def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
+def document(machine: Machine, region: str | None) -> dict[str, Any]:
     """Return the facts as JSON, each with its sources."""
     places, markets = [region] if region else machine.regions, machine.markets
     return {

@@ -10,9 +10,8 @@ import click
 from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import first_and_count, print_table
-from gpu_ci.cli.stack_files import StackFile, report_of
+from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
 from gpu_ci.stack import checks, prerequisites, provider_secrets, quotas

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from gpu_ci.cli.lazy import Lazy
 
-
-class Commands(Lazy):
-    COMMANDS: Mapping[str, tuple[str, str]] = {
-        "create": ("gpu_ci.cli.github_app.create", "Create and install the Apps of a stack file, in the browser."),
-        "store": ("gpu_ci.cli.github_app.secret_store", "Store a private key from standard input in Secret Manager."),
-    }
+MODULES = {
+    "create": ("gpu_ci.cli.github_app.create", "Create and install the Apps of a stack file, in the browser."),
+    "store": ("gpu_ci.cli.github_app.secret_store", "Store a private key from standard input in Secret Manager."),
+}
 
 
-@click.group("github-app", cls=Commands)
+@click.group("github-app", cls=Lazy, modules=MODULES)
 def command() -> None:
     """Create the GitHub Apps of a stack, and store their private keys in Secret Manager.
 

@@ -92,9 +92,10 @@ def write_numbers(path: Path, numbers: dict[str, int]) -> None:
     Raises:
         InputError: The file has no value at a path, or cannot be written.
     """
+    values = {tuple(place.split(".")): str(number) for place, number in numbers.items()}
     try:
-        written = edit.write(path, [{tuple(place.split(".")): str(number)} for place, number in numbers.items()])
+        written = edit.write(path, values)
     except (OSError, yaml.YAMLError, click.ClickException):
-        written = [False]
-    if not all(written):
+        written = ()
+    if len(written) < len(values):
         raise InputError(f"{path}: cannot be changed", expected=str(numbers), hint="write the numbers by hand")

@@ -38,20 +38,12 @@ def owns(pipeline: Pipeline, reference: str) -> bool:
     return any(each.reference == reference for each in candidates(pipeline) if reference)
 
 
-def keeps(pipeline: Pipeline, pin: PoolPin) -> bool:
-    """Return True for a pool whose tag the lifecycle policy of the pipeline excludes."""
-    used_by = pipeline.spec.choices.get("usedBy")
-    listed = [str(each) for each in used_by] if isinstance(used_by, list) else []
-    return pin.file.path == pipeline.file.path or _user(pin) in listed
-
-
 def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
-    """Return the hint that keeps the image of the pin."""
-    return f"add {_user(pin)} to usedBy of {pipeline.spec.path} in {pipeline.file.name}"
-
-
-def _user(pin: PoolPin) -> str:
-    return f"{pin.file.stack}/{pin.pool}"
+    """Return what keeps the image, or "" for a pool whose tag the lifecycle policy of the pipeline excludes."""
+    user = f"{pin.file.stack}/{pin.pool}"
+    listed = user in (pipeline.spec.choices.get("usedBy") or ())
+    own = pin.file.path == pipeline.file.path
+    return "" if own or listed else f"add {user} to usedBy of {pipeline.spec.path} in {pipeline.file.name}"
 
 
 def _candidate(pipeline: Pipeline, image: Mapping[str, Any]) -> Candidate:
@@ -77,7 +69,7 @@ def _images(pipeline: Pipeline) -> list[dict[str, Any]]:
     clusters = pipeline.file.value(CLUSTERS)
     cluster = clusters[pipeline.spec.choices["clusterName"]]
     account = Account(pipeline.spec.region, cluster.get("profile", ""), cluster.get("roleArn", ""))
-    name = pipeline_name(pipeline.stack, pipeline.name)
+    name = pipeline_name(pipeline.file.stack, pipeline.name)
     try:
         client = connect("imagebuilder", account)
         filters = [{"name": "name", "values": [name]}]

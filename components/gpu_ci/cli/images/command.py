@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from gpu_ci.cli.lazy import Lazy
 
-
-class Images(Lazy):
-    """The commands of `gpu-ci images`."""
-
-    COMMANDS: Mapping[str, tuple[str, str]] = {
-        "outdated": ("gpu_ci.cli.images.outdated", "List the outdated pins of stack files, and replace them."),
-        "candidates": ("gpu_ci.cli.images.promote:candidates", "List the images that the pipelines built."),
-        "promote": ("gpu_ci.cli.images.promote:promote", "Write the newest image that passed into the pools."),
-    }
+MODULES = {
+    "outdated": ("gpu_ci.cli.images.outdated", "List the outdated pins of stack files, and replace them."),
+    "candidates": ("gpu_ci.cli.images.promote:candidates", "List the images that the pipelines built."),
+    "promote": ("gpu_ci.cli.images.promote:promote", "Write the newest image that passed into the pools."),
+}
 
 
-@click.group("images", cls=Images)
+@click.group("images", cls=Lazy, modules=MODULES)
 def command() -> None:
     """Images of pools, and the software in them.
 

@@ -29,21 +29,17 @@ def owns(pipeline: Pipeline, reference: str) -> bool:
     return re.split("[@:]", reference)[0] == _image(pipeline)
 
 
-def keeps(pipeline: Pipeline, pin: PoolPin) -> bool:
-    """Return True for a digest in the file of the pipeline, whose program keeps it, and for those of keepDigests."""
-    digest = pin.reference.partition("@")[2]
-    kept = pipeline.spec.choices.get("keepDigests")
-    return bool(digest) and (pin.file.path == pipeline.file.path or (isinstance(kept, list) and digest in kept))
-
-
 def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
-    """Return the hint that keeps the image of the pin."""
-    digest = pin.reference.partition("@")[2] or pin.reference
-    return f"add {digest} to keepDigests of {pipeline.spec.path} in {pipeline.file.name}"
+    """Return what keeps the image, or "" for a digest in the file of the pipeline or in keepDigests, which is kept."""
+    digest = pin.reference.partition("@")[2]
+    own = pin.file.path == pipeline.file.path or digest in (pipeline.spec.choices.get("keepDigests") or ())
+    if digest and own:
+        return ""
+    return f"add {digest or pin.reference} to keepDigests of {pipeline.spec.path} in {pipeline.file.name}"
 
 
 def _repository(pipeline: Pipeline) -> str:
-    return image_names.repository_id(pipeline.name, pipeline.stack)
+    return image_names.repository_id(pipeline.name, pipeline.file.stack)
 
 
 def _image(pipeline: Pipeline) -> str:

@@ -45,23 +45,19 @@ def owns(pipeline: Pipeline, reference: str) -> bool:
     return bool(re.fullmatch(image, api.path_of(reference)))
 
 
-def keeps(pipeline: Pipeline, pin: PoolPin) -> bool:
-    """Return True for a pool of the pipeline's own file or project, and for an image of keepImages.
-
-    The build keeps images that its own file or an instance template of its own project names.
-    """
-    kept = pipeline.spec.choices.get("keepImages")
-    listed = isinstance(kept, list) and api.path_of(pin.reference) in map(str, kept)
-    return listed or pin.file.path == pipeline.file.path or pin.file.project == pipeline.file.project
-
-
 def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
-    """Return how to keep the image of a pool in another project."""
-    return f"add {api.path_of(pin.reference)} to keepImages of {pipeline.spec.path} in {pipeline.file.name}"
+    """Return what keeps the image of a pool in another project, or "" if the build keeps it.
+
+    The build keeps images that its own file, keepImages or an instance template of its own project names.
+    """
+    image = api.path_of(pin.reference)
+    own = pin.file.path == pipeline.file.path or pin.file.project == pipeline.file.project
+    is_kept = own or image in (pipeline.spec.choices.get("keepImages") or ())
+    return "" if is_kept else f"add {image} to keepImages of {pipeline.spec.path} in {pipeline.file.name}"
 
 
 def _label(pipeline: Pipeline) -> str:
-    return pipeline_label(pipeline.name, pipeline.stack)
+    return pipeline_label(pipeline.name, pipeline.file.stack)
 
 
 def _candidate(image: dict[str, Any]) -> Candidate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -14,13 +14,11 @@ from gpu_catalog.errors import UnknownName
 
 from gpu_ci import versions
 from gpu_ci.cli import clock, edit, options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.output import print_table, print_text
-from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.stack_files import StackFile, for_each_file
 from gpu_ci.stack.pools import POOLS
 
 OUTDATED, SOON, UNKNOWN, SUPPORTED = "outdated", "soon", "unknown", "supported"
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _ACCELERATOR_IMAGE = re.compile(
     r"projects/ubuntu-os-accelerator-images/global/images/(family/)?[a-z0-9-]+-amd64-[a-z0-9-]+"
 )
@@ -39,8 +37,12 @@ class Pin:
     source: str = ""
     is_default: bool = False
     """True if the stack file does not name the version, so that this package chooses it."""
-    edits: edit.Values = field(default_factory=dict)
-    """The new value of each field to change, by the keys below the pool."""
+    new: str = ""
+    """The value that replaces it; empty if there is none."""
+
+    @property
+    def keys(self) -> edit.Keys:
+        return (POOLS, self.pool, *self.what.split("."))
 
 
 @click.command("outdated")
@@ -48,13 +50,13 @@ class Pin:
 @click.option("--write", is_flag=True, help="Replace the outdated values in the files.")
 @options.as_json
 def command(files: tuple[str, ...], write: bool, as_json: bool) -> None:
-    """List the runner, boot image, driver branch and AMI type of each pool, with their state.
+    """List the boot image, driver branch and AMI type of each pool, with their state.
 
     Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. The facts are those of the catalog,
-    each with its source and date. No request is sent. Renovate updates container images and torch
+    each with its source and date. No request is sent. Renovate updates runners, container images and torch
     (docs/operate/images-outdated.md).
 
-    States: outdated (no longer supported), soon (within 90 days; runners: 10 days), unknown, supported.
+    States: outdated (no longer supported), soon (within 90 days), unknown, supported.
 
     The exit code is 1 if a pin is outdated and was not replaced, and 2 for a file that is not a stack file.
 
@@ -67,16 +69,14 @@ def command(files: tuple[str, ...], write: bool, as_json: bool) -> None:
 
     def compute(file: StackFile) -> tuple[StackFile, list[Pin], list[Pin]]:
         found = pins(file)
-        changes = [pin for pin in found if pin.edits]
-        values = [{(POOLS, pin.pool, *keys): value for keys, value in pin.edits.items()} for pin in changes]
-        written = edit.write(file.path, values) if write else []
-        return file, found, [pin for pin, is_written in zip(changes, written, strict=False) if is_written]
+        written = edit.write(file.path, {pin.keys: pin.new for pin in found if pin.new}) if write else ()
+        return file, found, [pin for pin in found if pin.keys in written]
 
-    for_each_file(files, compute, show, document, as_json, lambda answer: _is_left(*answer[1:]))
+    def is_left(answer: Any) -> bool:
+        _, found, written = answer
+        return any(pin.state == OUTDATED and pin not in written for pin in found)
 
-
-def _is_left(found: list[Pin], written: list[Pin]) -> bool:
-    return any(pin.state == OUTDATED and pin not in written for pin in found)
+    for_each_file(files, compute, show, document, as_json, is_left)
 
 
 def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
@@ -93,27 +93,15 @@ def show(file: StackFile, found: list[Pin], written: list[Pin]) -> None:
             source = f"; source: {pin.source}" if pin.source else ""
             print_text(f"{pin.pool}: {pin.what} {pin.text}; hint: {pin.hint}{source}", 2)
     for pin in written:
-        for path, value in pin.edits.items():
-            click.echo(f"{file.name}: {pin.pool}.{'.'.join(path)} is now {value}")
+        click.echo(f"{file.name}: {pin.pool}.{pin.what} is now {pin.new}")
 
 
 def document(file: StackFile, found: list[Pin], written: list[Pin]) -> dict[str, Any]:
-    rows = [
-        {
-            **asdict(pin),
-            "edits": {".".join(path): value for path, value in pin.edits.items()},
-            "written": pin in written,
-        }
-        for pin in found
-    ]
-    return {"file": file.name, "pins": rows}
+    return {"file": file.name, "pins": [{**asdict(pin), "written": pin in written} for pin in found]}
 
 
 def pins(file: StackFile) -> list[Pin]:
-    """Return the pins of all pools in the order of the file.
-
-    The pools are read without validation, because validation refuses the oldest runners.
-    """
+    """Return the pins of all pools in the order of the file. A pool with a mistake has pins too."""
     pools = file.value(POOLS)
     found: list[Pin] = []
     for name, pool in pools.items() if isinstance(pools, Mapping) else ():
@@ -127,7 +115,6 @@ def pins(file: StackFile) -> list[Pin]:
 
 def _machine(name: str, pool: Mapping[str, Any]) -> Iterator[Pin]:
     """Yield the pins of a pool on Compute Engine."""
-    yield _runner(name, pool)
     source = _text(pool, "driver", "source") or "image"
     if (image := _text(pool, "image")) or source == "image":
         yield _boot_image(name, image)
@@ -135,27 +122,12 @@ def _machine(name: str, pool: Mapping[str, Any]) -> Iterator[Pin]:
         yield _driver(name, pool)
 
 
-def _runner(name: str, pool: Mapping[str, Any]) -> Pin:
-    pinned = _text(pool, "runner", "version")
-    version = pinned or versions.RUNNER
-    if not _VERSION.fullmatch(version):
-        return Pin(name, "runner", version, UNKNOWN, "is not a version of the runner", "see gpu-ci check")
-    sums = pool["runner"].get("sha256") if pinned else None
-    edits: dict[tuple[str, ...], str] = {}
-    if isinstance(sums, Mapping) and sums and set(sums) <= set(versions.RUNNER_SHA256):
-        edits = {("runner", "sha256", key): versions.RUNNER_SHA256[key] for key in sums}
-        edits[("runner", "version")] = versions.RUNNER
-    is_older = tuple(map(int, version.split("."))) < tuple(map(int, versions.RUNNER.split(".")))
-    stale = staleness.runner(version, clock.today())
-    return _pin(name, "runner", version, stale, edits if is_older else {}, is_default=not pinned)
-
-
 def _boot_image(name: str, image: str) -> Pin:
     """Return the pin of a boot image. Only Google's images name their software."""
     used, today = image or versions.GCE_IMAGE, clock.today()
     is_better = _ACCELERATOR_IMAGE.fullmatch(image) and not staleness.image(versions.GCE_IMAGE, today)
-    edits: edit.Values = {("image",): versions.GCE_IMAGE} if is_better else {}
-    pin = _pin(name, "image", used, staleness.image(used, today), edits, is_default=not image)
+    new = versions.GCE_IMAGE if is_better else ""
+    pin = _pin(name, "image", used, staleness.image(used, today), new, is_default=not image)
     known = used.startswith(("projects/ubuntu-os-", "projects/deeplearning-platform-release/"))
     if pin.state == SUPPORTED and not known:
         return Pin(name, "image", used, UNKNOWN, "has a name that does not list its software", "check how it was built")
@@ -168,9 +140,9 @@ def _driver(name: str, pool: Mapping[str, Any]) -> Pin:
     if not branch.isdigit():
         return Pin(name, "driver.branch", branch, UNKNOWN, "is not a driver branch", "see gpu-ci check")
     is_better = int(branch) != PREFERRED_BRANCH and not staleness.driver_branch(PREFERRED_BRANCH, clock.today())
-    edits: edit.Values = {("driver", "branch"): str(PREFERRED_BRANCH)} if is_better else {}
+    new = str(PREFERRED_BRANCH) if is_better else ""
     stale = staleness.driver_branch(int(branch), clock.today())
-    return _pin(name, "driver.branch", branch, stale, edits, is_default=given is None)
+    return _pin(name, "driver.branch", branch, stale, new, is_default=given is None)
 
 
 def _ami_type(name: str, ami_type: str) -> Pin:
@@ -185,27 +157,20 @@ def _ami_type(name: str, ami_type: str) -> Pin:
         for key, each in types.items()
         if each.os == "al2023" and (each.architecture, each.nvidia) == (own.architecture, own.nvidia)
     ]
-    return _pin(name, "amiType", ami_type, stale, {("amiType",): better[0]} if len(better) == 1 else {})
+    return _pin(name, "amiType", ami_type, stale, better[0] if len(better) == 1 else "")
 
 
 def _pin(
-    pool: str,
-    what: str,
-    in_use: str,
-    stale: tuple[staleness.Stale, ...],
-    edits: edit.Values,
-    *,
-    is_default: bool = False,
+    pool: str, what: str, in_use: str, stale: tuple[staleness.Stale, ...], new: str, *, is_default: bool = False
 ) -> Pin:
-    """Return a pin with the worst state of its warnings, and with edits only if there is a warning."""
+    """Return a pin with the worst state of its warnings, and with a new value only if there is a warning."""
     if not stale:
         return Pin(pool, what, in_use, SUPPORTED, is_default=is_default)
     state = min((each.state for each in stale), key=(OUTDATED, SOON, UNKNOWN).index)
     hint = "install a newer gpu-ci, or pin a newer version in the pool" if is_default else stale[0].hint
     text, sources = "; ".join(each.text for each in stale), "; ".join(dict.fromkeys(filter(None, map(_source, stale))))
-    return Pin(
-        pool, what, in_use, state, text, hint, sources, is_default, {} if is_default or state == UNKNOWN else edits
-    )
+    new = "" if is_default or state == UNKNOWN else new
+    return Pin(pool, what, in_use, state, text, hint, sources, is_default, new)
 
 
 def _source(stale: staleness.Stale) -> str:

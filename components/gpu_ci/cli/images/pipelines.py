@@ -1,8 +1,8 @@
 """The image pipelines of stack files, their candidates, and the pins of pools. The commands on candidates share it.
 
 Each kind of pipeline has a module in MODULES. `candidates` returns its images from the cloud, and raises InputError if
-the cloud does not answer. `owns` is True for a reference to its images, of any build. `keeps` is True if its clean-up
-never deletes the image of a pin; otherwise `keep_hint` says what keeps it.
+the cloud does not answer. `owns` is True for a reference to its images, of any build. `keep_hint` says what keeps the
+image of a pin; it is empty if the clean-up of the pipeline never deletes it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,6 @@ class Pipeline:
     @property
     def name(self) -> str:
         return self.spec.name
-
-    @property
-    def stack(self) -> str:
-        """The stack of the file. The names of resources contain it."""
-        return self.file.stack
 
     @property
     def skipped(self) -> list[str]:
@@ -103,7 +98,9 @@ def pipelines(file: StackFile) -> list[Pipeline]:
     return [Pipeline(file, spec) for spec in specs]
 
 
-def newest_first(found: Iterable[Candidate]) -> list[Candidate]:
+def candidates_of(pipeline: Pipeline) -> list[Candidate]:
+    """Return the images of a pipeline, newest first. Raise InputError if the cloud does not list them."""
+    found: list[Candidate] = kind_of(pipeline).candidates(pipeline)
     return sorted(found, key=lambda each: each.created, reverse=True)
 
 

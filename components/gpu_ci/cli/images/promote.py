@@ -11,31 +11,25 @@ from typing import Any
 import click
 
 from gpu_ci.cli import edit, options
-from gpu_ci.cli.each_file import for_each_file
 from gpu_ci.cli.images.pipelines import (
     PASSED,
     Candidate,
     Pipeline,
     PoolPin,
+    candidates_of,
     kind_of,
-    newest_first,
     pins_of,
     pipelines,
     readable,
 )
 from gpu_ci.cli.output import InputError, print_error, print_json, print_table, print_text
-from gpu_ci.cli.stack_files import StackFile, files_of, read
+from gpu_ci.cli.stack_files import StackFile, files_of, for_each_file, read
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS
 
 _SHORT = 24
 """Longer digests are cut off in tables: 17 hexadecimal digits stay."""
-_LEAST_NAME = 12
-
-Row = tuple[Pipeline, list[Candidate], list[PoolPin]]
-Unread = tuple[Pipeline, InputError]
-"""A pipeline whose images a cloud did not list, and its error."""
 
 
 @click.command("candidates")
@@ -57,89 +51,79 @@ def candidates(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci images candidates Pulumi.prod.yaml --json
     """
 
-    def compute(file: StackFile) -> tuple[StackFile, list[Row], list[Unread]]:
+    def compute(file: StackFile) -> tuple[StackFile, list[dict[str, Any]]]:
         everywhere = readable(files_of(files))
-        rows: list[Row] = []
-        unread: list[Unread] = []
-        for each in pipelines(file):
-            try:
-                rows.append((each, newest_first(kind_of(each).candidates(each)), pins_of(each, everywhere)))
-            except InputError as error:
-                unread.append((each, error))
-        return file, rows, unread
+        found = [_with_candidates(each, everywhere) for each in pipelines(file)]
+        return file, sorted(found, key=lambda each: "error" in each)
 
-    for_each_file(files, compute, _show, _document, as_json, code_of=lambda answer: 2 if answer[2] else 0)
+    def code_of(answer: Any) -> int:
+        return 2 if any("error" in each for each in answer[1]) else 0
+
+    for_each_file(files, compute, _show, lambda file, found: {"file": file.name, "pipelines": found}, as_json, code_of)
 
 
-def _show(file: StackFile, rows: list[Row], unread: list[Unread]) -> None:
-    """Print a table of the candidates, then a line for each pin that the list does not explain, then the errors."""
+def _with_candidates(pipeline: Pipeline, files: Sequence[StackFile]) -> dict[str, Any]:
+    """Return a pipeline with its candidates as JSON, or with the error if a cloud did not list them."""
+    own = {"name": pipeline.name, "kind": pipeline.spec.kind}
+    try:
+        found, pins = candidates_of(pipeline), pins_of(pipeline, files)
+    except InputError as error:
+        return own | error.document
+    candidates = [
+        {
+            "name": each.name,
+            "reference": each.reference,
+            "madeFrom": each.made_from,
+            "check": each.check,
+            "created": each.created.isoformat(),
+            "skipped": each.name in pipeline.skipped,
+            "pools": [pin.place for pin in pins if pin.reference == each.reference],
+        }
+        for each in found
+    ]
+    return own | {"candidates": candidates, "notes": _notes(pipeline, found, pins)}
+
+
+def _show(file: StackFile, found: list[dict[str, Any]]) -> None:
+    """Print a table of the candidates, then the notes, then the errors."""
     click.echo(f"{file.name}\n")
     cells = [
         (
-            pipeline.name,
-            _short(each.name),
-            _short(each.made_from),
-            f"{each.check}, skipped" if each.name in pipeline.skipped else each.check,
-            _age(each),
-            ", ".join(pin.pool for pin in pins if pin.reference == each.reference),
+            pipeline["name"],
+            _short(each["name"]),
+            _short(each["madeFrom"]),
+            f"{each['check']}, skipped" if each["skipped"] else each["check"],
+            _age(each["created"]),
+            ", ".join(each["pools"]),
         )
-        for pipeline, found, pins in rows
-        for each in found
+        for pipeline in found
+        for each in pipeline.get("candidates", ())
     ]
     if cells:
         print_table(["pipeline", "candidate", "made from", "check", "age", "pools"], cells)
-    for pipeline, found, pins in rows:
-        if not found:
-            click.echo(f"{pipeline.name}: no build has pushed an image yet")
-        elif not pins:
-            example = next((f"; such as {each.reference}" for each in found if each.check == PASSED), "")
-            print_text(f"\n{pipeline.name}: no pool names its image{example}", 2)
-        for text in _notes(pipeline, found, pins):
-            print_text(f"\n{text}", 2)
-    if not rows and not unread:
+    if not found:
         click.echo("no image pipeline")
-    for _, error in unread:
-        print_error(error)
+    for text in [text for pipeline in found for text in pipeline.get("notes", ())]:
+        print_text(f"\n{text}", 2)
+    for pipeline in found:
+        for problem in pipeline.get("error", {}).get("problems", ()):
+            print_error(InputError(**problem))
 
 
 def _notes(pipeline: Pipeline, found: Sequence[Candidate], pins: Sequence[PoolPin]) -> list[str]:
-    """Return a text for each pin whose image is not in the list, or may be deleted."""
+    """Return a text for each pin whose image is not in the list, or may be deleted, and for missing images and pins."""
     known, kind = {each.reference for each in found}, kind_of(pipeline)
-    texts = []
+    texts = [] if found else [f"{pipeline.name}: no build has pushed an image yet"]
+    if found and not pins:
+        usable = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
+        example = next((f"; write it once, such as {each.reference}" for each in usable), "")
+        texts.append(f"{pipeline.name}: no pool names its image{example}")
     for pin in pins:
         if pin.reference not in known:
             texts.append(f"{pin.place} names {pin.reference}, which is no image of {pipeline.name}")
-        elif not kind.keeps(pipeline, pin):
-            hint = kind.keep_hint(pipeline, pin)
+        elif hint := kind.keep_hint(pipeline, pin):
             texts.append(f"{pin.place} names an image that the clean-up of {pipeline.name} may delete; hint: {hint}")
     return texts
-
-
-def _document(file: StackFile, rows: list[Row], unread: list[Unread]) -> dict[str, Any]:
-    return {
-        "file": file.name,
-        "pipelines": [
-            {
-                "name": pipeline.name,
-                "kind": pipeline.spec.kind,
-                "candidates": [
-                    {
-                        "name": each.name,
-                        "reference": each.reference,
-                        "madeFrom": each.made_from,
-                        "check": each.check,
-                        "created": each.created.isoformat(),
-                        "skipped": each.name in pipeline.skipped,
-                        "pools": [pin.place for pin in pins if pin.reference == each.reference],
-                    }
-                    for each in found
-                ],
-                "notes": _notes(pipeline, found, pins),
-            }
-            for pipeline, found, pins in rows
-        ]
-        + [{"name": pipeline.name, "kind": pipeline.spec.kind, **error.document} for pipeline, error in unread],
-    }
 
 
 def _short(text: str) -> str:
@@ -147,9 +131,9 @@ def _short(text: str) -> str:
     return text[:_SHORT] if re.match("sha256:|commit ", text) else text
 
 
-def _age(candidate: Candidate) -> str:
+def _age(created: str) -> str:
     """Return the age in days, or in hours on the first day."""
-    age = datetime.now(UTC) - candidate.created
+    age = datetime.now(UTC) - datetime.fromisoformat(created)
     return f"{age.days} d" if age.days else f"{age.seconds // 3600} h"
 
 
@@ -157,10 +141,8 @@ def _age(candidate: Candidate) -> str:
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option("--file", "files", multiple=True, type=click.Path(), metavar="FILE",
               help="A stack file. Repeatable; by default every Pulumi.<stack>.yaml of this folder.")  # fmt: skip
-@click.option("--to", "wanted", metavar="CANDIDATE",
-              help="The candidate, by 12 or more characters of its name. Default: the newest that passed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, as_json: bool) -> None:
+def promote(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
     """Replace the images of pipelines in the pools of stack files by the newest candidate that passed its check.
 
     Without a name, the command promotes every pipeline of the files. Comments and the order of keys stay as they are.
@@ -175,19 +157,15 @@ def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
     Examples:
       gpu-ci images promote
       gpu-ci images promote runner --file Pulumi.staging.yaml
-      gpu-ci images promote runner --to sha256:4bcfbc3e1b21
     """
     read_files = [read(path) for path in files_of(files)]
     chosen = _chosen([each for file in read_files for each in pipelines(file)], names)
-    if wanted and not len(names) == len(chosen) == 1:
-        hint = "gpu-ci images promote NAME --file FILE --to …"
-        raise InputError("gpu-ci images promote: --to needs the name of one pipeline", hint=hint)
     changes: list[dict[str, Any]] = []
     texts: list[str] = []
     errors: list[InputError] = []
     for pipeline in chosen:
         try:
-            own, notes = _promote(pipeline, read_files, wanted)
+            own, notes = _promote(pipeline, read_files)
             changes += own
             texts += notes
         except InputError as failure:
@@ -208,62 +186,33 @@ def promote(names: tuple[str, ...], files: tuple[str, ...], wanted: str | None, 
         click.get_current_context().exit(2 if none_answered else 1)
 
 
-def _promote(
-    pipeline: Pipeline, files: Sequence[StackFile], wanted: str | None
-) -> tuple[list[dict[str, Any]], list[str]]:
+def _promote(pipeline: Pipeline, files: Sequence[StackFile]) -> tuple[list[dict[str, Any]], list[str]]:
     """Write the candidate into the files. Return the changed fields, and notes on what was left."""
-    found = newest_first(kind_of(pipeline).candidates(pipeline))
+    found = candidates_of(pipeline)
     pins = pins_of(pipeline, files)
     passed = (each for each in found if each.check == PASSED and each.name not in pipeline.skipped)
-    candidate = _wanted(pipeline, found, wanted) if wanted else next(passed, None)
+    candidate = next(passed, None)
     if candidate is None:
         return [], [f"{pipeline.name}: no candidate has passed its check"]
-    if not pins:
-        return [], [f"{pipeline.name}: no pool names its image; write it once, such as {candidate.reference}"]
-    by_reference = {each.reference: each for each in found}
-    outdated = [pin for pin in pins if _is_behind(by_reference.get(pin.reference), candidate, exact=bool(wanted))]
+    # An image that is no candidate, such as a deleted one, is replaced.
+    newer = {each.reference for each in found if each.created >= candidate.created}
+    outdated = [pin for pin in pins if pin.reference not in newer]
     changes = []
     for path in dict.fromkeys(pin.file.path for pin in outdated):
         own = [pin for pin in outdated if pin.file.path == path]
-        written = edit.write(path, [{(POOLS, pin.pool, *pin.keys): candidate.reference} for pin in own])
+        written = edit.write(path, dict.fromkeys([(POOLS, pin.pool, *pin.keys) for pin in own], candidate.reference))
         changes += [
             {
                 "file": str(path), "pool": pin.pool, "field": ".".join(pin.keys), "pipeline": pipeline.name,
                 "before": pin.reference, "after": candidate.reference, "made_from": candidate.made_from,
-                "written": is_written,
+                "written": (POOLS, pin.pool, *pin.keys) in written,
             }
-            for pin, is_written in zip(own, written, strict=True)
+            for pin in own
         ]  # fmt: skip
     after = [read(file.path) for file in files]
-    texts = [] if outdated else [f"{pipeline.name}: no pool names an older image than the newest candidate that passed"]
+    newest = f"{pipeline.name}: no pool names an older image than the newest candidate that passed"
+    texts = [newest] if pins and not outdated else []
     return changes, texts + _notes(pipeline, found, pins_of(pipeline, after))
-
-
-def _is_behind(current: Candidate | None, candidate: Candidate, *, exact: bool) -> bool:
-    """Return True if the pin must change. An image that is no candidate, such as a deleted one, is replaced."""
-    if current is None or exact:
-        return current != candidate
-    return current.created < candidate.created
-
-
-def _wanted(pipeline: Pipeline, found: Sequence[Candidate], wanted: str) -> Candidate:
-    """Return the candidate whose name begins with the text.
-
-    Raises:
-        InputError: There is no such candidate, or it may not be promoted.
-    """
-    where, hint = f"gpu-ci images promote {pipeline.name}", "gpu-ci images candidates"
-    fits = [each for each in found if each.name.startswith(wanted)] if len(wanted) >= _LEAST_NAME else []
-    if len(fits) != 1:
-        expected = f"at least {_LEAST_NAME} characters of the name of a candidate"
-        raise InputError(f"{where}: no single candidate begins with {wanted}", expected=expected, hint=hint)
-    [candidate] = fits
-    if candidate.check != PASSED:
-        text = f"{where}: the check of {candidate.name} is {candidate.check}"
-        raise InputError(text, expected="a candidate that passed its check", hint=hint)
-    if candidate.name in pipeline.skipped:
-        raise InputError(f"{where}: {candidate.name} is excluded", hint=f"remove it from skip of {pipeline.spec.path}")
-    return candidate
 
 
 def _chosen(found: Sequence[Pipeline], names: Sequence[str]) -> list[Pipeline]:

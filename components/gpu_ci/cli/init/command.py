@@ -1,17 +1,72 @@
-"""`gpu-ci init`: write the files of a new repository that deploys pools."""
+"""`gpu-ci init`: reads the options, and writes the files of a new repository that deploys pools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
+import gpu_catalog
+from gpu_catalog import Machine
 
 from gpu_ci.cli import new_files
-from gpu_ci.cli.init import additions, options
-from gpu_ci.cli.init.repository import Repository
-from gpu_ci.errors import in_yaml
+from gpu_ci.cli.check import stacks
+from gpu_ci.cli.init.repository import (
+    ADMIN_APP,
+    MANAGER_APP,
+    ON_GKE,
+    RUNNER_APP,
+    Pool,
+    Repository,
+    kind_of,
+    requirement,
+)
+from gpu_ci.cli.new_files import PULUMI_NAME, mistakes
+from gpu_ci.cli.stack_files import parse, read
+from gpu_ci.errors import Problem, in_yaml
+from gpu_ci.gcp.machine.args import GuestAccelerator
+from gpu_ci.kinds import args_for
+from gpu_ci.stack.site import SITE
+
+DEFAULT_POOL = "l4=g2-standard-8:spot"
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that some pools need: its name, a valid value, and the kinds of the pools."""
+
+    flag: str
+    example: str
+    kinds: tuple[str, ...]
+
+
+_ON_CLUSTERS = ("eks-runners", ON_GKE)
+OPTIONS = {
+    "cluster": Option("--cluster", "ci", ("eks-runners",)),
+    "subnets": Option("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001", ("eks-runners",)),
+    "gke_cluster": Option("--gke-cluster", "gpu", (ON_GKE,)),
+    "location": Option("--location", "us-central1", (ON_GKE,)),
+    "runner_image": Option("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}", _ON_CLUSTERS),
+    "organization": Option("--organization", "acme", _ON_CLUSTERS),
+    "repositories": Option("--repository", "kernels", _ON_CLUSTERS),
+    "project": Option("--project", "acme-ci", ("gce-runners", *_ON_CLUSTERS)),
+}
+"""The options that may be required. An organization requires the last two."""
+_OF_ORGANIZATION = ("repositories", "project")
+_AS_GIVEN = ("stack", "project", "region", "organization", "repositories", "location", "runner_image")
+# docs/guides/github.md has the fields of an App.
+_APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
+
+_FILE_OF_STACK = re.compile(r"Pulumi\.(.+)\.ya?ml")
+_PLACEHOLDER = re.compile(r"(?<=[/@])(OWNER|COMMIT)(?=[/@]|$)")
+_POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
+_POOL_FORM = f"NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as {DEFAULT_POOL}"
+_SUBNET = re.compile(r"(?P<zone>[^=]+)=(?P<id>[^=]+)")
+_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 
 
 @click.command("init")
@@ -52,9 +107,9 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool l4=g2-standard-8 \\
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
     """
-    chosen = options.repository(folder, given)
-    files = dict(chosen.files())
-    states = new_files.states(folder, files, additions.changes, chosen.stack_file)
+    chosen = repository(folder, given)
+    files = chosen.files()
+    states = new_files.states(folder, files, chosen.stack_file)
     new_files.offer(folder, files, states, lambda: _next_steps(folder, chosen), write=write, as_json=as_json)
 
 
@@ -69,24 +124,16 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
+    local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
     return [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
         *(app_steps if chosen.apps else [no_jobs]),
-        *_placeholders(chosen),
+        *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
+        *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(folder, chosen),
-    ]
-
-
-def _placeholders(chosen: Repository) -> Sequence[str]:
-    """Return the values that the user has to replace before the first deployment."""
-    local = "@ file:" in chosen.requirement
-    image = chosen.runner_image.endswith("0" * 64)
-    return [
-        *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
-        *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
     ]
 
 
@@ -99,7 +146,7 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         ]
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
-    name = chosen.actions.repository
+    name = chosen.actions["repository"]
     files = [file for file in folder.glob("Pulumi.*.yaml") if file.name != chosen.stack_file]
     others = sorted(file.stem.removeprefix("Pulumi.") for file in files)
     deployment = folder / ".github/workflows/deploy.yaml"
@@ -112,3 +159,197 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         f"set the variables {variables} of the repository at GitHub   (for deploy.yaml; it needs no secret)",
         f"if {name} is private, allow access under its Settings, Actions, General   (for all workflows)",
     ]
+
+
+def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
+    """Return the repository that the options describe. Raise InputError with every missing or wrong option.
+
+    The stack file is checked only if no option has a mistake, because most of its mistakes would follow from that one.
+    """
+    wrong: list[Problem] = []
+    chosen = _read(folder, given, wrong)
+    if wrong:
+        raise mistakes({"gpu-ci init": wrong})
+    text = chosen.files()[chosen.stack_file]
+    if wrong := stacks.problems(parse(folder / chosen.stack_file, text)):
+        raise mistakes({f"gpu-ci init: {chosen.stack_file}": wrong})
+    return chosen
+
+
+def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repository:
+    """Return the repository. Append the mistakes that can be found without the stack file."""
+    pools = _pools(given, wrong)
+    subnets = _subnets(given["subnets"], wrong)
+    kinds = {pool.kind for pool in pools}
+    for name, option in OPTIONS.items():
+        is_required = kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
+        if is_required and not given[name]:
+            wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
+        elif given[name] and pools and not is_required and name not in ("organization", "project"):
+            text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
+            hint = "leave the option out, or give --pool, --gke-cluster or --organization"
+            wrong.append(Problem(option.flag, text, hint=hint))
+    for flag, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
+        if not PULUMI_NAME.fullmatch(value):
+            expected = "1 to 100 letters, digits, '-', '_' and '.'"
+            wrong.append(Problem(flag, "is not a name that Pulumi accepts", repr(value), expected))
+    if match := _FILE_OF_STACK.fullmatch(given["stack"]):
+        wrong.append(Problem("--stack", "is a file, not a stack", given["stack"], hint=f"did you mean {match[1]}?"))
+    if placeholder := _PLACEHOLDER.search(given["package"]):
+        hint = "give the owner of your copy of gpu-ci, and the full SHA of a commit"
+        wrong.append(Problem("--package", f"has the placeholder {placeholder[0]}", given["package"], hint=hint))
+    aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
+    if len(aws_regions) > 1:
+        text, expected = "has zones of several regions", "zones of the cluster's region"
+        wrong.append(Problem("--subnet", text, ", ".join(aws_regions), expected))
+    clusters = {
+        kind: given["cluster" if kind == "eks-runners" else "gke_cluster"]
+        for kind in _ON_CLUSTERS
+        if any(pool.kind == kind for pool in pools)
+    }
+    if len({*clusters.values()}) < len(clusters):
+        text = "has the name of the EKS cluster, and the clusters of a stack file have different names"
+        wrong.append(Problem("--gke-cluster", text, given["gke_cluster"], hint="create a stack for each cluster"))
+    return Repository(
+        name=folder.resolve().name,
+        pools=pools,
+        requirement=requirement(pools, given["organization"], given["package"] or _address_in(folder)),
+        clusters=clusters,
+        subnets=subnets,
+        aws_region=aws_regions[0] if aws_regions else "",
+        registered=_registered_apps(folder, given) if given["organization"] else {},
+        **{name: given[name] for name in _AS_GIVEN},
+    )
+
+
+def _address_in(folder: Path) -> str:
+    """Return the address from which the repository in the folder already installs gpu-ci, or ""."""
+    try:
+        return new_files.address_of((folder / "requirements.txt").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""  # `new_files.states` reports a file that cannot be read
+
+
+def _registered_apps(folder: Path, given: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the fields of each App of stack files for the same organization and Google Cloud project, by its key.
+
+    An App with the numbers that `gpu-ci init` writes does not exist yet. A stack file that cannot be read has no Apps:
+    `gpu-ci check` reports its mistakes.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in sorted(folder.glob("Pulumi.*.yaml")):
+        try:
+            file = read(path)
+        except click.ClickException:
+            continue
+        site = file.value(SITE)
+        github = site.get("github") if isinstance(site, Mapping) else None
+        if not isinstance(github, Mapping) or (file.project, github.get("owner")) != (
+            given["project"],
+            given["organization"],
+        ):
+            continue
+        for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP):
+            own = github.get(app.key)
+            fields = {name: own.get(name) for name in _APP_FIELDS} if isinstance(own, Mapping) else {}
+            complete = fields and all(isinstance(fields[name], kind) for name, kind in _APP_FIELDS.items())
+            if complete and fields["id"] != app.id:
+                found.setdefault(app.key, fields)
+    return found
+
+
+def _pools(given: Mapping[str, Any], wrong: list[Problem]) -> list[Pool]:
+    """Return the pools of --pool. Append mistakes to `wrong`."""
+    found = [_pool_fields(text, wrong) for text in given["pools"] or (DEFAULT_POOL,)]
+    fields = {each[0]: each for each in reversed(found) if each}
+    wrong += _duplicates("--pool", "name", [each[0] for each in found if each])
+    pools = []
+    for name, machine, market in reversed(fields.values()):
+        kind = kind_of(machine, bool(given["gke_cluster"]))
+        zones = _zones(machine, kind, given, wrong) if machine.cloud == "gcp" else ()
+        cluster = {"eks-runners": given["cluster"], ON_GKE: given["gke_cluster"]}.get(kind, "")
+        pools.append(Pool(name, machine, market, kind, zones, cluster, _runner_size(kind, machine)))
+    return pools
+
+
+def _duplicates(flag: str, noun: str, values: Sequence[str]) -> list[Problem]:
+    """Return a problem for each value that is given more than once."""
+    return [
+        Problem(flag, f"has the {noun} {value} {count} times", expected=f"a different {noun} each time")
+        for value, count in Counter(values).items()
+        if count > 1
+    ]
+
+
+def _pool_fields(text: str, wrong: list[Problem]) -> tuple[str, Machine, str] | None:
+    """Return name, machine and market of --pool, or None after a mistake, which is appended to `wrong`."""
+    found = _POOL.fullmatch(text)
+    if not found:
+        wrong.append(Problem("--pool", "has a form that is not accepted", repr(text), _POOL_FORM))
+        return None
+    try:
+        machine = gpu_catalog.machine(found["machine"])
+        return found["name"], machine, gpu_catalog.market(found["market"] or "standard")
+    except LookupError as error:
+        problem, _, hint = str(error).partition("; ")
+        wrong.append(Problem("--pool", problem, repr(text), _POOL_FORM, hint))
+        return None
+
+
+def _zones(machine: Machine, kind: str, given: Mapping[str, Any], wrong: list[Problem]) -> tuple[str, ...]:
+    """Return the zones with the machine, of the region or of the region of the cluster. Append mistakes to `wrong`."""
+    flag, region = "--region", given["region"]
+    if kind == ON_GKE:
+        flag, region = "--location", given["location"]
+        region = zone["region"] if (zone := _ZONE.fullmatch(region)) else region
+        if not region:
+            return ()  # reported as missing
+    if region and (zones := gpu_catalog.zones(machine, region)):
+        return tuple(zones)
+    if zone := _ZONE.fullmatch(region):
+        problem = Problem(flag, "is a zone", repr(region), "a region", f"{flag} {zone['region']}")
+    else:
+        regions = sorted({gpu_catalog.region_of(each) for each in machine.zones})
+        text = f"{region!r} has no {machine.machine_type}"
+        problem = Problem(flag, text, expected=f"one of {', '.join(regions)}")
+    if problem not in wrong:
+        wrong.append(problem)
+    return ()
+
+
+def _subnets(given: Sequence[str], wrong: list[Problem]) -> dict[str, str]:
+    """Return the subnets of --subnet by zone. Append mistakes to `wrong`."""
+    found = [(text, _SUBNET.fullmatch(text)) for text in given]
+    form = f"ZONE=ID, such as {OPTIONS['subnets'].example}"
+    wrong += [
+        Problem("--subnet", "has a form that is not accepted", repr(text), form) for text, pair in found if not pair
+    ]
+    wrong += _duplicates("--subnet", "zone", [pair["zone"] for _, pair in found if pair])
+    return {pair["zone"]: pair["id"] for _, pair in found if pair}
+
+
+def _runner_size(kind: str, machine: Machine) -> dict[str, int]:
+    """Return the fields `cpus` and `memoryGib` of a runner whose defaults do not fit on a node with this machine.
+
+    Return nothing if the defaults fit, or if a package of the cloud is missing: the check of the stack file reports
+    that.
+    """
+    if kind not in _ON_CLUSTERS:
+        return {}
+    try:
+        from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
+        from gpu_ci.kubernetes.scale_set.args import RunnerChoices
+
+        args = cast(type[RunnerPoolArgs], args_for(kind))
+    except ModuleNotFoundError:
+        return {}
+    fields: dict[str, Any] = {"instance_types": [machine.machine_type]}
+    if machine.cloud == "gcp":
+        attached = machine.attached and GuestAccelerator(type=machine.accelerator, count=machine.api_gpu_count)
+        fields = {"machine_type": machine.machine_type, "guest_accelerator": attached or None}
+    if (node := args.node_of(fields)) is None:
+        return {}
+    free = {"cpus": ("cpus", node.cpus), "memoryGib": ("memory_gib", node.memory_gib)}
+    return {
+        name: value for name, (field, value) in free.items() if 0 < value < RunnerChoices.model_fields[field].default
+    }

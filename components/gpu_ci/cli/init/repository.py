@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
-import jinja2
 from gpu_catalog import Machine
 
 from gpu_ci import extras
-from gpu_ci.cli import templates
+from gpu_ci.cli import new_files
+from gpu_ci.cli.github_app.apps import DUTIES
 from gpu_ci.kinds import catalog
 
-# File in the repository -> its template.
-TEMPLATES = {
-    "Pulumi.yaml": "Pulumi.yaml.j2",
-    "__main__.py": "__main__.py.j2",
-    "plugin/PulumiPlugin.yaml": "plugin/PulumiPlugin.yaml.j2",
-    "plugin/__main__.py": "plugin/__main__.py.j2",
-    "requirements.txt": "requirements.txt.j2",
-    ".gitignore": "gitignore.j2",
-    "sandbox.yaml": "sandbox.yaml.j2",
-    "Pulumi.{stack}.yaml": "stack.yaml.j2",
-}
-# Workflows of GitHub, which use the actions of gpu-ci. They need the address of gpu-ci to be a commit at GitHub.
-WORKFLOWS = {
-    ".github/workflows/preview.yaml": "workflows/preview.yaml.j2",
-    ".github/workflows/preview-comment.yaml": "workflows/preview-comment.yaml.j2",
-    ".github/workflows/deploy.yaml": "workflows/deploy.yaml.j2",
-}
+TEMPLATES = files(__package__) / "templates"
+# GitHub's own expressions are ${{ … }}.
+_MARKS_IN_WORKFLOWS = {
+    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<",
+    "variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>",
+}  # fmt: skip
 _COMMIT_AT_GITHUB = re.compile(
     r"git\+(?:https://|ssh://git@)github\.com/(?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?@(?P<commit>[0-9a-f]{40})"
 )
-
-
-@dataclass(frozen=True)
-class Actions:
-    """The repository and the commit whose actions and reusable workflows the workflows use."""
-
-    repository: str
-    commit: str
 
 
 @dataclass(frozen=True)
@@ -57,39 +39,18 @@ class App:
     id: int
     installation: int
     secret: str
-    purpose: str
     permissions: Mapping[str, str]
 
+    @property
+    def duty(self) -> str:
+        return DUTIES[self.key]
 
-ADMIN_APP = App(
-    "app",
-    1,
-    11,
-    "github-admin-app-key",
-    "app creates the runner group.",
-    {
-        "organization_self_hosted_runners": "write",
-        "secrets": "write",
-        "actions_variables": "write",
-        "administration": "write",
-    },
-)
-RUNNER_APP = App(
-    "runnerApp",
-    2,
-    12,
-    "github-runner-app-key",
-    "runnerApp registers the runners of clusters.",
-    {"organization_self_hosted_runners": "write"},
-)
-MANAGER_APP = App(
-    "managerApp",
-    3,
-    13,
-    "github-manager-app-key",
-    "managerApp reads the queue of jobs, and registers the runners of machines.",
-    {"organization_self_hosted_runners": "write", "actions": "write"},
-)
+
+_RUNNERS = {"organization_self_hosted_runners": "write"}
+_ADMIN = {**_RUNNERS, "secrets": "write", "actions_variables": "write", "administration": "write"}
+ADMIN_APP = App("app", 1, 11, "github-admin-app-key", _ADMIN)
+RUNNER_APP = App("runnerApp", 2, 12, "github-runner-app-key", _RUNNERS)
+MANAGER_APP = App("managerApp", 3, 13, "github-manager-app-key", {**_RUNNERS, "actions": "write"})
 
 _KINDS = {"aws": "eks-runners", "gcp": "gce-runners"}
 """The kind of a pool on machines of each cloud, without the option that names another kind of cluster."""
@@ -101,28 +62,9 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
     return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
 
 
-def cluster_kind(kind: str) -> str:
-    """Return the kind of cluster that a kind of pool needs; empty if it needs none."""
-    return next(each.on_cluster for each in catalog() if each.kind == kind)
-
-
-def needed_apps(kinds: Collection[str]) -> list[App]:
-    """Return the GitHub Apps of a stack with pools of these kinds."""
-    on_clusters = {bool(cluster_kind(kind)) for kind in kinds}
-    return [ADMIN_APP, *([RUNNER_APP] if True in on_clusters else []), *([MANAGER_APP] if False in on_clusters else [])]
-
-
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """An existing cluster that the user named, and the kind of the pools on it."""
-
-    name: str
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -142,7 +84,7 @@ class Pool:
 
     @property
     def on_cluster(self) -> bool:
-        return bool(cluster_kind(self.kind))
+        return any(each.on_cluster for each in catalog() if each.kind == self.kind)
 
     @property
     def machine_fields(self) -> dict[str, Any]:
@@ -175,7 +117,8 @@ class Repository:
     region: str = ""
     organization: str = ""
     repositories: Sequence[str] = ()
-    clusters: Sequence[Cluster] = ()
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """The names of the existing clusters, by the kind of the pools on them."""
     location: str = ""
     """The location of the GKE cluster."""
     subnets: Mapping[str, str] = field(default_factory=dict)
@@ -198,7 +141,8 @@ class Repository:
     @property
     def apps(self) -> list[App]:
         """The GitHub Apps that the pools need, none without an organization."""
-        return needed_apps({pool.kind for pool in self.pools}) if self.organization else []
+        needed = [ADMIN_APP, *([RUNNER_APP] if self.nodes else []), *([MANAGER_APP] if self.machines else [])]
+        return needed if self.organization else []
 
     @property
     def new_apps(self) -> list[App]:
@@ -220,10 +164,10 @@ class Repository:
         return re.sub("[^A-Za-z0-9_-]", "-", self.stack)
 
     @cached_property
-    def actions(self) -> Actions | None:
-        """The actions of gpu-ci, or None if its address is not a commit at GitHub."""
+    def actions(self) -> dict[str, str]:
+        """The repository and the commit of the actions of gpu-ci. Empty if its address is not a commit at GitHub."""
         found = _COMMIT_AT_GITHUB.fullmatch(self.requirement.partition(" @ ")[2])
-        return Actions(found["repository"], found["commit"]) if found else None
+        return found.groupdict() if found else {}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -236,19 +180,16 @@ class Repository:
         }
         return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.aws_region else {})
 
-    def files(self) -> Iterator[tuple[str, str]]:
-        """Return each file of the repository with its text."""
-        engine = templates.environment(
-            loader=jinja2.PackageLoader(__package__ or ""), trim_blocks=True, lstrip_blocks=True
-        )
-        # GitHub's own expressions are ${{ … }}.
-        in_workflows = engine.overlay("<%", "%>", "<<", ">>", "<#", "#>")
+    def files(self) -> dict[str, str]:
+        """Return the text of each file of the repository."""
         derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "actions", "variables")
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
-        for path, template in WORKFLOWS.items() if self.actions else ():
-            yield path, in_workflows.get_template(template).render(values)
-        for path, template in TEMPLATES.items():
-            yield path.format(stack=self.stack), engine.get_template(template).render(values)
+        blocks: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
+        found = new_files.render(TEMPLATES / "files", values, ".j2", **blocks)
+        if self.actions:
+            blocks |= _MARKS_IN_WORKFLOWS
+            found |= new_files.render(TEMPLATES / "workflows", values, ".j2", **blocks)
+        return found
 
 
 def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> str:

@@ -18,8 +18,7 @@ import click
 import yaml
 
 from gpu_ci import extras
-from gpu_ci.cli import new_files, templates
-from gpu_ci.cli.init import additions
+from gpu_ci.cli import new_files
 from gpu_ci.errors import Problem
 
 TEMPLATE = files(__package__) / "files"
@@ -65,8 +64,8 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     values = _with_defaults(answers)
     if wrong := problems(values):
         raise new_files.mistakes({"gpu-ci new-project": wrong})
-    found = templates.render(TEMPLATE / "project", values, ".jinja")
-    states = new_files.states(folder, found, additions.changes)
+    found = new_files.render(TEMPLATE / "project", values, ".jinja")
+    states = new_files.states(folder, found)
     new_files.offer(folder, found, states, lambda: _next_steps(folder, values), write=write, as_json=as_json)
 
 
@@ -81,7 +80,7 @@ def _with_defaults(answers: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(answers)
     for name, settings in _questions().items():
         if name not in values:
-            text = templates.environment().from_string(str(settings["default"])).render(values)
+            text = new_files.environment().from_string(str(settings["default"])).render(values)
             values[name] = yaml.safe_load(text) if settings["type"] == "yaml" else text
     return values
 
@@ -91,7 +90,7 @@ def problems(values: Mapping[str, Any]) -> list[Problem]:
     found = []
     for name, settings in _questions().items():
         given, choices = values[name], settings.get("choices")
-        expected = templates.environment().from_string(settings.get("validator", "")).render(values)
+        expected = new_files.environment().from_string(settings.get("validator", "")).render(values)
         if choices and given not in choices:
             expected = f"one of {', '.join(choices)}"
         if expected:
