@@ -187,11 +187,11 @@ def main() -> None:
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
     if args.only == "manager":
-        from bench.manager.policies import bench_manager
+        from bench.manager import bench_manager
 
         bench_manager(args.seeds, args.days, console)
     if args.only == "sweep":
-        from bench.manager.sweep import bench_sweep
+        from bench.sweep import bench_sweep
 
         bench_sweep(args.rounds, console)
 

@@ -122,7 +122,7 @@ def pools(count: int) -> list[Pool]:
 def measured(size: Size, passes: int, folder: Path) -> Measured:
     """Return CPU seconds of this process and requests of passes over one organization."""
     arguments = [str(each) for each in (size.repositories, size.runs, size.jobs, size.pools)]
-    command = [sys.executable, "-m", "bench.manager.github_server", *arguments]
+    command = [sys.executable, "-m", "bench.github_server", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout

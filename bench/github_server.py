@@ -1,6 +1,6 @@
 """A fake GitHub server for one measurement, in a separate process, with the sandbox's answers and with ETags.
 
-    python -m bench.manager.github_server 50 250 1000 20
+    python -m bench.github_server 50 250 1000 20
 
 The arguments are the numbers of repositories, active runs, queued jobs and pools. The first line of the output is the
 port. `POST /changed?jobs=N` changes N jobs.

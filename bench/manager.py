@@ -12,19 +12,13 @@ our clouds and prices.
 
 from __future__ import annotations
 
-import base64
 import json
 import statistics
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
 from gpu_catalog.prices import price
 from gpu_manager import model
 from gpu_manager.cli.run_command import is_idle
@@ -38,10 +32,12 @@ from gpu_manager.ports import GithubView, Metadata
 from rich.console import Console
 from rich.table import Table
 
-from . import simulation
-from .simulation import FLEET_ANSWER_SEC, QUEUE_LIMIT_SEC, SHARES, Place, Policy, World
+from tests.manager.machine_key import PRIVATE, certificate_of, published
 
-MACHINE_TYPE = "g2-standard-8"
+from . import simulation
+from .simulation import FLEET_ANSWER_SEC, INSERT_ANSWER_SEC, QUEUE_LIMIT_SEC, SHARES, Place, Policy, World
+
+MACHINE_TYPE, MAXIMUM, STANDBY = "g2-standard-8", 16, 3
 # Seconds of the requests of a pass, and from the registration to the online runner. Assumptions.
 _PASS_SEC, _RUNNER_SEC = 2.0, 5.0
 # The agent ends a machine whose runner gets no job (gpu_agent).
@@ -60,13 +56,13 @@ def usd_per_hour(place: Place) -> float:
 class GpuCi(Policy):
     """The runner manager of gpu-ci with one pool."""
 
-    check_sec, idle_limit_sec = simulation.CHECK_SEC, _IDLE_SEC
+    check_sec, idle_limit_sec, registers = simulation.CHECK_SEC, _IDLE_SEC, True
 
-    def __init__(self, world: World, places: Sequence[Place], maximum: int, standby: int = 0) -> None:
+    def __init__(self, world: World, places: Sequence[Place], standby: int = 0) -> None:
         super().__init__(world)
         rungs = tuple(Rung(each.zone, MACHINE_TYPE, each.market, "nvidia-l4", usd_per_hour(each)) for each in places)
         pool = Pool(
-            "l4", "acme-ci", "template", rungs, maximum, _LABELS, idle_sec=600, boot_sec=1200,
+            "l4", "acme-ci", "template", rungs, MAXIMUM, _LABELS, idle_sec=600, boot_sec=1200,
             registered_by="manager", standby=standby,
         )  # fmt: skip
         self._cloud, self._standby = _Compute(world), standby
@@ -74,19 +70,15 @@ class GpuCi(Policy):
         store: Any = SimpleNamespace(
             load=lambda: memory.value, save=lambda each: setattr(memory, "value", each), may_act=lambda: True
         )
-        github: Any = _Github(world, self._cloud)
+        github: Any = _Github(world)
         self._manager = Manager([pool], github, self._cloud, store, lambda: _EPOCH + world.now)
         self._limits, self._pause_sec, self._acts = RateLimits(lambda: world.now), 0.0, True
-
-    def begin(self) -> None:
-        self._step()
-
-    def booted(self, machine: simulation.Machine) -> None:
-        """Do nothing: a pass registers the runner."""
+        world.at(0, self._step)
 
     def _step(self) -> None:
         """Run a pass. Without jobs, and with stopped machines alone, a pass would do nothing."""
-        if self._acts or self.world.active or not self._cloud.has_only_stopped(self._standby):
+        only_stopped = [each.state for each in self._cloud.listed()] == ["stopped"] * self._standby
+        if self._acts or self.world.active or not only_stopped:
             done = self._manager.step()
             memory = done.decision.memory
             self._acts = bool(done.decision.actions or memory.pending or memory.lost)
@@ -97,14 +89,14 @@ class GpuCi(Policy):
 class _Github:
     """GitHub, with the jobs of the simulation. Implements ports.Github."""
 
-    def __init__(self, world: simulation.World, cloud: _Compute) -> None:
-        self._world, self._cloud = world, cloud
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         runners = tuple(
-            model.Runner(number, f"{each.name}-{number}", each.state in ("idle", "busy"), each.state == "busy")
+            model.Runner(each.number, _runner(each), each.state in ("idle", "busy"), each.state == "busy")
             for each in self._world.alive.values()
-            if (number := self._cloud.runners.get(each.name))
+            if each.sealed
         )
         jobs = tuple(_job(each) for each in self._world.active.values())
         return GithubView(_EPOCH + self._world.now, jobs, runners, {key: self._run(key) for key in runs})
@@ -112,10 +104,9 @@ class _Github:
     def _run(self, key: RunKey) -> model.Run:
         job = self._world.jobs[key.run_id - 1]
         ended = job.status not in ("queued", "in_progress")
-        conclusion = {"done": "success", "failed": "failure"}.get(job.status, "cancelled") if ended else ""
-        failed = (_key(job).job_id,) if conclusion == "failure" else ()
-        status = "completed" if ended else "in_progress"
-        return model.Run(key, job.attempt, status, conclusion, _EPOCH + job.arrival.created, failed)
+        status: model.RunStatus = "completed" if ended else "in_progress"
+        failed = (_key(job).job_id,) if job.status == "failure" else ()
+        return model.Run(key, job.attempt, status, job.status if ended else "", _EPOCH + job.created, failed)
 
     def register(self, pool: Pool, name: str) -> NewRunner:
         return NewRunner(int(name.rpartition("-")[2]), name, "the configuration of a runner")
@@ -131,45 +122,37 @@ class _Github:
 class _Compute:
     """Compute Engine, with the machines of the simulated cloud. Implements ports.Compute."""
 
-    def __init__(self, world: simulation.World) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
         self._operations: list[tuple[float, InsertError | None]] = []
         self._machines: dict[str, simulation.Machine] = {}
-        self._ids: dict[str, int] = {}
-        self._jobs: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
         self._keys = MachineKeys(lambda: world.now)
-        self._requested_at: dict[str, float] = {}
-        self.runners: dict[str, int] = {}
-        """The runners of machines with a registration. A runner has its machine's number."""
+
+    def listed(self) -> list[simulation.Machine]:
+        """Return the machines. Google deletes a preempted machine, because its template requires it."""
+        return [each for each in self._machines.values() if not (each.deleted or each.preempted)]
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the machines. Google deletes a preempted machine, because its template requires it."""
-        listed = [each for each in self._machines.values() if not (each.deleted or each.preempted)]
-        return self._keys.with_keys([self._machine(each) for each in listed], self._guest_attribute)
-
-    def has_only_stopped(self, count: int) -> bool:
-        listed = [each.state for each in self._machines.values() if not (each.deleted or each.preempted)]
-        return listed == ["stopped"] * count
+        return self._keys.with_keys([self._machine(each) for each in self.listed()], self._guest_attribute)
 
     def _machine(self, machine: simulation.Machine) -> Machine:
-        name, (zone, market) = machine.name, machine.place
-        end = None
+        (zone, market), end = machine.place, None
+        is_new = self._world.now - machine.requested < INSERT_ANSWER_SEC
+        status = "PROVISIONING" if is_new else "RUNNING"
         if machine.state in ("stopped", "off"):
             status, end = "TERMINATED", End("stopped" if machine.state == "stopped" else "job-done")
         elif machine.state == "stopping":
             status = "STOPPING"
-        else:
-            is_new = self._world.now - self._requested_at[name] < simulation.INSERT_ANSWER_SEC
-            status = "PROVISIONING" if is_new else "RUNNING"
         return Machine(
-            name, "l4", zone, status, market, MACHINE_TYPE, "template", end, job=self._jobs[name],
-            id=str(self._ids[name]), registered_by="manager", sealed=name in self.runners,
+            machine.name, "l4", zone, status, market, MACHINE_TYPE, "template", end, job=self._labels[machine.name],
+            id=str(machine.number), registered_by="manager", sealed=machine.sealed,
         )  # fmt: skip
 
     def _guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         """Return the last published value of the machine, which remains after a stop."""
         machine = self._machines[name]
-        content = {"machine": f"{name}-{self._ids[name]}", "certificate": _certificate(machine.ready)}
+        content = {"machine": _runner(machine), "certificate": _certificate(machine.ready)}
         return json.dumps(content) if machine.ready else ""
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
@@ -181,30 +164,23 @@ class _Compute:
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         since = self._world.now - 3600
-        machines = self._machines.values()
-        return frozenset(each.name for each in machines if each.preempted and (each.ended or 0) > since)
+        return frozenset(each.name for each in self._machines.values() if each.preempted and each.ended > since)
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         name = insert.machine
-        self._requested_at[name] = self._world.now  # before the insert, which may be visible at once
-        self._jobs[name] = names.slug(insert.job.key) if insert.job else names.STANDBY
-        self._ids[name] = len(self._ids) + 1
+        self._labels[name] = names.slug(insert.job.key) if insert.job else names.STANDBY
         machine = self._world.create(Place(insert.rung.zone, insert.rung.market), name)
         if machine:
             self._machines[name] = machine
         return self._operation(machine is not None)
 
     def start(self, machine: Machine, request_id: str) -> str:
-        before, self._requested_at[machine.name] = self._requested_at[machine.name], self._world.now
-        started = self._world.start(self._machines[machine.name])
-        if not started:
-            self._requested_at[machine.name] = before
-        return self._operation(started)
+        return self._operation(self._world.start(self._machines[machine.name]))
 
     def _operation(self, worked: bool) -> str:
         """Create an operation whose answer comes later, with or without a machine."""
         error = None if worked else InsertError("no-capacity", "ZONE_RESOURCE_POOL_EXHAUSTED")
-        self._operations.append((self._world.now + simulation.INSERT_ANSWER_SEC, error))
+        self._operations.append((self._world.now + INSERT_ANSWER_SEC, error))
         return str(len(self._operations) - 1)
 
     def stop(self, machine: Machine) -> None:
@@ -215,7 +191,7 @@ class _Compute:
 
     def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         listed = self._machines[machine.name]
-        self.runners[machine.name] = int(machine.id)
+        listed.sealed = True
         self._world.after(_RUNNER_SEC, lambda: self._world.register(listed))
         return True
 
@@ -224,19 +200,14 @@ class _Compute:
 
 
 @cache
-def _private_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(65537, 2048)
-
-
-@cache
 def _certificate(boot: int) -> str:
     """Return the certificate of a boot, a different one for each boot. All machines share them, without an effect."""
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gpu-agent")])
-    builder = x509.CertificateBuilder(name, name, _private_key().public_key(), boot + 1)
-    builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC)).not_valid_after(
-        datetime(2020, 1, 3, tzinfo=UTC)
-    )
-    return base64.b64encode(builder.sign(_private_key(), SHA256()).public_bytes(Encoding.DER)).decode()
+    return published(certificate_of(PRIVATE, boot + 1))
+
+
+def _runner(machine: simulation.Machine) -> str:
+    """Return the name of a machine's runner. A runner has its machine's number."""
+    return f"{machine.name}-{machine.number}"
 
 
 def _key(job: simulation.Job) -> JobKey:
@@ -245,7 +216,7 @@ def _key(job: simulation.Job) -> JobKey:
 
 def _job(job: simulation.Job) -> model.Job:
     running = job.machine.name if job.machine and job.status == "in_progress" else ""
-    status = "queued" if job.status == "queued" else "in_progress"
+    status: model.RunStatus = "queued" if job.status == "queued" else "in_progress"
     return model.Job(_key(job), _LABELS, status, _EPOCH + job.queued_at, runner_name=running)
 
 
@@ -254,9 +225,9 @@ class RunsOn(Policy):
     queue_sec, again_sec, replace_sec = 1.0, 60.0, 30.0
     breaker_count, breaker_within_sec, breaker_open_sec = 2, 900.0, 1800.0
 
-    def __init__(self, world: World, spot: Sequence[Place], standard: Sequence[Place]) -> None:
+    def __init__(self, world: World, places: Sequence[Place]) -> None:
         super().__init__(world)
-        self.spot, self.standard = spot, standard
+        self._places = places
         self._interrupted: list[float] = []
         self._spot_from = 0.0
 
@@ -269,7 +240,8 @@ class RunsOn(Policy):
             self.world.after(FLEET_ANSWER_SEC, lambda: self._fleet(job, spot))
 
     def _fleet(self, job: simulation.Job, spot: bool) -> None:
-        if any(self.world.create(place) for place in (self.spot if spot else self.standard)):
+        market = "spot" if spot else "standard"
+        if any(self.world.create(place) for place in self._places if place.market == market):
             return
         if spot:
             self.world.after(FLEET_ANSWER_SEC, lambda: self._fleet(job, spot=False))
@@ -282,26 +254,35 @@ class RunsOn(Policy):
         if len(self._interrupted) >= self.breaker_count:
             self._spot_from = now + self.breaker_open_sec
         if job is None:  # the oldest waiting job has no machine now
-            waiting = self.world.waiting
-            self.world.after(self.replace_sec, lambda: waiting and self._launch(waiting[0], spot=True))
+            self.world.after(self.replace_sec, self._replace)
+
+    def _replace(self) -> None:
+        if self.world.waiting:
+            self._launch(self.world.waiting[0], spot=True)
 
     def completed(self, job: simulation.Job) -> None:
-        if job.status == "failed" and job.attempt == 1:
+        if job.status == "failure" and job.attempt == 1:
             self.world.rerun(job)
 
 
-MAXIMUM, STANDBY = 16, 3
 _DRAIN_DAYS = 2  # jobs of the last day may continue, or wait until GitHub cancels them
 # docs.cloud.google.com/compute/disks-image-pricing: 100 GiB of a balanced disk, 730 hours a month. It counts while the
 # machine is stopped. As in the catalog, disks of machines that are on do not count, for any policy.
 _DISK_USD_PER_HOUR = 100 * 0.10 / 730
 REGIONS = tuple(dict.fromkeys(Place(zone, "").region for zone in SHARES))
+# Name -> the policy, from the places of a region and from those of all regions. All policies buy spot machines first,
+# and standard machines after a stockout.
+POLICIES: dict[str, Callable[[World, Sequence[Place], Sequence[Place]], Policy]] = {
+    "gpu-ci, one region": lambda world, near, _: GpuCi(world, near),
+    "gpu-ci, three regions": lambda world, _, everywhere: GpuCi(world, everywhere),
+    f"gpu-ci, three regions, standby {STANDBY}": lambda world, _, everywhere: GpuCi(world, everywhere, STANDBY),
+    "RunsOn": lambda world, near, _: RunsOn(world, near),
+}
 
 
 class Total(NamedTuple):
     """The results of a policy over all histories and regions."""
 
-    policy: str
     median_sec: float
     p95_sec: float
     done: int
@@ -311,51 +292,37 @@ class Total(NamedTuple):
     usd_per_job_hour: float
 
 
-def _places(region: str, market: str) -> tuple[Place, ...]:
-    return tuple(Place(zone, market) for zone in SHARES if Place(zone, market).region == region)
-
-
-def _ladder(*regions: str) -> tuple[Place, ...]:
-    return tuple(place for market in ("spot", "standard") for region in regions for place in _places(region, market))
-
-
-# Name -> the policy in a region. All of them buy spot machines first, and standard machines after a stockout.
-POLICIES: dict[str, Callable[[World, str], Policy]] = {
-    "gpu-ci, one region": lambda world, region: GpuCi(world, _ladder(region), MAXIMUM),
-    "gpu-ci, three regions": lambda world, region: GpuCi(world, _everywhere(region), MAXIMUM),
-    f"gpu-ci, three regions, standby {STANDBY}": lambda world, region: GpuCi(
-        world, _everywhere(region), MAXIMUM, STANDBY
-    ),
-    "RunsOn": lambda world, region: RunsOn(world, _places(region, "spot"), _places(region, "standard")),
-}
-
-
-def _everywhere(region: str) -> tuple[Place, ...]:
-    return _ladder(region, *(each for each in REGIONS if each != region))
-
-
 def simulate(name: str, region: str, seed: int, days: int) -> World:
     """Return the world at the end of a history."""
+    near_first = (region, *(each for each in REGIONS if each != region))
+    everywhere = [
+        place
+        for market in ("spot", "standard")
+        for each in near_first
+        for place in (Place(zone, market) for zone in SHARES)
+        if place.region == each
+    ]
+    near = [place for place in everywhere if place.region == region]
     all_days = days + _DRAIN_DAYS
     world = World(simulation.zones(seed, all_days), simulation.jobs(seed, days), all_days * 86400.0, seed)
-    return world.run(lambda own: POLICIES[name](own, region))
+    return world.run(lambda own: POLICIES[name](own, near, everywhere))
 
 
-def total(name: str, worlds: Sequence[World], days: int) -> Total:
+def total(worlds: Sequence[World], days: int) -> Total:
     """Return the numbers of a policy. A job that never began counts with a wait of a day."""
     jobs = [job for world in worlds for job in world.jobs if job.status != "cancelled"]
-    waits = sorted(QUEUE_LIMIT_SEC if job.began_at is None else job.began_at - job.arrival.created for job in jobs)
-    done = [job for job in jobs if job.status == "done"]
+    waits = sorted(QUEUE_LIMIT_SEC if job.began_at is None else job.began_at - job.created for job in jobs)
+    done = [job for job in jobs if job.status == "success"]
     usd = sum(
         machine.seconds_on(world.now) / 3600 * usd_per_hour(machine.place)
         + machine.seconds_stopped(days * 86400.0) / 3600 * _DISK_USD_PER_HOUR
         for world in worlds
         for machine in world.machines
     )
-    lost = sum(job.status == "failed" for job in jobs)
-    hours = sum(job.arrival.duration_sec for job in done) / 3600
+    lost = sum(job.status == "failure" for job in jobs)
+    hours = sum(job.duration_sec for job in done) / 3600
     median, p95 = statistics.median(waits), waits[int(0.95 * (len(waits) - 1))]
-    return Total(name, median, p95, len(done), len(jobs), lost, usd / hours)
+    return Total(median, p95, len(done), len(jobs), lost, usd / hours)
 
 
 def bench_manager(seeds: int, days: int, console: Console) -> None:
@@ -365,8 +332,7 @@ def bench_manager(seeds: int, days: int, console: Console) -> None:
         title=f"{seeds} histories of {days} days in each of {len(REGIONS)} regions",
     )  # fmt: skip
     for name in POLICIES:
-        worlds = [simulate(name, region, seed, days) for region in REGIONS for seed in range(1, seeds + 1)]
-        each = total(name, worlds, days)
+        each = total([simulate(name, region, seed, days) for region in REGIONS for seed in range(1, seeds + 1)], days)
         table.add_row(
             name, f"{each.median_sec:.0f} s", f"{each.p95_sec:.0f} s", f"{each.done} of {each.jobs}", str(each.lost),
             f"{each.usd_per_job_hour:.3f}",

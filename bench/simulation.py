@@ -42,16 +42,6 @@ _NOISE = ((1.5, 0.4), (8.0, 0.3), (60.0, 0.3))
 _ALL, _REGION, _HYSTERESIS = 0.15, 0.5, 0.2
 
 
-@dataclass(frozen=True)
-class Arrival:
-    """One job as GitHub queues it. Times are seconds since the first minute of a Monday."""
-
-    number: int
-    created: float
-    duration_sec: float
-    cancelled_after_sec: float | None = None
-
-
 class Place(NamedTuple):
     """A zone and a market in which machines are requested."""
 
@@ -78,17 +68,17 @@ class Series:
         return (step * self.step_sec for step in range(1, len(self.up)) if self.up[step - 1] and not self.up[step])
 
 
-def jobs(seed: int, days: int) -> tuple[Arrival, ...]:
+def jobs(seed: int, days: int) -> list[Job]:
     """Return the jobs of this number of days."""
-    noise, found = random.Random(f"{seed} jobs"), list[Arrival]()
+    noise, found = random.Random(f"{seed} jobs"), list[Job]()
     for hour in range(24 * days):
         mean, second = _PUSHES_A_DAY[hour // 24 % 7] * _HOURS[hour % 24] / sum(_HOURS), 0.0
         while (second := second + noise.expovariate(mean / 3600.0)) < 3600.0:
             cancelled = noise.uniform(0, _CANCELLED_WITHIN_SEC) if noise.random() < _CANCELLED_SHARE else None
             for _ in range(noise.choice(_JOBS)):
                 length = min(_MEDIAN_SEC * math.exp(noise.gauss(0, _SPREAD)), _LONGEST_SEC)
-                found.append(Arrival(len(found) + 1, hour * 3600.0 + second, length, cancelled))
-    return tuple(found)
+                found.append(Job(len(found) + 1, hour * 3600.0 + second, length, cancelled))
+    return found
 
 
 def zones(seed: int, days: float) -> dict[Place, Series]:
@@ -135,20 +125,20 @@ QUEUE_LIMIT_SEC = 24 * 3600.0  # docs.github.com, "Actions limits"
 
 @dataclass
 class Job:
-    """A job with all its attempts. States: queued, in_progress, done, cancelled, failed."""
+    """A job with all its attempts. Times are seconds since the first minute of a Monday."""
 
-    arrival: Arrival
+    number: int
+    created: float
+    duration_sec: float
+    cancelled_after_sec: float | None = None
     status: str = "queued"
+    """GitHub's status, queued or in_progress, and then its conclusion: success, failure or cancelled."""
     attempt: int = 1
     queued_at: float = 0.0
     began_at: float | None = None
     """The start of its first attempt."""
-    done_at: float | None = None
+    done_at: float = math.inf
     machine: Machine | None = None
-
-    @property
-    def number(self) -> int:
-        return self.arrival.number
 
 
 @dataclass
@@ -156,41 +146,42 @@ class Machine:
     """A machine with its one runner. States: booting, ready (without a runner), idle, busy, stopping, stopped, off."""
 
     name: str
+    number: int
     place: Place
     created: float
+    requested: float
+    """The time of the request that created it or started it again."""
     state: str = "booting"
     boots: int = 1
     ready: int = 0
     """The number of the last completed boot."""
-    ended: float | None = None
-    stops: list[tuple[float, float | None]] = field(default_factory=list)
+    sealed: bool = False
+    """True if the manager has sent it the registration of a runner."""
+    ended: float = math.inf
+    stops: list[list[float]] = field(default_factory=list)
+    """The beginning and the end of each time in which it was stopped."""
     job: Job | None = None
     preempted: bool = False
     deleted: bool = False
 
     def seconds_stopped(self, until: float) -> float:
-        return sum(max(min(until if ended is None else ended, until) - began, 0.0) for began, ended in self.stops)
+        return sum(max(min(ended, until) - began, 0.0) for began, ended in self.stops)
 
     def seconds_on(self, until: float) -> float:
-        return (until if self.ended is None else self.ended) - self.created - self.seconds_stopped(until)
+        return min(self.ended, until) - self.created - self.seconds_stopped(until)
 
 
 class Policy:
-    """A runner manager. The world calls each method after the delay of a webhook, except `booted`."""
+    """A runner manager. The world calls each method after the delay of a webhook."""
 
     check_sec = 0.0
-    idle_limit_sec: float | None = None
+    registers = False
+    """True if the policy registers the runner of a booted machine. Otherwise the machine's agent does."""
+    idle_limit_sec: float
     """Seconds without a job after which the agent switches the machine off."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-
-    def begin(self) -> None:
-        """Handle the start of the history."""
-
-    def booted(self, machine: Machine) -> None:
-        """Handle a booted machine: its agent registers the runner."""
-        self.world.register(machine)
 
     def queued(self, job: Job) -> None:
         """Handle GitHub's event workflow_job with the action queued."""
@@ -207,11 +198,10 @@ class World:
     """One history with one policy."""
 
     places: Mapping[Place, Series]
-    arrivals: Sequence[Arrival]
+    jobs: Sequence[Job]
     until: float
     seed: int
     now: float = 0.0
-    jobs: list[Job] = field(default_factory=list)
     machines: list[Machine] = field(default_factory=list)
     waiting: list[Job] = field(default_factory=list)
     active: dict[int, Job] = field(default_factory=dict)
@@ -220,19 +210,18 @@ class World:
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
         self._noise = random.Random(f"{self.seed} boots")
 
     def run(self, policy: Callable[[World], Policy]) -> World:
         """Run the whole history."""
         self.policy = policy(self)
-        for arrival in self.arrivals:
-            self.at(arrival.created, partial(self._arrive, Job(arrival)))
+        for job in self.jobs:
+            self.at(job.created, partial(self._arrive, job))
         for place, series in self.places.items():
             for when in series.outages() if place.market == "spot" else ():
                 self.at(when, partial(self._preempt, place))
-        self.policy.begin()
         while self._events and self._events[0][0] <= self.until:
             self.now, _, event = heapq.heappop(self._events)
             event()
@@ -250,7 +239,8 @@ class World:
         """Create a machine, or return None if the place has no capacity."""
         if not self.places[place].at(self.now):
             return None
-        machine = Machine(name or f"machine-{len(self.machines) + 1}", place, self.now)
+        number = len(self.machines) + 1
+        machine = Machine(name or f"machine-{number}", number, place, self.now, self.now)
         self.machines.append(machine)
         self._boot(machine, BOOT_SEC)
         return machine
@@ -259,7 +249,7 @@ class World:
         """Start a stopped machine. Return False if its place has no capacity; the machine then stays stopped."""
         if not self.places[machine.place].at(self.now):
             return False
-        machine.stops[-1] = (machine.stops[-1][0], self.now)
+        machine.stops[-1][1] = machine.requested = self.now
         machine.state, machine.boots = "booting", machine.boots + 1
         self._boot(machine, START_SEC)
         return True
@@ -271,9 +261,9 @@ class World:
 
     def end(self, machine: Machine, deleted: bool = False) -> None:
         """End the cost of a machine: it is switched off from inside, or deleted."""
-        if machine.ended is None:
+        if machine.state != "off":
             if machine.state == "stopped":
-                machine.stops[-1] = (machine.stops[-1][0], self.now)
+                machine.stops[-1][1] = self.now
             machine.ended, machine.state = self.now, "off"
             self.alive.pop(machine.name, None)
         machine.deleted = machine.deleted or deleted
@@ -286,12 +276,13 @@ class World:
     def _booted(self, machine: Machine, boot: int) -> None:
         if machine.state == "booting" and machine.boots == boot:
             machine.state, machine.ready = "ready", boot
-            self.policy.booted(machine)
+            if not self.policy.registers:
+                self.register(machine)
 
     def _stopped(self, machine: Machine) -> None:
         if machine.state == "stopping":
             machine.state = "stopped"
-            machine.stops.append((self.now, None))
+            machine.stops.append([self.now, math.inf])
             del self.alive[machine.name]
 
     def _preempt(self, place: Place) -> None:
@@ -300,7 +291,7 @@ class World:
             machine.preempted = True
             self.end(machine)
             if job:
-                self.after(LOSS_SEEN_SEC, partial(self._end_job, job, job.attempt, "failed"))
+                self.after(LOSS_SEEN_SEC, partial(self._end_job, job, job.attempt, "failure"))
             self.after(WEBHOOK_SEC, partial(self.policy.preempted, job))
 
     def register(self, machine: Machine) -> None:
@@ -308,8 +299,8 @@ class World:
         if machine.state == "ready":
             machine.state = "idle"
             self._assign()
-            if self.policy.idle_limit_sec is not None:
-                self.after(self.policy.idle_limit_sec, lambda: machine.state == "idle" and self.end(machine))
+            limit_sec = self.policy.idle_limit_sec
+            self.after(limit_sec, lambda: self.end(machine) if machine.state == "idle" else None)
 
     def rerun(self, job: Job) -> None:
         """Run a job again that failed or was cancelled."""
@@ -317,9 +308,8 @@ class World:
         self._queue(job)
 
     def _arrive(self, job: Job) -> None:
-        self.jobs.append(job)
-        if job.arrival.cancelled_after_sec is not None:
-            self.after(job.arrival.cancelled_after_sec, lambda: self._end_job(job, job.attempt, "cancelled"))
+        if job.cancelled_after_sec is not None:
+            self.after(job.cancelled_after_sec, lambda: self._end_job(job, job.attempt, "cancelled"))
         self._queue(job)
 
     def _queue(self, job: Job) -> None:
@@ -335,11 +325,11 @@ class World:
                 job = self.waiting.pop(0)
                 job.status, job.machine, machine.state, machine.job = "in_progress", machine, "busy", job
                 job.began_at = self.now if job.began_at is None else job.began_at
-                self.after(job.arrival.duration_sec, partial(self._finish, job, job.attempt))
+                self.after(job.duration_sec, partial(self._finish, job, job.attempt))
 
     def _finish(self, job: Job, attempt: int) -> None:
         if job.machine and not job.machine.preempted:
-            self._end_job(job, attempt, "done")
+            self._end_job(job, attempt, "success")
 
     def _end_job(self, job: Job, attempt: int, status: str) -> None:
         if job.attempt != attempt or job.status not in ("queued", "in_progress"):
@@ -347,8 +337,8 @@ class World:
         if job in self.waiting:
             self.waiting.remove(job)
         job.status, machine = status, job.machine
-        job.done_at = self.now if status == "done" else None
+        job.done_at = self.now if status == "success" else math.inf
         del self.active[job.number]
-        if machine and machine.ended is None:  # the runner takes one job, and then its machine switches itself off
+        if machine and machine.state != "off":  # the runner takes one job, and then its machine switches itself off
             self.after(OFF_SEC, lambda: self.end(machine))
         self.after(WEBHOOK_SEC, lambda: self.policy.completed(job))
