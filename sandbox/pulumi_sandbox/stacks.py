@@ -79,13 +79,15 @@ def create_if_missing(
         message = result.stderr.strip()
         if "passphrase" in message and PASSPHRASE_VARIABLES & os.environ.keys():
             message += f"\n  hint: {OWN_STACK_KEY_NOTE}"
-        say(f"the stack {stack} cannot be created from {file.name}:\n{message}")
+        say(f"the stack {stack} cannot be created from {file.name}:\n{syntax_error(file) or message}")
 
 
 def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], None]) -> None:
     """Print the likely cause of a failed command, for errors that the engine reports without details."""
     file = stack_file(workspace, stack)
     if in_state(workspace, stack):
+        if problem := syntax_error(file):
+            say(problem)
         if PASSPHRASE_VARIABLES & os.environ.keys():
             say(OWN_STACK_KEY_NOTE)
         if locks(workspace, stack):
@@ -115,3 +117,21 @@ def run_engine(
         [engine.executable, *arguments],
         cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def syntax_error(file: Path) -> str:
+    """Return where a stack file is not YAML, or an empty text. The engine names neither the file nor the right line.
+
+    The line itself is not shown, because it may have a secret.
+    """
+    try:
+        yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark, begun = error.problem_mark or error.context_mark, error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        context = f" ({error.context}, from line {begun.line + 1})" if error.context and begun else ""
+        hint = "indent with spaces, put a space after each colon, close every bracket and quote"
+        return f"{file.name}: {place}{error.problem}{context}\n  expected: YAML\n  hint: {hint}"
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        return ""
+    return ""

@@ -140,12 +140,11 @@ PULL_REQUESTS = (
         "renamed-with-alias",
         replace(
             POOL,
-            ('            f"{name}-log-writer",\n', '            f"{name}-logs",\n'),
             (
-                '            role="roles/logging.logWriter",\n            opts=self.child(),',
+                'f"{name}-log-writer", "roles/logging.logWriter", account, args.project, self.child()\n',
                 (
-                    '            role="roles/logging.logWriter",\n            '
-                    'opts=self.child(aliases=[pulumi.Alias(name=f"{name}-log-writer")]),'
+                    'f"{name}-logs", "roles/logging.logWriter", account, args.project,\n            '
+                    'self.child(aliases=[pulumi.Alias(name=f"{name}-log-writer")]),\n'
                 ),
             ),
         ),
