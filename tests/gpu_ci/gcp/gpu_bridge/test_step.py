@@ -52,7 +52,7 @@ def reap_all(cloud: Cloud) -> list[str]:
     cloud.time.current = None
     client: Any = Client(cloud)
     builds: Any = Builds(cloud)
-    return reap(client, builds, "ci-project", cloud.time.now_sec, print)
+    return reap(client, builds, "ci-project", cloud.time.now_sec, print, "l4")
 
 
 @pytest.fixture
