@@ -160,7 +160,8 @@ def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
         lambda bucket, name: text if (bucket, name) == (BUCKET, "bridge.json") else "",
     )
     assert (settings.project, settings.name, settings.bucket) == (PROJECT, "gpu-tests-stack", BUCKET)
-    assert (settings.zones, settings.max, settings.artifact_mib) == (EXAMPLE["zones"], 2, 10)
+    assert [each.zone for each in settings.places()] == EXAMPLE["zones"]
+    assert (settings.max, settings.artifact_mib) == (2, 10)
     # 14,400 s, less the check, the start and the end of the command.
     assert settings.longest_timeout_sec == 14_400 - 1200 - 900 - 1200
     assert "?" not in settings.template

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
@@ -33,27 +34,23 @@ class BridgeApi(ComputeApi, Protocol):
         """Yield the zone's operations that match the filter, the newest first."""
 
 
+@dataclass
 class Follower:
     """Follows one command. `follow` is called once, with the machine whose check has passed."""
 
-    def __init__(
-        self,
-        api: BridgeApi,
-        storage: GoogleStorage,
-        project: str,
-        prefix: str,
-        limit_sec: float,
-        write: Callable[[bytes], object],
-        cancel: Event,
-        clock: Clock,
-    ) -> None:
-        """Create the follower. `limit_sec` is the time for sources and command, and `write` prints output."""
-        self._api, self._storage, self._project, self._prefix = api, storage, project, prefix
-        self._limit_sec, self._write, self._cancel, self._clock = limit_sec, write, cancel, clock
-        self._printed = 0
-        self._answered_at = clock.now()
-        self._is_complete = True
-        """True if Google answered each request of this round, so that what was not found does not exist."""
+    _api: BridgeApi
+    _storage: GoogleStorage
+    _project: str
+    _prefix: str
+    _limit_sec: float
+    """The time for sources and command."""
+    _write: Callable[[bytes], object]
+    _cancel: Event
+    _clock: Clock
+    _printed: int = 0
+    _answered_at: float = 0
+    _is_complete: bool = True
+    """True if Google answered each request of this round, so that what was not found does not exist."""
 
     def follow(self, zone: str, name: str) -> Result:
         """Return the result of the command.

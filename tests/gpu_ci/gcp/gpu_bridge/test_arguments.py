@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "project": "acme-ci",
     "name": "l4",
     "template": "projects/acme-ci/regions/us-central1/instanceTemplates/l4-1",
-    "zones": ["us-central1-a", "us-central1-b"],
+    "rungs": [{"zone": "us-central1-a", "market": "spot", "machine_type": "g2-standard-8"}],
     "bucket": BUCKET,
     "max": 4,
 }
@@ -48,7 +48,7 @@ def test_the_example_of_the_documentation_is_accepted() -> None:
         "--env", "SEED=7", "--image", f"us-docker.pkg.dev/acme/images/cuda@sha256:{DIGEST}",
         "--retry-preempted", *COMMAND,
     )  # fmt: skip
-    assert (settings.max, settings.zones, settings.check_sec) == (4, ["us-central1-a", "us-central1-b"], 1200)
+    assert (settings.max, settings.places()[0].zone, settings.check_sec) == (4, "us-central1-a", 1200)
     assert options.command == ["pytest", "-m", "gpu"]
     assert (options.timeout_sec, options.build, options.region) == (600, "7f2c-1", "us-central1")
     assert options.artifacts == ["dist/*.whl", "reports/**/*.xml"]
