@@ -21,7 +21,7 @@ from gpu_ci.gcp.build_program import BuildProgram
 from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
-from gpu_ci.gcp.host_image.resources import PROGRAM as HOST_IMAGES
+from gpu_ci.gcp.host_image_pipeline import PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document

@@ -9,8 +9,9 @@ Each function can be repeated after an interruption: it continues with the image
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -20,7 +21,6 @@ from ..gate.runner import CheckSpec, GateRunner
 from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
 from ..gate.waiting import Clock, RealClock
 from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, GoogleImages, path_of
-from .settings import MachineSettings, Settings
 
 BUILDER_STEPS = {
     "packages": "it installed packages of the distribution",
@@ -33,7 +33,8 @@ BUILDER_STEPS = {
 }
 """A description of each step of provision.sh."""
 
-_OPERATION_EVERY_SEC, _PROGRESS_EVERY_SEC = 5.0, 60.0
+_OPERATION_EVERY_SEC = 5.0
+_DAY_SEC = 86_400
 # A stop takes 90 s at most, and the image of a disk with 30 GB of data some minutes. No source gives a limit.
 _STOP_WITHIN_SEC, _IMAGE_WITHIN_SEC = 300.0, 1800.0
 # The time from the deadline of the builder until Google deletes it. It does not count while the machine is stopped.
@@ -52,6 +53,53 @@ _HINTS = {
 
 class BuildError(Exception):
     """The build ended without a candidate. The text has a hint."""
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """A machine of the build: its template, the zones to try in order, and the time limit of its work."""
+
+    template: str
+    zones: list[str]
+    deadline_sec: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one pipeline."""
+
+    project: str
+    pipeline: str
+    """The value of the label gpu-ci-image, which is unique in the project."""
+    builder: MachineSettings
+    check: MachineSettings
+    made_from: Mapping[str, str]
+    """The inputs of the image by name, such as runner: 2.338.0. The description of the image contains them."""
+    keep: int
+    """The number of images that passed their check and are kept."""
+    refresh_days: int
+    """After this number of days, the same inputs give a new image, which has newer packages."""
+    in_use: list[str] = field(default_factory=list)
+    """Images that pools of the stack file name. They are never deleted."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    storage_location: str = ""
+    """The region that stores the image."""
+
+    def image_name(self, unix_sec: float) -> str:
+        """Return the name of the image: the pipeline, and a hash of the inputs and of the refresh period."""
+        period = int(unix_sec // (self.refresh_days * _DAY_SEC))
+        text = json.dumps([sorted(self.made_from.items()), period])
+        return f"{self.pipeline}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def parse(text: str) -> Settings:
+    """Return the settings. Raise ValueError if the JSON has other fields."""
+    try:
+        value: dict[str, Any] = json.loads(text)
+        builder, check = (MachineSettings(**value.pop(name)) for name in ("builder", "check"))
+        return Settings(builder=builder, check=check, **value)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"the settings of the pipeline are incomplete: {error}") from None
 
 
 @dataclass
@@ -208,14 +256,10 @@ class ImageBuild:
 
     def _wait(self, done: Callable[[], bool], what: str, within_sec: float) -> None:
         """Wait for an operation, also after a cancellation: half an image would stay."""
-        began = reported = self.clock.now()
+        until = self.clock.now() + within_sec
         while not done():
-            now = self.clock.now()
-            if now - began >= within_sec:
+            if self.clock.now() >= until:
                 raise BuildError(f"{what} did not end within {within_sec:.0f} s")
-            if now - reported >= _PROGRESS_EVERY_SEC:
-                reported = now
-                self.log(f"{what}: {now - began:.0f} s")
             self.clock.wait(Event(), _OPERATION_EVERY_SEC)
 
 
