@@ -230,7 +230,9 @@ class HostImagePipeline(ImagePipeline):
         self._name, self._args = name, args
         self._tags = merge(args.labels, {"gpu-ci-pool": name})
         label = pipeline_label(name, pulumi.get_stack())
-        account = self._account()
+        self._account = account = identities.service_account(
+            f"{name}-account", "image", name, f"builds of the host images {name}", args.project, self.child()
+        )
         bucket = self._bucket()
         source = gcp.storage.BucketObject(
             f"{name}-program",
@@ -239,27 +241,27 @@ class HostImagePipeline(ImagePipeline):
             source=archive(PROGRAM.files()),  # Cloud Build unpacks it into /workspace
             opts=self.child(),
         )
-        grants = self._grants(account, bucket)
+        grants = self._grants(bucket)
         topic = gcp.pubsub.Topic(f"{name}-builds", project=args.project, labels=self._tags, opts=self.child())
         builder, check = self._builder_template(), self._check_template()
-        trigger = self._trigger(topic, source, account, self._settings(label, builder, check), grants)
+        trigger = self._trigger(topic, source, self._settings(label, builder, check), grants)
         if args.schedule:
-            self._scheduled(topic, args.schedule, trigger)
+            schedules.job(
+                f"{name}-schedule",
+                naming.fit(f"{name}-image-{pulumi.get_stack()}", 63),
+                f"builds the host images of the pipeline {name}",
+                args.schedule,
+                topic,
+                "build",
+                args.project,
+                args.region,
+                self.child(depends_on=[trigger]),
+            )
         self.trigger = trigger.name
         self.region = pulumi.Output.from_input(args.region)
         self.pipeline = pulumi.Output.from_input(label)
         self.service_account_email = account.email
         self.register()
-
-    def _account(self) -> gcp.serviceaccount.Account:
-        return identities.service_account(
-            f"{self._name}-account",
-            "image",
-            self._name,
-            f"builds of the host images {self._name}",
-            self._args.project,
-            self.child(),
-        )
 
     def _bucket(self) -> gcp.storage.Bucket:
         return gcp.storage.Bucket(
@@ -274,9 +276,9 @@ class HostImagePipeline(ImagePipeline):
             opts=self.child(),
         )
 
-    def _grants(self, account: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
+    def _grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         """Grant the account the calls of the program, its log, and its source."""
-        name, project = self._name, self._args.project
+        name, project, account = self._name, self._args.project, self._account
         role = identities.custom_role(
             f"{name}-role",
             f"gpu-ci-image-{name}",
@@ -379,7 +381,6 @@ class HostImagePipeline(ImagePipeline):
         self,
         topic: gcp.pubsub.Topic,
         source: gcp.storage.BucketObject,
-        account: gcp.serviceaccount.Account,
         settings: pulumi.Output[str],
         grants: list[pulumi.Resource],
     ) -> gcp.cloudbuild.Trigger:
@@ -398,22 +399,9 @@ class HostImagePipeline(ImagePipeline):
             location=args.region,
             description=f"host images of the pipeline {name}",
             pubsub_config={"topic": topic.id},
-            service_account=account.name,
+            service_account=self._account.name,
             build=build,
             opts=self.child(depends_on=grants),
-        )
-
-    def _scheduled(self, topic: gcp.pubsub.Topic, schedule: str, trigger: gcp.cloudbuild.Trigger) -> None:
-        schedules.job(
-            f"{self._name}-schedule",
-            naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
-            f"builds the host images of the pipeline {self._name}",
-            schedule,
-            topic,
-            "build",
-            self._args.project,
-            self._args.region,
-            self.child(depends_on=[trigger]),
         )
 
 
