@@ -94,7 +94,14 @@ class BridgeBuild:
         with tempfile.TemporaryDirectory(prefix="gpu-ci-") as scratch:
             source = self._send_source(Path(scratch, "source.tar.gz"))
             self._wait_until_free()
-            return self._run_with_retry(source, Path(scratch, "artifacts.tar.gz"))
+            artifacts = Path(scratch, "artifacts.tar.gz")
+            try:
+                return self._run(source, artifacts, attempt=1)
+            except BridgeError as error:
+                if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
+                    raise
+                self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
+            return self._run(source, artifacts, attempt=2)
 
     def _send_source(self, target: Path) -> Source:
         source = pack(self.options.folder, target, self.settings.source_mib, self.log, self.cancel.is_set)
@@ -132,18 +139,9 @@ class BridgeBuild:
             self.clock.wait(self.cancel, _WAIT_POLL_SEC)
         raise BridgeError("cancelled", "the step was waiting for a machine")
 
-    def _run_with_retry(self, source: Source, artifacts: Path) -> int:
-        try:
-            return self._run(source, artifacts, attempt=1)
-        except BridgeError as error:
-            if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
-                raise
-            self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
-        return self._run(source, artifacts, attempt=2)
-
     def _run(self, source: Source, artifacts: Path, attempt: int) -> int:
         options, settings = self.options, self.settings
-        prefix = f"builds/{options.build}/{self._attempt(attempt)}/"
+        prefix = f"builds/{options.build}/{self.token}-{attempt}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
         follower = Follower(
             self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, self.clock
@@ -235,7 +233,7 @@ class BridgeBuild:
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
-            gate=f"{options.build} {self._attempt(attempt)}",
+            gate=f"{options.build} {self.token}-{attempt}",
             project=settings.project,
             template=place.template,
             zones=[place.zone],
@@ -274,16 +272,14 @@ class BridgeBuild:
     def _return_artifacts(self, result: Result, follower: Follower, target: Path) -> None:
         if not result.artifacts:
             return
-        limits = (protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20)
         try:
             follower.download_artifacts(result, target)
         except OSError as error:
             raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
-        count = unpack_artifacts(target, self.options.folder, *limits)
+        count = unpack_artifacts(
+            target, self.options.folder, protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
+        )
         self.log(f"{count} {'artifact is' if count == 1 else 'artifacts are'} in the workspace")
-
-    def _attempt(self, number: int) -> str:
-        return f"{self.token}-{number}"
 
 
 def _failure(verdict: Verdict) -> BridgeError:

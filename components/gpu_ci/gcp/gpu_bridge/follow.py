@@ -23,7 +23,8 @@ _STATE_EVERY_SEC = 5.0
 _GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
-_LONGEST_RESULT = 2**20
+# An object of the output has at most half of it. An object is in memory.
+_LONGEST_BYTES = 2 * 2**20
 T = TypeVar("T")
 
 
@@ -95,7 +96,7 @@ class Follower:
     def _poll(self) -> Result | None:
         """Print all new output. Return the result if it exists and all its output is printed."""
         self._print_new()
-        content = self._answer(lambda: self._content(RESULT, _LONGEST_RESULT), None)
+        content = self._answer(lambda: self._content(RESULT), None)
         if content is None:
             return None
         try:
@@ -114,20 +115,20 @@ class Follower:
     def _print_new(self) -> None:
         while not self._cancel.is_set():
             name = log_name("", self._printed + 1)
-            content = self._answer(lambda name=name: self._content(name, 2 * 2**20), None)  # type: ignore[misc]
+            content = self._answer(lambda name=name: self._content(name), None)  # type: ignore[misc]
             if content is None:
                 return
             self._printed += 1
             self._write(content)
 
-    def _content(self, name: str, limit_bytes: int) -> bytes | None:
+    def _content(self, name: str) -> bytes | None:
         """Return the content of an object whose digest is right, or None if the object does not exist."""
         path = f"{self._prefix}{name}"
         entry = self._storage.find(path, once=True)
         if entry is None:
             return None
-        if entry.size > limit_bytes:
-            raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {limit_bytes}")
+        if entry.size > _LONGEST_BYTES:
+            raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {_LONGEST_BYTES}")
         sink = io.BytesIO()
         self._storage.read(entry, sink, once=True)
         got = hashlib.sha256(sink.getvalue()).hexdigest()

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
-from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
+from ..gate.verdict import FAIL, NO_CAPACITY, PASS, Verdict
 from ..gate.waiting import Clock, RealClock
 from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, GoogleImages, path_of
 
@@ -135,8 +135,9 @@ class ImageBuild:
                 raise BuildError(f"{self.link} is {existing.get('status')}, so another build creates it")
             self._delete(self.name)
         self.log(f"building {self.link}")
-        spec = self._spec(settings.builder, "build", "", BUILDER_STEPS, self._create, _BUILDER_SPARE_SEC)
-        verdict = self._run(spec)
+        verdict = self._run(
+            settings.builder, "build", steps=BUILDER_STEPS, after_pass=self._create, spare_sec=_BUILDER_SPARE_SEC
+        )
         if verdict.outcome != PASS:
             raise BuildError(_failure("the builder machine failed", verdict))
         self.log(f"built {self.link}: {verdict.summary}")
@@ -151,7 +152,7 @@ class ImageBuild:
             self.log(f"{link} passed its check before")
             return
         self.log(f"checking {link}")
-        verdict = self._run(self._spec(self.settings.check, "check", link, STEPS, lambda *_: None, 300))
+        verdict = self._run(self.settings.check, "check", image=link)
         if verdict.outcome == PASS:
             self._label(image, PASSED)
             self.log(f"candidate: {link} passed its check in {verdict.zone}: {verdict.summary}")
@@ -191,17 +192,10 @@ class ImageBuild:
         images = self.api.images(self.settings.project, self.settings.pipeline)
         return next((image for image in images if image["name"] == self.name), None)
 
-    def _spec(
-        self,
-        machine: MachineSettings,
-        role: str,
-        image: str,
-        steps: dict[str, str],
-        after_pass: Callable[[str, str], None],
-        spare_sec: int,
-    ) -> CheckSpec:
+    def _run(self, machine: MachineSettings, role: str, **special: Any) -> Verdict:
+        """Run a machine until its verdict. `special` has further fields of the check."""
         settings = self.settings
-        return CheckSpec(
+        spec = CheckSpec(
             gate=f"{settings.pipeline} {role}",
             project=settings.project,
             template=machine.template,
@@ -210,13 +204,8 @@ class ImageBuild:
             labels=dict(settings.labels),
             deadline_sec=machine.deadline_sec,
             role=role,
-            image=image,
-            steps=steps,
-            spare_sec=spare_sec,
-            after_pass=after_pass,
+            **special,
         )
-
-    def _run(self, spec: CheckSpec) -> Verdict:
         return GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
 
     def _create(self, zone: str, machine: str) -> None:
