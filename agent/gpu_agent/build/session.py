@@ -71,7 +71,8 @@ class BuildSession:
         except BaseException as error:
             ended = self._cause_of(error)
             is_stopped = isinstance(error, AgentExit) and error.end.reason == "stopped"
-            self._interrupt()
+            if self._isolation is not None:
+                self._system.kill_all_of(self._isolation.user, self._clock, self._clock.now() + _STOPPED_CLEAR_SEC)
             report_sec = _STOPPED_SEC if is_stopped else _REPORT_SEC
             if not is_stopped:
                 self._channel.step("report", report_sec + _READ_SEC)
@@ -155,10 +156,6 @@ class BuildSession:
             return
         while process.poll() is None and self._clock.now() < until:
             self._clock.sleep(_POLL_SEC)
-
-    def _interrupt(self) -> None:
-        if self._isolation is not None:
-            self._system.kill_all_of(self._isolation.user, self._clock, self._clock.now() + _STOPPED_CLEAR_SEC)
 
     def _send_artifacts(self, folder: Path, *, is_required: bool) -> dict[str, Any] | None:
         """Send the artifacts. After a failed command, a missing file is no further failure."""

@@ -233,7 +233,16 @@ class HostImagePipeline(ImagePipeline):
         self._account = account = identities.service_account(
             f"{name}-account", "image", name, f"builds of the host images {name}", args.project, self.child()
         )
-        bucket = self._bucket()
+        bucket = gcp.storage.Bucket(
+            f"{name}-source",
+            project=args.project,
+            location=args.region,
+            labels=self._tags,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            force_destroy=True,  # the stack has the content of the bucket
+            opts=self.child(),
+        )
         source = gcp.storage.BucketObject(
             f"{name}-program",
             bucket=bucket.name,
@@ -262,19 +271,6 @@ class HostImagePipeline(ImagePipeline):
         self.pipeline = pulumi.Output.from_input(label)
         self.service_account_email = account.email
         self.register()
-
-    def _bucket(self) -> gcp.storage.Bucket:
-        return gcp.storage.Bucket(
-            f"{self._name}-source",
-            project=self._args.project,
-            location=self._args.region,
-            labels=self._tags,
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            # The stack has the content of the bucket.
-            force_destroy=True,
-            opts=self.child(),
-        )
 
     def _grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         """Grant the account the calls of the program, its log, and its source."""

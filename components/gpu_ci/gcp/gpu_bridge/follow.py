@@ -20,7 +20,7 @@ from .storage import GoogleStorage
 _POLL_SEC = 0.5
 _STATE_EVERY_SEC = 5.0
 # The state of a machine that is off or missing. A machine that is stopping may still write its result.
-_GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")
+_GONE, _OFF = "DELETED", ("STOPPED", "SUSPENDED", "TERMINATED", "DELETED")
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
 # An object of the output has at most half of it. An object is in memory.
@@ -68,7 +68,8 @@ class Follower:
             if result := self._poll():
                 return result
             if state in _OFF and self._is_complete:
-                raise self._ended(zone, name, state)
+                failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
+                raise BridgeError(failure, f"{name} in {zone} is {state.lower()}, and it wrote no result")
             if clock.now() >= until:
                 raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
             if clock.now() >= state_at:
@@ -155,12 +156,6 @@ class Follower:
             if error.missing:
                 return _GONE
             raise
-
-    def _ended(self, zone: str, name: str, state: str) -> BridgeError:
-        """Return the failure for a machine that ended without a result."""
-        what = f"{name} in {zone} is {'deleted' if state == _GONE else 'off'}"
-        failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
-        return BridgeError(failure, f"{what}, and it wrote no result")
 
     def was_preempted(self, zone: str, name: str) -> bool:
         """Return True if Google's list of operations has a preemption of the machine."""

@@ -127,7 +127,8 @@ class ImageBuild:
     def build(self) -> None:
         """Create the image, unless it exists. Raise BuildError or ApiError if the image was not created."""
         settings = self.settings
-        if existing := self._image():
+        images = self.api.images(settings.project, settings.pipeline)
+        if existing := next((image for image in images if image["name"] == self.name), None):
             if existing.get("status") == "READY":
                 self.log(f"{self.link} exists, built from the same inputs")
                 return
@@ -161,8 +162,8 @@ class ImageBuild:
             self._label(image, FAILED)
         raise BuildError(_failure(f"{link} is no candidate", verdict))
 
-    def prune(self) -> list[str]:
-        """Delete old images of the pipeline, and return their names.
+    def prune(self) -> None:
+        """Delete old images of the pipeline.
 
         The newest `keep` images that passed stay, and newer images without a pass. Images that an instance template of
         the project or the stack file names stay, too.
@@ -175,9 +176,8 @@ class ImageBuild:
         kept += [image["name"] for image in images[:newest_kept]]
         surplus = [image for image in images if image["name"] not in kept]
         if not surplus:
-            return []
+            return
         named = self.api.images_of_templates(settings.project) | {path_of(image) for image in settings.in_use}
-        deleted: list[str] = []
         for image in surplus:
             name, path = str(image["name"]), path_of(str(image["selfLink"]))
             if path in named:
@@ -185,12 +185,6 @@ class ImageBuild:
                 continue
             self.log(f"deleting {path}, which is older than the newest {settings.keep}")
             self._delete(name)
-            deleted.append(name)
-        return deleted
-
-    def _image(self) -> dict[str, Any] | None:
-        images = self.api.images(self.settings.project, self.settings.pipeline)
-        return next((image for image in images if image["name"] == self.name), None)
 
     def _run(self, machine: MachineSettings, role: str, **special: Any) -> Verdict:
         """Run a machine until its verdict. `special` has further fields of the check."""
