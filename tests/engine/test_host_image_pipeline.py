@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.gcp.host_image.resources import PROGRAM
+from gpu_ci.gcp.host_image_pipeline import PROGRAM
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE

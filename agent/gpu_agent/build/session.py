@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,30 +42,27 @@ _STOPPED_SEC, _STOPPED_CLEAR_SEC = 10.0, 3.0
 _READ_SEC = 5.0
 
 
+@dataclass
 class BuildSession:
     """One build on one machine. `run` returns or raises AgentExit; the result object exists in both cases, if possible.
 
     `cause` returns the cause of an AgentExit, which is a preemption if the cloud announced one.
     """
 
-    def __init__(
-        self,
-        request: BuildRequest,
-        host: Host,
-        system: System,
-        clock: Clock,
-        channel: Channel,
-        mark: Callable[[], None],
-        cause: Callable[[AgentExit], AgentExit],
-    ) -> None:
-        self._request, self._host, self._system, self._clock = request, host, system, clock
-        self._channel, self._mark, self._cause = channel, mark, cause
-        self._bucket = host.bucket(request.bucket)
-        self._output = Output(self._bucket, request.prefix, clock)
-        self._isolation: NetworkIsolation | None = None
-        self._process: subprocess.Popen[str] | None = None
-        self._seconds: dict[str, float] = {}
-        self._phase, self._phase_began = "", clock.now()
+    _request: BuildRequest
+    _host: Host
+    _system: System
+    _clock: Clock
+    _channel: Channel
+    _mark: Callable[[], None]
+    _cause: Callable[[AgentExit], AgentExit]
+    _isolation: NetworkIsolation | None = None
+    _phase: str = ""
+
+    def __post_init__(self) -> None:
+        """Open the bucket of the build."""
+        self._bucket = self._host.bucket(self._request.bucket)
+        self._output = Output(self._bucket, self._request.prefix, self._clock)
 
     def run(self) -> Ending:
         """Run the command, and report its end to the step of the build."""
@@ -73,13 +71,12 @@ class BuildSession:
         except BaseException as error:
             ended = self._cause_of(error)
             is_stopped = isinstance(error, AgentExit) and error.end.reason == "stopped"
-            self._interrupt()
+            if self._isolation is not None:
+                self._system.kill_all_of(self._isolation.user, self._clock, self._clock.now() + _STOPPED_CLEAR_SEC)
             report_sec = _STOPPED_SEC if is_stopped else _REPORT_SEC
             if not is_stopped:
                 self._channel.step("report", report_sec + _READ_SEC)
-            self._report(
-                self._clock.now() + report_sec, failed=self._phase, reason=ended.end.reason, detail=ended.detail
-            )
+            self._report(self._clock.now() + report_sec, self._phase, ended=ended)
             raise
 
     def _cause_of(self, error: BaseException) -> AgentExit:
@@ -108,17 +105,14 @@ class BuildSession:
         self._begin("artifacts", _ARTIFACTS_SEC)
         artifacts = self._send_artifacts(folder, is_required=code == 0)
         self._begin("report", _REPORT_SEC + _READ_SEC)
-        self._report(clock.now() + _REPORT_SEC, failed="command" if code else "", code=code, artifacts=artifacts)
+        self._report(clock.now() + _REPORT_SEC, "command" if code else "", code=code, artifacts=artifacts)
         if self._output.failure:
             raise self._output.failure
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         return Ending("build-done", f"the command ended with {how}")
 
     def _begin(self, phase: str, within_sec: float | None) -> None:
-        now = self._clock.now()
-        if self._phase:
-            self._seconds[self._phase] = round(now - self._phase_began, 2)
-        self._phase, self._phase_began = phase, now
+        self._phase = phase
         self._channel.step(phase, within_sec)
 
     def _start(self, folder: Path) -> subprocess.Popen[str]:
@@ -134,7 +128,6 @@ class BuildSession:
             )
         except OSError as error:
             raise AgentExit("no-tool", f"the command could not be started: {error.strerror}") from None
-        self._process = process
         assert process.stdout is not None  # noqa: S101 - System.start opens the pipe
         self._output.start(process.stdout.fileno())
         return process
@@ -164,10 +157,6 @@ class BuildSession:
         while process.poll() is None and self._clock.now() < until:
             self._clock.sleep(_POLL_SEC)
 
-    def _interrupt(self) -> None:
-        if self._isolation is not None:
-            self._system.kill_all_of(self._isolation.user, self._clock, self._clock.now() + _STOPPED_CLEAR_SEC)
-
     def _send_artifacts(self, folder: Path, *, is_required: bool) -> dict[str, Any] | None:
         """Send the artifacts. After a failed command, a missing file is no further failure."""
         if not self._request.artifacts:
@@ -194,40 +183,36 @@ class BuildSession:
     def _report(
         self,
         deadline: float,
-        *,
         failed: str,
+        *,
         code: int = 0,
-        reason: str = "",
-        detail: str = "",
+        ended: AgentExit | None = None,
         artifacts: dict[str, Any] | None = None,
     ) -> None:
         """Write the rest of the output, and then the result, whose number of log objects is final."""
         self._output.finish(min(_READ_SEC, max(deadline - self._clock.now(), 0)), deadline)
-        if self._phase in ("fetch", "start", "command", "timeout", "artifacts"):
-            self._seconds[self._phase] = round(self._clock.now() - self._phase_began, 2)
-        if self._output.failure and not reason:
-            reason, detail = self._output.failure.end.reason, self._output.failure.detail
-            failed = "output"
+        if self._output.failure and not ended:
+            failed, ended = "output", self._output.failure
         result = {
             "format": FORMAT,
             "failed": failed,
-            "reason": reason,
-            "detail": detail[:1000],
+            "reason": ended.end.reason if ended else "",
+            "detail": ended.detail[:1000] if ended else "",
             "exit_code": code if code >= 0 else None,
             "signal": -code if code < 0 else None,
             "logs": self._output.objects,
             "artifacts": artifacts,
-            "seconds": self._seconds,
+            "seconds": {},  # a step of an older program needs the field
         }
         content = json.dumps(result).encode()
         digest = hashlib.sha256(content).hexdigest()
         try:
             self._bucket.write(self._request.prefix + RESULT, content, digest, deadline)
-        except AgentExit as ended:
-            if ended.end.reason == "stopped":
+        except AgentExit as error:
+            if error.end.reason == "stopped":
                 raise
             # The step sees that the machine is off, and reports a lost machine.
-            self._channel.job({"job": f"the result could not be written: {ended.detail}"})
+            self._channel.job({"job": f"the result could not be written: {error.detail}"})
 
 
 CONTAINER_FOLDER = "/workspace"

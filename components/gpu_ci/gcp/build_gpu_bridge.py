@@ -209,11 +209,11 @@ class BuildGpuBridge(Component):
         super().__init__(name, args, opts)
         self._name, self._args = name, args
         self._tags = merge(args.labels, {"gpu-ci-pool": name})
-        builds = self._account("account", "build-gpu", f"builds with GPUs of the pool {name}")
-        machines = self._account("machine-account", "gpu", f"machines of the GPU builds {name}")
-        bucket = self._bucket()
+        self._builds = builds = self._account("account", "build-gpu", f"builds with GPUs of the pool {name}")
+        self._machines = machines = self._account("machine-account", "gpu", f"machines of the GPU builds {name}")
+        self._objects = bucket = self._bucket()
         # The check machine writes its result to the log, so the check waits for the grants.
-        grants_of_machines = self._machine_grants(machines, bucket)
+        grants_of_machines = self._machine_grants()
 
         def check(logical_name: str, rung: BuildGpuBridgeArgs, zones: list[str]) -> SmokeGate:
             return checked_template(
@@ -222,12 +222,10 @@ class BuildGpuBridge(Component):
 
         gate = check(name, args, args.zones)
         rungs = list(ladder.rung_templates(name, args, lambda *each: check(*each).checked_template))
-        grants = self._build_grants(builds, machines, bucket)
-        objects = self._objects(bucket, gate.checked_template, rungs)
-        needed = [*grants, *objects]
-        topic = self._reaper_of_ended_builds(builds, bucket, needed)
+        needed = [*self._build_grants(), *self._program(gate.checked_template, rungs)]
+        topic = self._reaper_of_ended_builds(needed)
         if args.reap_schedule:
-            self._scheduled_reaper(args.reap_schedule, builds, bucket, needed)
+            self._scheduled_reaper(args.reap_schedule, needed)
         command_sec = min(_COMMAND_SEC, args.longest_timeout_sec)
         build_sec = min(args.wait_sec + _around_sec(args.smoke) + command_sec + _OTHER_STEPS_SEC, _LONGEST_BUILD_SEC)
         self.cloudbuild = pulumi.Output.all(bucket.name, builds.name, topic.id).apply(
@@ -276,36 +274,33 @@ class BuildGpuBridge(Component):
             opts=self.child(),
         )
 
-    def _machine_grants(
-        self, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
-    ) -> list[pulumi.Resource]:
+    def _machine_grants(self) -> list[pulumi.Resource]:
         """Grant the machines: read workspaces, create output and artifacts, write logs, read the given repositories."""
-        args = self._args
+        args, machines = self._args, self._machines
         reads, writes = steps.READ_BY_MACHINES, steps.WRITTEN_BY_MACHINES
         return [
             self._in_project("machine-log-writer", "roles/logging.logWriter", machines),
-            self._on_objects("machine-reader", bucket, "roles/storage.objectViewer", machines, *reads),
-            self._on_objects("machine-writer", bucket, "roles/storage.objectCreator", machines, *writes),
+            self._on_objects("machine-reader", "roles/storage.objectViewer", machines, *reads),
+            self._on_objects("machine-writer", "roles/storage.objectCreator", machines, *writes),
             *identities.image_readers(self._name, args.image_repositories, machines, self.child()),
         ]
 
-    def _build_grants(
-        self, builds: gcp.serviceaccount.Account, machines: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket
-    ) -> list[pulumi.Resource]:
+    def _build_grants(self) -> list[pulumi.Resource]:
         """Grant builds the calls of the program, their log, their objects, and the use of the machines' account."""
+        builds = self._builds
         reader, writer = self._role("reader", steps.READ), self._role("writer", steps.CHANGE)
         return [
             self._in_project("machines", self._role("machines", steps.CALLS), builds),
             self._in_project("log-writer", "roles/logging.logWriter", builds),
             gcp.serviceaccount.IAMMember(
                 f"{self._name}-machine-account-user",
-                service_account_id=machines.name,
+                service_account_id=self._machines.name,
                 role="roles/iam.serviceAccountUser",
                 member=identities.member(builds),
                 opts=self.child(),
             ),
-            self._on_objects("reader", bucket, reader, builds),
-            self._on_objects("writer", bucket, writer, builds, *steps.CHANGED),
+            self._on_objects("reader", reader, builds),
+            self._on_objects("writer", writer, builds, *steps.CHANGED),
         ]
 
     def _in_project(
@@ -314,21 +309,16 @@ class BuildGpuBridge(Component):
         return identities.in_project(f"{self._name}-{role}", granted, account, self._args.project, self.child())
 
     def _on_objects(
-        self,
-        role: str,
-        bucket: gcp.storage.Bucket,
-        granted: pulumi.Input[str],
-        account: gcp.serviceaccount.Account,
-        *prefixes: str,
+        self, role: str, granted: pulumi.Input[str], account: gcp.serviceaccount.Account, *prefixes: str
     ) -> gcp.storage.BucketIAMMember:
         """Grant a role on all objects, or on those with these prefixes."""
         condition: Any = {
             "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
-            "expression": bucket.name.apply(lambda name: steps.below(name, *prefixes)),
+            "expression": self._objects.name.apply(lambda name: steps.below(name, *prefixes)),
         }
         return gcp.storage.BucketIAMMember(
             f"{self._name}-{role}",
-            bucket=bucket.name,
+            bucket=self._objects.name,
             role=granted,
             member=identities.member(account),
             condition=condition if prefixes else None,
@@ -346,20 +336,17 @@ class BuildGpuBridge(Component):
             self.child(),
         )
 
-    def _objects(
-        self,
-        bucket: gcp.storage.Bucket,
-        template: pulumi.Output[str],
-        rungs: Sequence[tuple[BuildGpuBridgeArgs, pulumi.Output[str] | None]],
+    def _program(
+        self, template: pulumi.Output[str], rungs: Sequence[tuple[BuildGpuBridgeArgs, pulumi.Output[str] | None]]
     ) -> list[gcp.storage.BucketObject]:
-        """Create the settings (gpu_bridge/settings.py) and the program with its lock."""
+        """Create the settings (gpu_bridge/protocol.py) and the program with its lock."""
         args = self._args
         settings = {
             "project": args.project,
             "name": self._label,
             "template": template.apply(_without_id),
             "zones": args.zones,
-            "bucket": bucket.name,
+            "bucket": self._objects.name,
             "max": args.max,
             "check_sec": args.smoke.deadline_sec,
             "fetch_sec": _FETCH_SEC,
@@ -396,7 +383,7 @@ class BuildGpuBridge(Component):
         return [
             gcp.storage.BucketObject(
                 f"{self._name}-{role}",
-                bucket=bucket.name,
+                bucket=self._objects.name,
                 name=path,
                 **content,
                 # A cloudbuild.yaml names the folder of its version, so an upgrade keeps the older programs. The bucket
@@ -406,9 +393,7 @@ class BuildGpuBridge(Component):
             for role, (path, content) in zip(roles, contents.items(), strict=True)
         ]
 
-    def _reaper_of_ended_builds(
-        self, builds: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket, needed: list[pulumi.Resource]
-    ) -> gcp.pubsub.Topic:
+    def _reaper_of_ended_builds(self, needed: list[pulumi.Resource]) -> gcp.pubsub.Topic:
         """Create the topic that builds of the bridge name, and the trigger that reaps after an unsuccessful build.
 
         The topic belongs to one bridge. Without options.pubsubTopic, a build publishes to the topic cloud-builds, which
@@ -423,23 +408,17 @@ class BuildGpuBridge(Component):
             project=args.project,
             topic=topic.name,
             role="roles/pubsub.publisher",
-            member=identities.member(builds),
+            member=identities.member(self._builds),
             opts=self.child(),
         )
-        self._trigger("ended", topic, builds, bucket, [*needed, publisher], substitutions=_STATUS, filter=_UNSUCCESSFUL)
+        self._trigger("ended", topic, [*needed, publisher], substitutions=_STATUS, filter=_UNSUCCESSFUL)
         return topic
 
-    def _scheduled_reaper(
-        self,
-        when: str,
-        builds: gcp.serviceaccount.Account,
-        bucket: gcp.storage.Bucket,
-        needed: list[pulumi.Resource],
-    ) -> None:
+    def _scheduled_reaper(self, when: str, needed: list[pulumi.Resource]) -> None:
         """Create a trigger that reaps on a schedule, whatever becomes of the messages about builds."""
         name, args = self._name, self._args
         topic = gcp.pubsub.Topic(f"{name}-reaper", project=args.project, labels=self._tags, opts=self.child())
-        trigger = self._trigger("reaper", topic, builds, bucket, needed)
+        trigger = self._trigger("reaper", topic, needed)
         unique = self._unique("reaper")
         schedules.job(
             f"{name}-reaper-schedule",
@@ -454,18 +433,12 @@ class BuildGpuBridge(Component):
         )
 
     def _trigger(
-        self,
-        role: str,
-        topic: gcp.pubsub.Topic,
-        builds: gcp.serviceaccount.Account,
-        bucket: gcp.storage.Bucket,
-        needed: list[pulumi.Resource],
-        **condition: Any,
+        self, role: str, topic: gcp.pubsub.Topic, needed: list[pulumi.Resource], **condition: Any
     ) -> gcp.cloudbuild.Trigger:
         """Create a trigger of a build that deletes machines which no step needs."""
         name, args = self._name, self._args
         build: Any = {
-            "steps": bucket.name.apply(self._reap_steps),
+            "steps": self._objects.name.apply(self._reap_steps),
             "timeout": f"{_REAPER_SEC}s",
             "options": {"logging": "CLOUD_LOGGING_ONLY"},
         }
@@ -476,7 +449,7 @@ class BuildGpuBridge(Component):
             location=args.region,
             description=f"deletes machines of the GPU builds {name} that no step needs",
             pubsub_config={"topic": topic.id},
-            service_account=builds.name,
+            service_account=self._builds.name,
             build=build,
             opts=self.child(depends_on=needed),
             **condition,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pulumi
@@ -12,28 +13,56 @@ import pulumi_gcp as gcp
 from gpu_common import google_permissions
 from pydantic import Field, ValidationInfo, field_validator
 
-from .. import naming
+from .. import naming, versions
 from ..args import Args, Integer
 from ..component import ImagePipeline
 from ..errors import invalid
 from ..labels import merge
 from . import identities, schedules
-from .build_program import archive
-from .host_image import resources
-from .host_image.settings import pipeline_label
+from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
+from .host_image.api import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
 from .machine.rules import machine_of
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
+from .machine.software import INSTALLER_BRANCHES
 from .machine.template import machine_template
 
 # The provisioning needs a CPU for the driver's modules and for the archives, and no GPU.
 _BUILDERS = {"x86_64": "e2-standard-8", "arm64": "c4a-standard-8"}
-_GPU_FAMILIES = re.compile(r"(a2|a3|a4|a4x|g2|g4)-")
 # For the start of the machines in each zone (10 minutes) and for the image (30 minutes). With the longest deadlines and
 # four zones, a build stays below Cloud Build's limit of 24 hours (discovery document cloudbuild v1, Build.timeout).
 _AROUND_SEC = 7_200
 _IMAGE_NAME = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _IMAGE = rf"^projects/[a-z0-9.:-]+/global/images/{_IMAGE_NAME[1:]}"
+PROGRAM = BuildProgram("gcp/host_image", ("api", "build"))
+"""The files of the program that the steps of the build run."""
+_PACKAGES = "/workspace/packages"
+CALLS: Mapping[str, tuple[str, ...]] = {
+    # The builder and the check machine have no service account.
+    "compute.instances.insert": tuple(
+        each for each in google_permissions.INSERT if each != "compute.instances.setServiceAccount"
+    ),
+    "compute.instances.delete": ("compute.instances.delete",),
+    "compute.instances.get": ("compute.instances.get",),
+    "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),
+    "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
+    "compute.instances.list": ("compute.instances.list",),
+    "compute.instances.stop": ("compute.instances.stop",),
+    "compute.instanceTemplates.aggregatedList": ("compute.instanceTemplates.list",),
+    "compute.regionInstanceTemplates.get": ("compute.instanceTemplates.get",),
+    "compute.zoneOperations.get": ("compute.zoneOperations.get",),
+    "compute.globalOperations.get": ("compute.globalOperations.get",),
+    # cloud.google.com/compute/docs/images/create-custom, "Required roles": for an image of a disk.
+    "compute.images.insert": ("compute.images.create", "compute.images.setLabels", "compute.disks.useReadOnly"),
+    "compute.images.list": ("compute.images.list",),
+    "compute.images.setLabels": ("compute.images.setLabels",),
+    "compute.images.delete": ("compute.images.delete",),
+}
+"""The permissions of the build in the project of the pipeline, by its API calls."""
+SETTINGS_KEY = "gpu-image-settings"
+"""The metadata key of provision.sh's settings: lines with a name and a value of letters, digits and :/._+-."""
+# GitHub's names of the architectures.
+_ARCHITECTURES = {"x86_64": "x64", "arm64": "arm64"}
 
 
 class BuilderSettings(Args):
@@ -41,7 +70,6 @@ class BuilderSettings(Args):
 
     machine_type: str | None = Field(
         default=None,
-        validate_default=True,
         pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$",
         description="a machine type without a GPU, of the same architecture as machineType; by default e2-standard-8, "
         "or c4a-standard-8 for arm64",
@@ -52,17 +80,6 @@ class BuilderSettings(Args):
         le=14_400,
         description="seconds from the start of the builder machine to the end of its provisioning, 900 to 14400",
     )
-
-    @field_validator("machine_type")
-    @classmethod
-    def _machine_type(cls, value: str | None) -> str | None:
-        if value and _GPU_FAMILIES.match(value):
-            raise invalid(
-                "has a GPU, which the builder machine does not need",
-                expected="a machine type without a GPU",
-                hint="remove machineType; machineType of the pipeline is the type of the check machine",
-            )
-        return value
 
 
 class HostImagePipelineArgs(GpuMachineArgs):
@@ -150,7 +167,7 @@ class HostImagePipelineArgs(GpuMachineArgs):
         machine = machine_of(info.data)
         if machine is None:
             return value
-        name = resources.ARCHITECTURES[machine.architecture]
+        name = _ARCHITECTURES[machine.architecture]
         if name not in value.archives:
             raise invalid(
                 f"has no checksum of the {name} archive, which {machine.machine_type} needs",
@@ -171,8 +188,8 @@ class HostImagePipelineArgs(GpuMachineArgs):
     @property
     def made_from(self) -> dict[str, str]:
         """The inputs of the image, by name. Equal inputs give an image of the same name until the next refresh."""
-        chosen = {name.lower(): value for name, value in resources.settings(self).items() if name != "SHA256"}
-        return {"base": self.image, **chosen, "script": hashlib.sha256(resources.script().encode()).hexdigest()[:12]}
+        chosen = {name.lower(): value for name, value in provision_settings(self).items() if name != "SHA256"}
+        return {"base": self.image, **chosen, "script": hashlib.sha256(script().encode()).hexdigest()[:12]}
 
 
 class HostImagePipeline(ImagePipeline):
@@ -213,58 +230,56 @@ class HostImagePipeline(ImagePipeline):
         self._name, self._args = name, args
         self._tags = merge(args.labels, {"gpu-ci-pool": name})
         label = pipeline_label(name, pulumi.get_stack())
-        account = self._account()
-        bucket = self._bucket()
+        self._account = account = identities.service_account(
+            f"{name}-account", "image", name, f"builds of the host images {name}", args.project, self.child()
+        )
+        bucket = gcp.storage.Bucket(
+            f"{name}-source",
+            project=args.project,
+            location=args.region,
+            labels=self._tags,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            force_destroy=True,  # the stack has the content of the bucket
+            opts=self.child(),
+        )
         source = gcp.storage.BucketObject(
             f"{name}-program",
             bucket=bucket.name,
-            name=f"program-{resources.PROGRAM.digest()}.zip",
-            source=archive(resources.PROGRAM.files()),  # Cloud Build unpacks it into /workspace
+            name=f"program-{PROGRAM.digest()}.zip",
+            source=archive(PROGRAM.files()),  # Cloud Build unpacks it into /workspace
             opts=self.child(),
         )
-        grants = self._grants(account, bucket)
+        grants = self._grants(bucket)
         topic = gcp.pubsub.Topic(f"{name}-builds", project=args.project, labels=self._tags, opts=self.child())
         builder, check = self._builder_template(), self._check_template()
-        trigger = self._trigger(topic, source, account, self._settings(label, builder, check), grants)
+        trigger = self._trigger(topic, source, self._settings(label, builder, check), grants)
         if args.schedule:
-            self._scheduled(topic, args.schedule, trigger)
+            schedules.job(
+                f"{name}-schedule",
+                naming.fit(f"{name}-image-{pulumi.get_stack()}", 63),
+                f"builds the host images of the pipeline {name}",
+                args.schedule,
+                topic,
+                "build",
+                args.project,
+                args.region,
+                self.child(depends_on=[trigger]),
+            )
         self.trigger = trigger.name
         self.region = pulumi.Output.from_input(args.region)
         self.pipeline = pulumi.Output.from_input(label)
         self.service_account_email = account.email
         self.register()
 
-    def _account(self) -> gcp.serviceaccount.Account:
-        return identities.service_account(
-            f"{self._name}-account",
-            "image",
-            self._name,
-            f"builds of the host images {self._name}",
-            self._args.project,
-            self.child(),
-        )
-
-    def _bucket(self) -> gcp.storage.Bucket:
-        return gcp.storage.Bucket(
-            f"{self._name}-source",
-            project=self._args.project,
-            location=self._args.region,
-            labels=self._tags,
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            # The stack has the content of the bucket.
-            force_destroy=True,
-            opts=self.child(),
-        )
-
-    def _grants(self, account: gcp.serviceaccount.Account, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
+    def _grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         """Grant the account the calls of the program, its log, and its source."""
-        name, project = self._name, self._args.project
+        name, project, account = self._name, self._args.project, self._account
         role = identities.custom_role(
             f"{name}-role",
             f"gpu-ci-image-{name}",
             f"builds of the host images {name}",
-            google_permissions.of_calls(resources.CALLS),
+            google_permissions.of_calls(CALLS),
             project,
             self.child(),
         )
@@ -312,7 +327,7 @@ class HostImagePipeline(ImagePipeline):
                 "enable_integrity_monitoring": True,
                 "enable_secure_boot": False,
             },
-            metadata=resources.metadata(args),
+            metadata=_metadata(args),
             labels=self._tags,
             opts=self.child(),
         )
@@ -337,7 +352,7 @@ class HostImagePipeline(ImagePipeline):
     def _settings(
         self, label: str, builder: gcp.compute.RegionInstanceTemplate, check: gcp.compute.RegionInstanceTemplate
     ) -> pulumi.Output[str]:
-        """Return the settings of the program (host_image/settings.py) as JSON."""
+        """Return the settings of the program (host_image/build.py) as JSON."""
         args = self._args
         return pulumi.Output.json_dumps(
             {
@@ -362,7 +377,6 @@ class HostImagePipeline(ImagePipeline):
         self,
         topic: gcp.pubsub.Topic,
         source: gcp.storage.BucketObject,
-        account: gcp.serviceaccount.Account,
         settings: pulumi.Output[str],
         grants: list[pulumi.Resource],
     ) -> gcp.cloudbuild.Trigger:
@@ -370,7 +384,7 @@ class HostImagePipeline(ImagePipeline):
         deadlines_sec = (args.builder.deadline_sec + args.check_deadline_sec) * len(args.zones)
         build: Any = {
             "source": {"storage_source": {"bucket": source.bucket, "object": source.name}},
-            "steps": resources.steps(settings),
+            "steps": _steps(settings),
             "timeout": f"{deadlines_sec + _AROUND_SEC}s",
             "options": {"logging": "CLOUD_LOGGING_ONLY"},
         }
@@ -381,20 +395,64 @@ class HostImagePipeline(ImagePipeline):
             location=args.region,
             description=f"host images of the pipeline {name}",
             pubsub_config={"topic": topic.id},
-            service_account=account.name,
+            service_account=self._account.name,
             build=build,
             opts=self.child(depends_on=grants),
         )
 
-    def _scheduled(self, topic: gcp.pubsub.Topic, schedule: str, trigger: gcp.cloudbuild.Trigger) -> None:
-        schedules.job(
-            f"{self._name}-schedule",
-            naming.fit(f"{self._name}-image-{pulumi.get_stack()}", 63),
-            f"builds the host images of the pipeline {self._name}",
-            schedule,
-            topic,
-            "build",
-            self._args.project,
-            self._args.region,
-            self.child(depends_on=[trigger]),
-        )
+
+def _metadata(args: HostImagePipelineArgs) -> dict[str, str]:
+    """Return the metadata of a builder machine. It has no secrets."""
+    lines = "".join(f"{name}={value}\n" for name, value in provision_settings(args).items())
+    return {
+        "enable-guest-attributes": "TRUE",
+        "enable-oslogin": "TRUE",
+        "block-project-ssh-keys": "TRUE",
+        "serial-port-enable": "FALSE",
+        "startup-script": script(),
+        SETTINGS_KEY: lines,
+    }
+
+
+def provision_settings(args: HostImagePipelineArgs) -> dict[str, str]:
+    """Return the settings of provision.sh. They are the same versions that a machine installs from another image."""
+    architecture = _ARCHITECTURES[args.machine.architecture]
+    driver = args.driver
+    return {
+        "DRIVER": driver.source,
+        **(
+            {"BRANCH": INSTALLER_BRANCHES[driver.branch], "INSTALLER": versions.CUDA_INSTALLER}
+            if driver.source == "installer"
+            else {}
+        ),
+        "RUNNER": args.runner.version,
+        "SHA256": args.runner.archives[architecture],
+        "ARCHITECTURE": architecture,
+        "TORCH": args.torch or versions.TORCH,
+        "UV": versions.UV,
+        "DOCKER": args.runner.docker,
+    }
+
+
+@cache
+def script() -> str:
+    """Return the provisioning script from provision.sh."""
+    return Path(__file__).with_name("host_image").joinpath("provision.sh").read_text(encoding="utf-8")
+
+
+def _steps(settings: pulumi.Input[str]) -> list[dict[str, Any]]:
+    """Return the steps of the build: install the libraries by their hashes, build the image, check it."""
+    commands: dict[str, list[pulumi.Input[str]]] = {
+        "install": [*PIP_INSTALL, "--target", _PACKAGES, "--requirement", f"/workspace/{LOCK}"],
+        **{each: ["-m", "gpu_ci.gcp.host_image", each, "--settings", settings] for each in ("build", "check")},
+    }
+    return [
+        {
+            "id": name,
+            "name": versions.PYTHON_IMAGE,
+            "entrypoint": "python",
+            "args": args,
+            "envs": [f"PYTHONPATH=/workspace:{_PACKAGES}", "PYTHONUNBUFFERED=1"],
+        }
+        for name, args in commands.items()
+    ]

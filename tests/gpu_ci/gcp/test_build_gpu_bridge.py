@@ -21,7 +21,7 @@ from gpu_ci.gcp.build_program import BuildProgram
 from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
-from gpu_ci.gcp.host_image.resources import PROGRAM as HOST_IMAGES
+from gpu_ci.gcp.host_image_pipeline import PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
@@ -160,7 +160,8 @@ def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
         lambda bucket, name: text if (bucket, name) == (BUCKET, "bridge.json") else "",
     )
     assert (settings.project, settings.name, settings.bucket) == (PROJECT, "gpu-tests-stack", BUCKET)
-    assert (settings.zones, settings.max, settings.artifact_mib) == (EXAMPLE["zones"], 2, 10)
+    assert [each.zone for each in settings.places()] == EXAMPLE["zones"]
+    assert (settings.max, settings.artifact_mib) == (2, 10)
     # 14,400 s, less the check, the start and the end of the command.
     assert settings.longest_timeout_sec == 14_400 - 1200 - 900 - 1200
     assert "?" not in settings.template

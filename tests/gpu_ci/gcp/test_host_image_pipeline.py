@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from gpu_ci import versions
-from gpu_ci.gcp.host_image import resources
-from gpu_ci.gcp.host_image.settings import parse
+from gpu_ci.gcp import host_image_pipeline as resources
+from gpu_ci.gcp.host_image.build import parse
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline, HostImagePipelineArgs
 from gpu_ci.stack import images
 from gpu_common import google_permissions
@@ -197,7 +197,7 @@ def test_another_input_gives_another_name(changes: dict[str, Any]) -> None:
 def test_the_archive_of_the_program_has_no_other_imports_than_its_libraries() -> None:
     text = "\n".join(resources.PROGRAM.files().values())
     assert "import pulumi\n" not in text
-    assert "gpu_ci/gcp/host_image/resources.py" not in resources.PROGRAM.files()
+    assert "gpu_ci/gcp/host_image_pipeline.py" not in resources.PROGRAM.files()
 
 
 SHORT = {"kind": "host", **EXAMPLE}
@@ -219,7 +219,6 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "has docker: rootful, for which gpu-ci has no packages in host images",
         "use docker: rootless",
     ),
-    ({"builder": {"machineType": "g2-standard-8"}}, ".builder.machineType", "has a GPU, which the builder", ""),
 ]
 
 

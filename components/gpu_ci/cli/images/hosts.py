@@ -11,7 +11,6 @@ from gpu_ci.cli.images.pipelines import FAILED, MISSING, PASSED, Candidate, Pipe
 from gpu_ci.cli.output import InputError
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.host_image import api
-from gpu_ci.gcp.host_image.settings import pipeline_label
 
 _CHECKS = {api.PASSED: PASSED, api.FAILED: FAILED}
 # The inputs of an image that users recognize it by, in this order.
@@ -57,7 +56,7 @@ def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
 
 
 def _label(pipeline: Pipeline) -> str:
-    return pipeline_label(pipeline.name, pipeline.file.stack)
+    return api.pipeline_label(pipeline.name, pipeline.file.stack)
 
 
 def _candidate(image: dict[str, Any]) -> Candidate:

@@ -14,9 +14,8 @@ from threading import Event
 from ..gate.compute_api import ApiError, GoogleCompute
 from ..gate.waiting import cancellation
 from . import arguments
-from .arguments import BadInput
 from .build import BridgeBuild, refused
-from .failures import BY_NAME, BridgeError
+from .failures import BridgeError
 from .reaper import GoogleBuilds, reap
 from .storage import GoogleStorage
 
@@ -27,9 +26,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     cancel = cancellation()
     try:
         return _reap(given) if given[:1] == ["reap"] else _run(given, cancel)
-    except BadInput as error:
-        _log(f"the step has a mistake, and started no machine\n{error}")
-        return BY_NAME["bad-input"].code
     except BridgeError as error:
         failure = error
     except ApiError as error:

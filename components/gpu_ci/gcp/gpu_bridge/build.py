@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 import tempfile
 from collections.abc import Callable
@@ -17,14 +19,14 @@ from ..gate.waiting import Clock, RealClock
 from . import protocol
 from .failures import ACCOUNT_HINT, BridgeError
 from .follow import BridgeApi, Follower
-from .protocol import Place, Request, Result, Settings
+from .protocol import Place, Result, Settings
 from .storage import GoogleStorage
 from .workspace import Source, pack, unpack_artifacts
 
 # A machine has this time in addition before the reaper deletes it, because Google should delete it first.
 _TTL_SPARE_SEC = 600
 # Long, so that few of many waiting steps see the same free machine before one of them has started its own.
-_WAIT_POLL_SEC, _PROGRESS_SEC = 15.0, 30.0
+_WAIT_POLL_SEC = 15.0
 _SIGNAL = 128
 # The reasons of a machine (agent/gpu_agent/outcomes.py) that are not failures to start the command.
 _OF_RESULT = {
@@ -92,19 +94,21 @@ class BridgeBuild:
         with tempfile.TemporaryDirectory(prefix="gpu-ci-") as scratch:
             source = self._send_source(Path(scratch, "source.tar.gz"))
             self._wait_until_free()
-            return self._run_with_retry(source, Path(scratch, "artifacts.tar.gz"))
+            artifacts = Path(scratch, "artifacts.tar.gz")
+            try:
+                return self._run(source, artifacts, attempt=1)
+            except BridgeError as error:
+                if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
+                    raise
+                self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
+            return self._run(source, artifacts, attempt=2)
 
     def _send_source(self, target: Path) -> Source:
-        began = self.clock.now()
         source = pack(self.options.folder, target, self.settings.source_mib, self.log, self.cancel.is_set)
-        packed_at, size = self.clock.now(), target.stat().st_size
         self.storage.upload(source.object_name, target, source.sha256)
         if self.cancel.is_set():
             raise BridgeError("cancelled", "the workspace was being uploaded")
-        uploaded_sec = self.clock.now() - packed_at
-        self.log(
-            f"packed {source.files} files ({size} bytes) in {packed_at - began:.1f} s, uploaded in {uploaded_sec:.1f} s"
-        )
+        self.log(f"uploaded {source.files} files ({target.stat().st_size} bytes)")
         return source
 
     def _wait_until_free(self) -> None:
@@ -115,7 +119,7 @@ class BridgeBuild:
         """
         settings = self.settings
         began = self.clock.now()
-        reported = began - _PROGRESS_SEC
+        reported = ""
         while not self.cancel.is_set():
             unanswered: ApiError | None = None
             try:
@@ -126,49 +130,40 @@ class BridgeBuild:
                 if not error.not_yet:
                     raise
                 unanswered = error
-            now = self.clock.now()
-            if now - began >= settings.wait_sec:
+            if self.clock.now() - began >= settings.wait_sec:
                 raise unanswered or BridgeError("no-machine", f"no machine was free within {settings.wait_sec} s")
-            if now - reported >= _PROGRESS_SEC:
-                reported = now
-                why = unanswered or f"other builds use all {settings.max} machines of the bridge"
-                self.log(f"waiting, because {why}: {now - began:.0f} s")
+            why = str(unanswered or f"other builds use all {settings.max} machines of the bridge")
+            if why != reported:
+                reported = why
+                self.log(f"waiting up to {settings.wait_sec} s, because {why}")
             self.clock.wait(self.cancel, _WAIT_POLL_SEC)
         raise BridgeError("cancelled", "the step was waiting for a machine")
 
-    def _run_with_retry(self, source: Source, artifacts: Path) -> int:
-        try:
-            return self._run(source, artifacts, attempt=1)
-        except BridgeError as error:
-            if error.name != "preempted" or not self.options.retries_preempted or self.cancel.is_set():
-                raise
-            self.log(f"{error.detail}; running the command once more, on a machine that is not a Spot machine")
-        return self._run(source, artifacts, attempt=2)
-
     def _run(self, source: Source, artifacts: Path, attempt: int) -> int:
         options, settings = self.options, self.settings
-        prefix = f"builds/{options.build}/{self._attempt(attempt)}/"
+        prefix = f"builds/{options.build}/{self.token}-{attempt}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
         follower = Follower(
             self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, self.clock
         )
         results: list[Result] = []
-        began = self.clock.now()
 
         def follow(zone: str, name: str) -> None:
-            self.log(f"{name} in {zone} passed its check {self.clock.now() - began:.1f} s after its request")
+            self.log(f"{name} in {zone} passed its check")
             result = follower.follow(zone, name)
             if result.reason == "stopped" and follower.was_preempted(zone, name):
                 # The stop reached the machine before Google's announcement did.
                 result = replace(result, reason="preempted")
             results.append(result)
 
-        request, place = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
-        self.storage.write(place, request.content())
+        content, name = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
+        digest = hashlib.sha256(content).hexdigest()
+        self.storage.write(name, content)
         try:
-            verdict = self._start(request.place(place), attempt, follow)
+            request = json.dumps({"bucket": settings.bucket, "name": name, "sha256": digest})
+            verdict = self._start(request, attempt, follow)
         finally:
-            self._delete_request(place)
+            self._delete_request(name)
         if not results:
             raise _failure(verdict)
         return self._exit_code(results[0], follower, artifacts)
@@ -202,22 +197,29 @@ class BridgeBuild:
         text = f"no machine in {', '.join(tried)}" + (f"; Google suggests {', '.join(others)}" if others else "")
         return Verdict(NO_CAPACITY, "; ".join((text, *dict.fromkeys(map(str, quotas)))))
 
-    def _request(self, source: Source, prefix: str) -> Request:
+    def _request(self, source: Source, prefix: str) -> bytes:
+        """Return the request. agent/gpu_agent/build/workspace.py describes its fields.
+
+        It is an object and no metadata, because its environment may have secrets.
+        """
         options, settings = self.options, self.settings
-        return Request(
-            bucket=settings.bucket,
-            prefix=prefix,
-            source=source.object_name,
-            source_sha256=source.sha256,
-            source_bytes=source.path.stat().st_size,
-            command=options.command,
-            timeout_sec=options.timeout_sec,
-            fetch_sec=settings.fetch_sec,
-            image=options.image,
-            environment=options.environment,
-            artifacts=options.artifacts,
-            artifact_bytes=settings.artifact_mib * 2**20,
-        )
+        request = {
+            "format": protocol.FORMAT,
+            "bucket": settings.bucket,
+            "prefix": prefix,
+            "source": source.object_name,
+            "source_sha256": source.sha256,
+            "source_bytes": source.path.stat().st_size,
+            "command": options.command,
+            "timeout_sec": options.timeout_sec,
+            "fetch_sec": settings.fetch_sec,
+            "image": options.image,
+            "environment": options.environment,
+            "artifacts": options.artifacts,
+            "artifact_files": protocol.ARTIFACT_FILES,
+            "artifact_bytes": settings.artifact_mib * 2**20,
+        }
+        return json.dumps(request).encode()
 
     def _delete_request(self, name: str) -> None:
         """Delete the request. An error must not hide the result; the bucket's lifecycle rule deletes it later."""
@@ -231,7 +233,7 @@ class BridgeBuild:
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
-            gate=f"{options.build} {self._attempt(attempt)}",
+            gate=f"{options.build} {self.token}-{attempt}",
             project=settings.project,
             template=place.template,
             zones=[place.zone],
@@ -247,14 +249,11 @@ class BridgeBuild:
             role=protocol.ROLE,
             metadata={protocol.REQUEST_KEY: request},
             market=place.market,
-            steps=protocol.STEPS,
             spare_sec=spare_sec,
             after_pass=follow,
         )
 
     def _exit_code(self, result: Result, follower: Follower, artifacts: Path) -> int:
-        times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items())
-        self.log(f"the machine's times: {times}")
         if result.reason:
             name = _OF_RESULT.get(result.reason) or _OF_PHASE.get(result.failed, "lost-machine")
             raise BridgeError(name, result.detail, _HINTS.get(result.reason, ""))
@@ -273,16 +272,14 @@ class BridgeBuild:
     def _return_artifacts(self, result: Result, follower: Follower, target: Path) -> None:
         if not result.artifacts:
             return
-        limits = (protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20)
         try:
             follower.download_artifacts(result, target)
         except OSError as error:
             raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
-        count = unpack_artifacts(target, self.options.folder, *limits)
+        count = unpack_artifacts(
+            target, self.options.folder, protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
+        )
         self.log(f"{count} {'artifact is' if count == 1 else 'artifacts are'} in the workspace")
-
-    def _attempt(self, number: int) -> str:
-        return f"{self.token}-{number}"
 
 
 def _failure(verdict: Verdict) -> BridgeError:

@@ -16,9 +16,7 @@ class Failure(NamedTuple):
 
 
 _FAILURES = (
-    Failure(
-        200, "bad-input", "an argument or a setting of the step is wrong", "correct the fields that the error names"
-    ),
+    Failure(200, "bad-input", "an argument or a setting of the step is wrong", "correct what the error names"),
     Failure(
         201,
         "no-capacity",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
@@ -19,10 +20,11 @@ from .storage import GoogleStorage
 _POLL_SEC = 0.5
 _STATE_EVERY_SEC = 5.0
 # The state of a machine that is off or missing. A machine that is stopping may still write its result.
-_GONE, _OFF = "GONE", ("STOPPED", "SUSPENDED", "TERMINATED", "GONE")
+_GONE, _OFF = "DELETED", ("STOPPED", "SUSPENDED", "TERMINATED", "DELETED")
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
-_LONGEST_RESULT = 2**20
+# An object of the output has at most half of it. An object is in memory.
+_LONGEST_BYTES = 2 * 2**20
 T = TypeVar("T")
 
 
@@ -33,27 +35,23 @@ class BridgeApi(ComputeApi, Protocol):
         """Yield the zone's operations that match the filter, the newest first."""
 
 
+@dataclass
 class Follower:
     """Follows one command. `follow` is called once, with the machine whose check has passed."""
 
-    def __init__(
-        self,
-        api: BridgeApi,
-        storage: GoogleStorage,
-        project: str,
-        prefix: str,
-        limit_sec: float,
-        write: Callable[[bytes], object],
-        cancel: Event,
-        clock: Clock,
-    ) -> None:
-        """Create the follower. `limit_sec` is the time for sources and command, and `write` prints output."""
-        self._api, self._storage, self._project, self._prefix = api, storage, project, prefix
-        self._limit_sec, self._write, self._cancel, self._clock = limit_sec, write, cancel, clock
-        self._printed = 0
-        self._answered_at = clock.now()
-        self._is_complete = True
-        """True if Google answered each request of this round, so that what was not found does not exist."""
+    _api: BridgeApi
+    _storage: GoogleStorage
+    _project: str
+    _prefix: str
+    _limit_sec: float
+    """The time for sources and command."""
+    _write: Callable[[bytes], object]
+    _cancel: Event
+    _clock: Clock
+    _printed: int = 0
+    _answered_at: float = 0
+    _is_complete: bool = True
+    """True if Google answered each request of this round, so that what was not found does not exist."""
 
     def follow(self, zone: str, name: str) -> Result:
         """Return the result of the command.
@@ -70,7 +68,8 @@ class Follower:
             if result := self._poll():
                 return result
             if state in _OFF and self._is_complete:
-                raise self._ended(zone, name, state)
+                failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
+                raise BridgeError(failure, f"{name} in {zone} is {state.lower()}, and it wrote no result")
             if clock.now() >= until:
                 raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
             if clock.now() >= state_at:
@@ -98,7 +97,7 @@ class Follower:
     def _poll(self) -> Result | None:
         """Print all new output. Return the result if it exists and all its output is printed."""
         self._print_new()
-        content = self._answer(lambda: self._content(RESULT, _LONGEST_RESULT), None)
+        content = self._answer(lambda: self._content(RESULT), None)
         if content is None:
             return None
         try:
@@ -117,20 +116,20 @@ class Follower:
     def _print_new(self) -> None:
         while not self._cancel.is_set():
             name = log_name("", self._printed + 1)
-            content = self._answer(lambda name=name: self._content(name, 2 * 2**20), None)  # type: ignore[misc]
+            content = self._answer(lambda name=name: self._content(name), None)  # type: ignore[misc]
             if content is None:
                 return
             self._printed += 1
             self._write(content)
 
-    def _content(self, name: str, limit_bytes: int) -> bytes | None:
+    def _content(self, name: str) -> bytes | None:
         """Return the content of an object whose digest is right, or None if the object does not exist."""
         path = f"{self._prefix}{name}"
         entry = self._storage.find(path, once=True)
         if entry is None:
             return None
-        if entry.size > limit_bytes:
-            raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {limit_bytes}")
+        if entry.size > _LONGEST_BYTES:
+            raise BridgeError("wrong-digest", f"{path} has {entry.size} bytes; expected at most {_LONGEST_BYTES}")
         sink = io.BytesIO()
         self._storage.read(entry, sink, once=True)
         got = hashlib.sha256(sink.getvalue()).hexdigest()
@@ -157,12 +156,6 @@ class Follower:
             if error.missing:
                 return _GONE
             raise
-
-    def _ended(self, zone: str, name: str, state: str) -> BridgeError:
-        """Return the failure for a machine that ended without a result."""
-        what = f"{name} in {zone} is {'deleted' if state == _GONE else 'off'}"
-        failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
-        return BridgeError(failure, f"{what}, and it wrote no result")
 
     def was_preempted(self, zone: str, name: str) -> bool:
         """Return True if Google's list of operations has a preemption of the machine."""

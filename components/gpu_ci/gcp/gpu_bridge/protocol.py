@@ -15,17 +15,14 @@ the component writes. They have no secrets.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 FORMAT = 1
 OBJECT_SEC = 86_400
 """The bucket deletes each object of a build at this age."""
-REQUEST_BYTES = 2**20
-"""The maximum size of a request, which the machine reads into memory."""
 ARTIFACT_FILES = 10_000
 """The maximum number of artifacts."""
 REPORT_SEC = 1200
@@ -38,45 +35,6 @@ DIGEST = "sha256"
 BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL = "gpu-ci-bridge", "gpu-ci-build", "gpu-ci-build-region"
 TTL_LABEL = "gpu-ci-ttl"
 """The label of the machine with the Unix time after which the reaper deletes it."""
-
-STEPS = {
-    "config": "it read its configuration",
-    "driver": "it waited for its driver",
-    "check": "it checked its GPU, or installed torch for the check",
-}
-"""A description of each step that the machine reports before its verdict."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """The request of a step. Its fields are those of agent/gpu_agent/build/workspace.py.
-
-    It is an object and no metadata, because its environment may have secrets.
-    """
-
-    bucket: str
-    prefix: str
-    source: str
-    source_sha256: str
-    source_bytes: int
-    command: list[str]
-    timeout_sec: int
-    fetch_sec: int
-    image: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
-    artifacts: list[str] = field(default_factory=list)
-    artifact_files: int = ARTIFACT_FILES
-    artifact_bytes: int = 2 * 2**30
-    format: int = FORMAT
-
-    def content(self) -> bytes:
-        """Return the content of the object."""
-        return json.dumps(asdict(self)).encode()
-
-    def place(self, name: str) -> str:
-        """Return the value of the metadata for an object of this name."""
-        digest = hashlib.sha256(self.content()).hexdigest()
-        return json.dumps({"bucket": self.bucket, "name": name, "sha256": digest})
 
 
 @dataclass(frozen=True)
@@ -94,7 +52,6 @@ class Result:
     """The number of log objects."""
     artifacts: Mapping[str, Any] | None
     """The sha256, bytes and files of the artifacts, if there are any."""
-    seconds: Mapping[str, float]
 
 
 def log_name(prefix: str, number: int) -> str:
@@ -118,9 +75,8 @@ class Place(NamedTuple):
 
     zone: str
     template: str
-    market: str = ""
-    """`spot` or `standard`; empty for the market of the template."""
-    machine_type: str = ""
+    market: str
+    machine_type: str
 
 
 @dataclass(frozen=True)
@@ -133,8 +89,9 @@ class Settings:
     """The value of the label gpu-ci-bridge, which is unique in the project."""
     template: str
     """The instance template, as projects/PROJECT/regions/REGION/instanceTemplates/NAME."""
-    zones: list[str]
-    """The zones to try, in order."""
+    rungs: list[dict[str, str]]
+    """The places to try, in order, each with zone, machine_type and market, and with its template if it is another
+    one."""
     bucket: str
     """The bucket of sources, output and artifacts."""
     max: int = 1
@@ -153,22 +110,16 @@ class Settings:
     """The maximum size of the artifacts."""
     labels: dict[str, str] = field(default_factory=dict)
     """More labels of the machines."""
-    rungs: list[dict[str, str]] = field(default_factory=list)
-    """The places to try, in order, each with zone, machine_type, market and gpu, and with its template if it is another
-    one. Without them, the zones are tried with the template."""
 
     def places(self, *, without_spot: bool = False) -> list[Place]:
         """Return the places to try, in order. With `without_spot`, those of another market, or all with `standard`."""
-        if not self.rungs:
-            found = [Place(zone, self.template) for zone in self.zones]
-        else:
-            found = [
-                Place(each["zone"], each.get("template") or self.template, each["market"], each["machine_type"])
-                for each in self.rungs
-            ]
+        found = [
+            Place(each["zone"], each.get("template") or self.template, each["market"], each["machine_type"])
+            for each in self.rungs
+        ]
         if not without_spot:
             return found
-        others = [each for each in found if each.market not in ("", "spot")]
+        others = [each for each in found if each.market != "spot"]
         return others or list(dict.fromkeys(each._replace(market="standard") for each in found))
 
 

@@ -38,9 +38,9 @@ class GoogleBuilds(GoogleService):
 
 
 def reap(
-    api: BridgeApi, builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None], bridge: str = "*"
+    api: BridgeApi, builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None], bridge: str
 ) -> list[str]:
-    """Delete the machines of a bridge that no step needs, and return their names. By default, of all bridges.
+    """Delete the machines of a bridge that no step needs, and return their names.
 
     A machine stays if its build runs, or if Cloud Build does not answer, until the time in its label is over. An error
     about one machine is logged, and does not stop the others.
@@ -49,13 +49,10 @@ def reap(
         ApiError: Google does not list the machines.
     """
     reaped: list[str] = []
-    for row in api.instances_of_all_zones(project, f"labels.{BRIDGE_LABEL}:*", _FIELDS):
-        labels = row["labels"]
-        if bridge not in ("*", labels[BRIDGE_LABEL]):
-            continue
+    for row in api.instances_of_all_zones(project, f"labels.{BRIDGE_LABEL}={bridge}", _FIELDS):
         zone, name = str(row["zone"]).rpartition("/")[2], str(row["name"])
         try:
-            if not (why := _why(row, labels, builds, project, unix_sec, log)):
+            if not (why := _why(row, builds, project, unix_sec, log)):
                 continue
             api.delete(project, zone, name)
         except ApiError as error:
@@ -67,15 +64,9 @@ def reap(
     return reaped
 
 
-def _why(
-    row: dict[str, Any],
-    labels: dict[str, str],
-    builds: GoogleBuilds,
-    project: str,
-    unix_sec: float,
-    log: Callable[[str], None],
-) -> str:
+def _why(row: dict[str, Any], builds: GoogleBuilds, project: str, unix_sec: float, log: Callable[[str], None]) -> str:
     """Return why the machine is not needed, or ""."""
+    labels = row["labels"]
     ttl = labels.get(TTL_LABEL, "")
     if not ttl.isdecimal():
         return f"it has no valid label {TTL_LABEL}"

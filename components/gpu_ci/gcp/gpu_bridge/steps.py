@@ -137,21 +137,9 @@ def example(bucket: str, account: str, topic: str, command_sec: int, build_sec: 
         "timeout": f"{build_sec}s",
         "options": {"logging": "CLOUD_LOGGING_ONLY", "pubsubTopic": topic},
     }
-    return to_yaml(build)
-
-
-def to_yaml(build: dict[str, Any]) -> str:
-    """Return the text of a cloudbuild.yaml, with scripts as blocks, and without aliases."""
     return yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
 
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class names it
         return True
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if text.count("\n") > 1 else None)
-
-
-_Dumper.add_representer(str, _text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import posixpath
 import stat
 import tarfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,8 +23,6 @@ _MIB = 2**20
 _MTIME = 946_684_800
 # The fastest level: the upload is in Google's network, so time of the CPU costs more than bytes.
 _LEVEL = 1
-# The directories in the message for a workspace that is too large.
-_LARGEST = 3
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,7 @@ def pack(
     Raises:
         BridgeError: The workspace is too large, cannot be read, or changed meanwhile; or the disk is full.
     """
-    sizes: Counter[str] = Counter()
-    files = 0
+    files = size = 0
     try:
         with (
             target.open("wb") as file,
@@ -100,11 +97,11 @@ def pack(
             for path, name in _entries(folder, ignore_lines(folder)):
                 if stopped():
                     raise BridgeError("cancelled", "the workspace was being packed")
-                size = _add(archive, path, name, log)
-                files += size is not None and not path.is_dir()
-                sizes[name.partition("/")[0]] += size or 0
-                if sizes.total() > limit_mib * _MIB:
-                    raise _too_large(sizes, limit_mib)
+                added = _add(archive, path, name, log)
+                files += added is not None and not added.isdir()
+                size += added.size if added else 0
+                if size > limit_mib * _MIB:
+                    raise BridgeError("bad-workspace", f"it has more than {limit_mib} MiB")
         with target.open("rb") as packed:
             digest = hashlib.file_digest(packed, "sha256").hexdigest()
     except OSError as error:
@@ -149,45 +146,30 @@ def _matches(rule: Any, name: str, is_folder: bool) -> bool:
     return any(each.groupdict().get("ps_d") and each.end("ps_d") == len(name) + 1 for each in slashes)
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], None]) -> int | None:
-    """Add one entry. Return its size (0 for a folder or link), or None if it is left out."""
+def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], None]) -> tarfile.TarInfo | None:
+    """Add one entry, and return it; or None if it is left out."""
     status = path.lstat()
     member = tarfile.TarInfo(name)
     member.mtime = _MTIME
     member.mode = 0o755 if status.st_mode & 0o100 else 0o644
+    if stat.S_ISREG(status.st_mode):
+        member.size = status.st_size
+        with path.open("rb") as file:
+            archive.addfile(member, file)
+        return member
     if stat.S_ISDIR(status.st_mode):
         member.type, member.mode = tarfile.DIRTYPE, 0o755
-        archive.addfile(member)
-        return 0
-    if stat.S_ISLNK(status.st_mode):
-        link = str(path.readlink())
-        if not _stays_inside(PurePosixPath(name).parent / link):
-            log(f"{name} is left out: it is a link to {link}, outside the workspace")
+    elif stat.S_ISLNK(status.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+        target = PurePosixPath(posixpath.normpath(PurePosixPath(name).parent / member.linkname))
+        if target.is_absolute() or target.parts[:1] == ("..",):
+            log(f"{name} is left out: it is a link to {member.linkname}, outside the workspace")
             return None
-        member.type, member.linkname = tarfile.SYMTYPE, link
-        archive.addfile(member)
-        return 0
-    if not stat.S_ISREG(status.st_mode):
+    else:
         log(f"{name} is left out: it is no file, folder or link")
         return None
-    member.size = status.st_size
-    with path.open("rb") as file:
-        archive.addfile(member, file)
-    return status.st_size
-
-
-def _stays_inside(path: PurePosixPath) -> bool:
-    depth = 0
-    for part in path.parts:
-        depth += -1 if part == ".." else 1
-        if depth < 0:
-            return False
-    return not path.is_absolute()
-
-
-def _too_large(sizes: Counter[str], limit_mib: int) -> BridgeError:
-    largest = ", ".join(f"{name} ({size // _MIB} MiB so far)" for name, size in sizes.most_common(_LARGEST))
-    return BridgeError("bad-workspace", f"it has more than {limit_mib} MiB; the largest entries are {largest}")
+    archive.addfile(member)
+    return member
 
 
 def unpack_artifacts(archive: Path, folder: Path, limit_files: int, limit_bytes: int) -> int:

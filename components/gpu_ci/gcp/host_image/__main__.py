@@ -6,12 +6,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from ..gate.compute_api import ApiError
 from ..gate.waiting import cancellation
 from .api import GoogleImages
-from .build import BuildError, ImageBuild, refused
-from .settings import parse
+from .build import BuildError, ImageBuild, parse, refused
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,37 +25,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     cancel = cancellation()
-    try:
-        api = GoogleImages()
-    except ApiError as error:
-        return _failed(refused(error))
-    try:
-        return _run(ImageBuild(settings, api, _log, time.time(), cancel), arguments.step)
-    finally:
-        api.close()
 
+    def code_of(action: Callable[[ImageBuild], object]) -> int:
+        try:
+            with closing(GoogleImages()) as api:
+                action(ImageBuild(settings, api, _log, time.time(), cancel))
+        except (ApiError, BuildError) as error:
+            text = refused(error) if isinstance(error, ApiError) else str(error)
+            sys.stderr.write(f"gpu-ci: {text}\n")
+            return 1
+        return 0
 
-def _run(build: ImageBuild, step: str) -> int:
-    if step == "build":
-        return _exit_code(build.build)
-    code = _exit_code(build.check)
+    if arguments.step == "build":
+        return code_of(ImageBuild.build)
     # After a failed check, too: images of failed builds must not accumulate.
-    return max(code, _exit_code(build.prune))
-
-
-def _exit_code(function: Callable[[], object]) -> int:
-    try:
-        function()
-    except BuildError as error:
-        return _failed(str(error))
-    except ApiError as error:
-        return _failed(refused(error))
-    return 0
-
-
-def _failed(text: str) -> int:
-    sys.stderr.write(f"gpu-ci: {text}\n")
-    return 1
+    return max(code_of(ImageBuild.check), code_of(ImageBuild.prune))
 
 
 def _log(text: str) -> None:

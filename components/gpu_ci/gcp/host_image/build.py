@@ -9,18 +9,18 @@ Each function can be repeated after an interruption: it continues with the image
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
-from ..gate.verdict import FAIL, NO_CAPACITY, PASS, STEPS, Verdict
+from ..gate.verdict import FAIL, NO_CAPACITY, PASS, Verdict
 from ..gate.waiting import Clock, RealClock
 from .api import CHECK_LABEL, FAILED, IMAGE_LABEL, PASSED, GoogleImages, path_of
-from .settings import MachineSettings, Settings
 
 BUILDER_STEPS = {
     "packages": "it installed packages of the distribution",
@@ -33,7 +33,8 @@ BUILDER_STEPS = {
 }
 """A description of each step of provision.sh."""
 
-_OPERATION_EVERY_SEC, _PROGRESS_EVERY_SEC = 5.0, 60.0
+_OPERATION_EVERY_SEC = 5.0
+_DAY_SEC = 86_400
 # A stop takes 90 s at most, and the image of a disk with 30 GB of data some minutes. No source gives a limit.
 _STOP_WITHIN_SEC, _IMAGE_WITHIN_SEC = 300.0, 1800.0
 # The time from the deadline of the builder until Google deletes it. It does not count while the machine is stopped.
@@ -52,6 +53,53 @@ _HINTS = {
 
 class BuildError(Exception):
     """The build ended without a candidate. The text has a hint."""
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """A machine of the build: its template, the zones to try in order, and the time limit of its work."""
+
+    template: str
+    zones: list[str]
+    deadline_sec: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one pipeline."""
+
+    project: str
+    pipeline: str
+    """The value of the label gpu-ci-image, which is unique in the project."""
+    builder: MachineSettings
+    check: MachineSettings
+    made_from: Mapping[str, str]
+    """The inputs of the image by name, such as runner: 2.338.0. The description of the image contains them."""
+    keep: int
+    """The number of images that passed their check and are kept."""
+    refresh_days: int
+    """After this number of days, the same inputs give a new image, which has newer packages."""
+    in_use: list[str] = field(default_factory=list)
+    """Images that pools of the stack file name. They are never deleted."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    storage_location: str = ""
+    """The region that stores the image."""
+
+    def image_name(self, unix_sec: float) -> str:
+        """Return the name of the image: the pipeline, and a hash of the inputs and of the refresh period."""
+        period = int(unix_sec // (self.refresh_days * _DAY_SEC))
+        text = json.dumps([sorted(self.made_from.items()), period])
+        return f"{self.pipeline}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def parse(text: str) -> Settings:
+    """Return the settings. Raise ValueError if the JSON has other fields."""
+    try:
+        value: dict[str, Any] = json.loads(text)
+        builder, check = (MachineSettings(**value.pop(name)) for name in ("builder", "check"))
+        return Settings(builder=builder, check=check, **value)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"the settings of the pipeline are incomplete: {error}") from None
 
 
 @dataclass
@@ -79,7 +127,8 @@ class ImageBuild:
     def build(self) -> None:
         """Create the image, unless it exists. Raise BuildError or ApiError if the image was not created."""
         settings = self.settings
-        if existing := self._image():
+        images = self.api.images(settings.project, settings.pipeline)
+        if existing := next((image for image in images if image["name"] == self.name), None):
             if existing.get("status") == "READY":
                 self.log(f"{self.link} exists, built from the same inputs")
                 return
@@ -87,8 +136,9 @@ class ImageBuild:
                 raise BuildError(f"{self.link} is {existing.get('status')}, so another build creates it")
             self._delete(self.name)
         self.log(f"building {self.link}")
-        spec = self._spec(settings.builder, "build", "", BUILDER_STEPS, self._create, _BUILDER_SPARE_SEC)
-        verdict = self._run(spec)
+        verdict = self._run(
+            settings.builder, "build", steps=BUILDER_STEPS, after_pass=self._create, spare_sec=_BUILDER_SPARE_SEC
+        )
         if verdict.outcome != PASS:
             raise BuildError(_failure("the builder machine failed", verdict))
         self.log(f"built {self.link}: {verdict.summary}")
@@ -103,7 +153,7 @@ class ImageBuild:
             self.log(f"{link} passed its check before")
             return
         self.log(f"checking {link}")
-        verdict = self._run(self._spec(self.settings.check, "check", link, STEPS, lambda *_: None, 300))
+        verdict = self._run(self.settings.check, "check", image=link)
         if verdict.outcome == PASS:
             self._label(image, PASSED)
             self.log(f"candidate: {link} passed its check in {verdict.zone}: {verdict.summary}")
@@ -112,8 +162,8 @@ class ImageBuild:
             self._label(image, FAILED)
         raise BuildError(_failure(f"{link} is no candidate", verdict))
 
-    def prune(self) -> list[str]:
-        """Delete old images of the pipeline, and return their names.
+    def prune(self) -> None:
+        """Delete old images of the pipeline.
 
         The newest `keep` images that passed stay, and newer images without a pass. Images that an instance template of
         the project or the stack file names stay, too.
@@ -126,9 +176,8 @@ class ImageBuild:
         kept += [image["name"] for image in images[:newest_kept]]
         surplus = [image for image in images if image["name"] not in kept]
         if not surplus:
-            return []
+            return
         named = self.api.images_of_templates(settings.project) | {path_of(image) for image in settings.in_use}
-        deleted: list[str] = []
         for image in surplus:
             name, path = str(image["name"]), path_of(str(image["selfLink"]))
             if path in named:
@@ -136,24 +185,11 @@ class ImageBuild:
                 continue
             self.log(f"deleting {path}, which is older than the newest {settings.keep}")
             self._delete(name)
-            deleted.append(name)
-        return deleted
 
-    def _image(self) -> dict[str, Any] | None:
-        images = self.api.images(self.settings.project, self.settings.pipeline)
-        return next((image for image in images if image["name"] == self.name), None)
-
-    def _spec(
-        self,
-        machine: MachineSettings,
-        role: str,
-        image: str,
-        steps: dict[str, str],
-        after_pass: Callable[[str, str], None],
-        spare_sec: int,
-    ) -> CheckSpec:
+    def _run(self, machine: MachineSettings, role: str, **special: Any) -> Verdict:
+        """Run a machine until its verdict. `special` has further fields of the check."""
         settings = self.settings
-        return CheckSpec(
+        spec = CheckSpec(
             gate=f"{settings.pipeline} {role}",
             project=settings.project,
             template=machine.template,
@@ -162,13 +198,8 @@ class ImageBuild:
             labels=dict(settings.labels),
             deadline_sec=machine.deadline_sec,
             role=role,
-            image=image,
-            steps=steps,
-            spare_sec=spare_sec,
-            after_pass=after_pass,
+            **special,
         )
-
-    def _run(self, spec: CheckSpec) -> Verdict:
         return GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
 
     def _create(self, zone: str, machine: str) -> None:
@@ -208,14 +239,10 @@ class ImageBuild:
 
     def _wait(self, done: Callable[[], bool], what: str, within_sec: float) -> None:
         """Wait for an operation, also after a cancellation: half an image would stay."""
-        began = reported = self.clock.now()
+        until = self.clock.now() + within_sec
         while not done():
-            now = self.clock.now()
-            if now - began >= within_sec:
+            if self.clock.now() >= until:
                 raise BuildError(f"{what} did not end within {within_sec:.0f} s")
-            if now - reported >= _PROGRESS_EVERY_SEC:
-                reported = now
-                self.log(f"{what}: {now - began:.0f} s")
             self.clock.wait(Event(), _OPERATION_EVERY_SEC)
 
 

@@ -65,9 +65,8 @@ class Bridge:
             },
         }
         self.template = google.template(**self.body).id
-        self.settings = Settings(
-            "ci-project", "l4", self.template, ["us-central1-a", "us-central1-b"], BUCKET, max=2, check_sec=90
-        )
+        rungs = [{"zone": "us-central1-a", "market": "standard", "machine_type": "g2-standard-8"}]
+        self.settings = Settings("ci-project", "l4", self.template, rungs, BUCKET, max=2, check_sec=90)
         self.lines: list[str] = []
         self.clients: list[GoogleCompute | GoogleStorage] = []
         self.printed = io.BytesIO()

@@ -23,7 +23,9 @@ from gpu_ci.gcp.gpu_bridge.protocol import Settings
 from gpu_ci.gcp.gpu_bridge.storage import Entry
 
 TEMPLATE = "projects/ci-project/regions/us-central1/instanceTemplates/l4-1"
-SETTINGS = Settings("ci-project", "l4", TEMPLATE, ["us-central1-a", "us-central1-b"], "acme-bridge", max=4)
+ZONES = ("us-central1-a", "us-central1-b")
+RUNGS = [{"zone": zone, "market": "spot", "machine_type": "g2-standard-8", "gpu": "nvidia-l4"} for zone in ZONES]
+SETTINGS = Settings("ci-project", "l4", TEMPLATE, RUNGS, "acme-bridge", max=4)
 EXHAUSTED = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED", "us-central1-a has no such machine now.", 503)
 CHECKED_SEC, FETCHED_SEC = 60.0, 70.0
 """When a machine has passed its check and begins its command, after its creation."""
@@ -267,7 +269,7 @@ class Client:
 
     def instances_of_all_zones(self, project: str, expression: str, fields: Any) -> list[dict[str, Any]]:
         self._called("aggregated")
-        assert expression in ("labels.gpu-ci-bridge=l4", "labels.gpu-ci-bridge:*")
+        assert expression == "labels.gpu-ci-bridge=l4"
         return [
             {
                 "name": name,

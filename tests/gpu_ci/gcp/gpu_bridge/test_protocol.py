@@ -6,14 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from gpu_agent import config
 from gpu_agent import storage as agent_storage
 from gpu_agent.build import output, session, workspace
 from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.gpu_bridge import build, protocol
-from gpu_ci.gcp.gpu_bridge.protocol import Request, parse_result
+from gpu_ci.gcp.gpu_bridge.protocol import parse_result
 
-MADE = Request("b", "builds/1/a-1/", "sources/s", "0" * 64, 7, ["pytest"], 60, 900, "i", {"A": "b"}, ["*.xml"], 3, 4)
 RESULT: dict[str, Any] = {
     "format": 1,
     "failed": "command",
@@ -28,12 +26,10 @@ RESULT: dict[str, Any] = {
 
 
 def test_both_ends_have_the_same_names_limits_and_reasons() -> None:
-    assert vars(config.parse_as(workspace.BuildRequest, MADE.content().decode(), workspace.KEY)) == vars(MADE)
     assert (protocol.FORMAT, protocol.REQUEST_KEY) == (workspace.FORMAT, workspace.KEY)
     assert (protocol.RESULT, protocol.ARTIFACTS) == (session.RESULT, session.ARTIFACTS)
     assert protocol.DIGEST == agent_storage.DIGEST
     assert protocol.log_name("p/", 12) == output.name_of("p/", 12)
-    assert workspace._LIMIT_BYTES == protocol.REQUEST_BYTES
     assert {*build._OF_RESULT} <= {*OUTCOMES}
     assert {*build._HINTS} - {*OUTCOMES} == {"no-verdict"}
 

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_agent import config
+from gpu_agent.build import workspace
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
 from gpu_ci.gcp.gpu_bridge.reaper import reap
 
 from tests.gpu_ci.gcp.gpu_bridge.cloud import (
     EXHAUSTED,
+    RUNGS,
     SETTINGS,
     TEMPLATE,
+    ZONES,
     Client,
     Cloud,
     Step,
@@ -29,8 +33,7 @@ L4 = {"machine_type": "g2-standard-8", "gpu": "nvidia-l4"}
 LADDER = replace(
     SETTINGS,
     rungs=[
-        {"zone": "us-central1-a", "market": "spot", **L4},
-        {"zone": "us-central1-b", "market": "spot", **L4},
+        *RUNGS,
         {"zone": "us-east1-b", "market": "spot", "template": EAST, **L4},
         {"zone": "us-central1-c", "market": "standard", **L4},
     ],
@@ -52,7 +55,7 @@ def reap_all(cloud: Cloud) -> list[str]:
     cloud.time.current = None
     client: Any = Client(cloud)
     builds: Any = Builds(cloud)
-    return reap(client, builds, "ci-project", cloud.time.now_sec, print)
+    return reap(client, builds, "ci-project", cloud.time.now_sec, print, "l4")
 
 
 @pytest.fixture
@@ -97,6 +100,9 @@ def test_the_machine_of_a_step_has_the_labels_and_the_limits_of_its_build(cloud:
     assert machine.longest_sec == 500 + 300 + 100 + 1200
     limits = ("timeout_sec", "fetch_sec", "artifacts", "artifact_files", "artifact_bytes")
     assert [machine.request[name] for name in limits] == [100, 300, ["*.xml"], 10_000, 3 * 2**20]
+    # The agent refuses a request with another field or type.
+    read = config.parse_as(workspace.BuildRequest, json.dumps(machine.request), workspace.KEY)
+    assert vars(read) == machine.request
     # Many users of a project can read metadata.
     assert machine.request["environment"] == {"TOKEN": "s3cret"}
     assert "s3cret" not in json.dumps(machine.body)
@@ -119,7 +125,7 @@ def test_output_is_printed_less_than_two_seconds_after_the_machine_wrote_it(clou
 def test_a_step_whose_machine_cannot_start_names_the_cause(
     cloud: Cloud, folder: Path, error: ApiError, name: str
 ) -> None:
-    cloud.zones = dict.fromkeys(SETTINGS.zones, error)
+    cloud.zones = dict.fromkeys(ZONES, error)
     step = finished(Step(cloud, folder))
     assert step.error
     assert (step.error.name, cloud.machines, step.printed) == (name, {}, b"")
@@ -240,7 +246,7 @@ def test_a_step_without_a_free_machine_ends_after_its_wait_or_a_cancellation(
         late.cancel.set()
     cloud.time.advance(120)
     assert (late.code, "insert" in late.client.names, text in str(late.error)) == (code, False, True)
-    assert "waiting, because other builds use all 4 machines of the bridge: 0 s" in late.log
+    assert late.log[1:] == ["waiting up to 100 s, because other builds use all 4 machines of the bridge"]
 
 
 def test_a_step_waits_for_a_machine_while_google_does_not_answer(cloud: Cloud, folder: Path) -> None:
@@ -250,7 +256,7 @@ def test_a_step_waits_for_a_machine_while_google_does_not_answer(cloud: Cloud, f
     step.client.failing_polls = lambda name: lacks if name == "aggregated" and cloud.time.now_sec < 600 else None
     cloud.time.advance(500)
     assert (step.is_over, cloud.most_machines) == (False, 0)
-    assert step.log[1] == "waiting, because the list of machines lacks zones/me-west1-a: 0 s"
+    assert step.log[1] == "waiting up to 3600 s, because the list of machines lacks zones/me-west1-a"
     assert finished(step).code == 0
 
 

@@ -12,8 +12,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from gpu_ci.gcp import host_image_pipeline as resources
 from gpu_ci.gcp.gate.verdict import VERDICT_KEY, Verdict, from_serial_log
-from gpu_ci.gcp.host_image import resources
 
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.google import FakeGoogle

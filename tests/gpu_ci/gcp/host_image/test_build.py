@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from googleapiclient.http import HttpRequest
+from gpu_ci.gcp import host_image_pipeline as resources
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.host_image import resources
 from gpu_ci.gcp.host_image.api import GoogleImages
-from gpu_ci.gcp.host_image.resources import PROGRAM
+from gpu_ci.gcp.host_image_pipeline import PROGRAM
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 
 from tests.gpu_ci.gcp.host_image.project import BASE, Project, says

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gpu_ci.gcp import host_image_pipeline as resources
 from gpu_ci.gcp.gate.verdict import Verdict
-from gpu_ci.gcp.host_image import resources
 from gpu_ci.gcp.host_image.build import BUILDER_STEPS
 
 from tests.agent.fakes.google import FakeGoogle, serving
 from tests.gpu_ci.gcp.host_image.builder import RUNNER, TORCH, Builder
 
-SCRIPT = Path(resources.__file__).with_name("provision.sh")
+SCRIPT = Path(resources.__file__).with_name("host_image") / "provision.sh"
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_provisioning_that_fails_names_the_step_and_the_last_line(
 
 
 def test_the_settings_of_the_script_are_those_of_the_component(host_image_args: object) -> None:
-    assert json.loads(json.dumps(resources.settings(host_image_args))) == {  # type: ignore[arg-type]
+    assert json.loads(json.dumps(resources.provision_settings(host_image_args))) == {  # type: ignore[arg-type]
         "DRIVER": "image",
         "RUNNER": "2.338.0",
         "SHA256": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
