@@ -4,7 +4,6 @@ from __future__ import annotations
 
 # Source of the common format: https://github.com/pulumi/pulumi-eks/issues/1283. The request id is left out.
 INVALID = "InvalidParameterException"
-REFUSED = "InvalidRequestException"
 NOT_FOUND = "ResourceNotFoundException"
 IN_USE = "ResourceInUseException"
 STATUS = {NOT_FOUND: 404, IN_USE: 409}
