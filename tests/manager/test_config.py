@@ -11,6 +11,8 @@ import pytest
 from gpu_ci.gcp.resource_names import ZONE
 from gpu_manager.config import ConfigError, read
 
+from tests.manager.test_decide import job
+
 POOL: dict[str, Any] = {
     "name": "l4",
     "project": "example",
@@ -94,3 +96,9 @@ def test_a_pool_has_standby_machines_only_where_the_manager_registers_runners(tm
     ):
         with pytest.raises(ConfigError, match=problem):
             read(written(tmp_path, {**CONFIG, "pools": [pool]}))
+
+
+def test_the_jobs_of_other_managers_are_known_by_the_labels_of_their_pools(tmp_path: Path) -> None:
+    config = read(written(tmp_path, {**CONFIG, "otherPools": [{"manager": "a100s", "labels": ["A100"]}]}))
+    assert (config.managers, read(written(tmp_path, CONFIG)).managers) == (2, 1)
+    assert [config.is_of_another()(each) for each in (job(1, "a100"), job(2, "gpu", "l4"))] == [True, False]

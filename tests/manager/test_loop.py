@@ -31,9 +31,10 @@ class Kept:
 
     memory: Memory = field(default_factory=Memory)
     full: bool = False
+    has_lease: bool = True
 
     def may_act(self) -> bool:
-        return True
+        return self.has_lease
 
     def load(self) -> Memory:
         return self.memory
@@ -203,6 +204,15 @@ def test_a_deletion_from_an_old_observation_waits_for_the_next_pass() -> None:
         assert world.deleted == deleted
         late = [event.detail for event in done.events if event.subject == "this pass"]
         assert late == ([] if len(deleted) == 2 else ["took too long; the remaining actions wait for the next pass"])
+
+
+def test_a_manager_that_lost_its_lease_does_nothing() -> None:
+    world = Scripted(listed=OFF, view=GithubView(NOW, (job(),), ()))
+    loop, store = manager(world)
+    store.has_lease = False
+    done = loop.step()
+    assert (world.deleted, world.started) == ([], [])
+    assert [event.subject for event in done.events if event.kind == "unavailable"] == ["the lease"]
 
 
 def test_an_insert_is_made_however_old_the_observation_is() -> None:

@@ -144,3 +144,10 @@ def test_the_end_of_the_host_is_a_notice_and_a_migration_is_not(google: FakeGoog
 
 def test_a_path_that_does_not_fit_into_a_url_gives_no_answer() -> None:
     assert Metadata("127.0.0.1:1", Ticking()).read_once("instance/pre empted\n", 1) == ("", "")
+
+
+def test_the_power_is_cut_if_shutdown_fails(google: FakeGoogle) -> None:
+    cut: list[str] = []
+    with pytest.raises(OSError, match="cannot be switched off"):
+        GoogleHost(Ticking(), google.environ, ("false",), lambda: cut.append("power")).power_off()
+    assert cut == ["power"]

@@ -12,7 +12,7 @@ from gpu_preview.model import Operation, Report, Resource, Stack, Violation
 from gpu_preview.report import markdown
 from gpu_preview.report.graph import graph
 from gpu_preview.report.markdown import block, cell, code, html_code, prose
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.preview import hostile, reports
@@ -120,6 +120,7 @@ def test_each_hostile_text_does_nothing_in_any_field(fragment: str) -> None:
 
 
 @given(hostile.texts)
+@example("a|b")
 def test_every_text_is_shown_to_the_letter(text: str) -> None:
     shown = visible(text)
     assert Comment(f"a {code(text)}").text == f"a {shown or '(empty)'}\n"
