@@ -14,6 +14,9 @@ from .google_service import QuotaInfo as QuotaInfo
 # Requests that the gate repeats anyway, such as the status, are not retried. Retries would use up the rate limit.
 _NO_RETRIES = 0
 
+OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
+"""The states of a machine that is off (discovery document compute v1, Instance.status)."""
+
 # The warning of a complete but empty list.
 _NO_RESULTS = "NO_RESULTS_ON_PAGE"
 

@@ -272,7 +272,7 @@ class GoogleService:
 
     def _answer(self, send: Callable[[], Any]) -> Any:
         """Return the answer of a request. Raise ApiError for each error of Google's client."""
-        from google.auth.exceptions import GoogleAuthError, TransportError
+        from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
@@ -281,8 +281,7 @@ class GoogleService:
         except HttpError as error:
             raise http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
-            # A TransportError that ended the renewal of the token is the cause of a RefreshError.
-            if isinstance(error, TransportError) or isinstance(error.__cause__, TransportError):
+            if is_of_network(error):
                 reason = f"cannot get a token for the {self._name} API: {error}"
                 raise ApiError("unreachable", reason) from None
             raise ApiError("unauthenticated", str(error)) from None
@@ -297,6 +296,14 @@ class GoogleService:
         if not hasattr(self._threads, "http"):
             self._threads.http = connect(self._credentials, self._timeout_sec)
         return self._threads.http
+
+
+def is_of_network(error: Exception) -> bool:
+    """Return True if the network and not the credentials are the reason of an error of google-auth."""
+    from google.auth.exceptions import TransportError
+
+    # A TransportError that ended the renewal of the token is the cause of a RefreshError.
+    return isinstance(error, TransportError) or isinstance(error.__cause__, TransportError)
 
 
 def http_error(status: int, content: bytes) -> ApiError:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ...naming import fit
 from ..template_links import region_and_name_of_template
-from .compute_api import ApiError, ComputeApi
+from .compute_api import OFF, ApiError, ComputeApi
 from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, PASS, STEPS, Channel, Verdict
 from .waiting import Clock, Pace, RealClock
@@ -54,7 +54,7 @@ _CONNECT_WITHIN_SEC = 10.0
 _GONE = "GONE"
 _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
-_OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
+_OFF = (*OFF, _GONE)
 
 # The values that differ between two markets (discovery document compute v1, Scheduling). Google restarts only machines
 # that are not preemptible.

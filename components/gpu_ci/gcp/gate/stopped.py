@@ -12,13 +12,12 @@ from threading import Event
 from typing import Any
 
 from ..template_links import region_and_name_of_template
-from .compute_api import ApiError, ComputeApi
+from .compute_api import OFF, ApiError, ComputeApi
 from .waiting import Clock, RealClock
 
 MANAGER_LABEL, TEMPLATE_LABEL = "gpu-ci-manager", "gpu-ci-template"
 """Labels that the runner manager sets on its machines."""
 
-_OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING")
 _FIELDS = ("name", "zone", "status", "labels")
 _POLL_EVERY_SEC = 2.0
@@ -43,7 +42,7 @@ def delete_stopped(
     deletions: dict[tuple[str, str], str] = {}
     while True:
         rows = _managed_machines(api, project, template)
-        for zone, name in (_zone_and_name(row) for row in rows if row["status"] in _OFF):
+        for zone, name in (_zone_and_name(row) for row in rows if row["status"] in OFF):
             if (zone, name) not in deletions and (operation := _delete_if_off(api, project, zone, name)):
                 log(f"deleting {name}, which is stopped in {zone}")
                 deletions[zone, name] = operation
@@ -79,7 +78,7 @@ def _zone_and_name(row: dict[str, Any]) -> tuple[str, str]:
 def _delete_if_off(api: ComputeApi, project: str, zone: str, name: str) -> str:
     """Request the deletion, and return the operation. Return "" if the machine no longer exists or has started."""
     try:
-        return api.delete(project, zone, name) if api.status(project, zone, name) in _OFF else ""
+        return api.delete(project, zone, name) if api.status(project, zone, name) in OFF else ""
     except ApiError as error:
         if error.missing:
             return ""

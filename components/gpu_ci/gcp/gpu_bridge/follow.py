@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ..gate.compute_api import ApiError, ComputeApi
+from ..gate.compute_api import OFF, ApiError, ComputeApi
 from ..gate.waiting import Clock
 from .failures import BridgeError
 from .protocol import ARTIFACTS, REPORT_SEC, RESULT, Result, log_name, parse_result
@@ -20,7 +20,8 @@ from .storage import GoogleStorage
 _POLL_SEC = 0.5
 _STATE_EVERY_SEC = 5.0
 # The state of a machine that is off or missing. A machine that is stopping may still write its result.
-_GONE, _OFF = "DELETED", ("STOPPED", "SUSPENDED", "TERMINATED", "DELETED")
+_GONE = "DELETED"
+_OFF = (*OFF, _GONE)
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
 # An object of the output has at most half of it. An object is in memory.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ..gate.compute_api import ApiError
+from ..gate.compute_api import OFF, ApiError
 from ..gate.google_service import PLATFORM, GoogleService
 from .follow import BridgeApi
 from .protocol import BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL, TTL_LABEL
@@ -19,7 +19,6 @@ ENDPOINT = "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"
 # The states of a build that has ended (discovery document cloudbuild v1, Build.status). A build that is QUEUED, PENDING
 # or WORKING has not.
 _ENDED = ("SUCCESS", "FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED")
-_OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _FIELDS = ("name", "zone", "status", "labels")
 
 
@@ -72,7 +71,7 @@ def _why(row: dict[str, Any], builds: GoogleBuilds, project: str, unix_sec: floa
         return f"it has no valid label {TTL_LABEL}"
     if unix_sec >= int(ttl):
         return "its time is over"
-    if row["status"] in _OFF:
+    if row["status"] in OFF:
         return "it is off"
     build, region = labels.get(BUILD_LABEL, ""), labels.get(REGION_LABEL, "global")
     try:

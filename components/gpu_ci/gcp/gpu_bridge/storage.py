@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..gate.google_service import PLATFORM, ApiError, CredentialsError, credentials, http_error
+from ..gate.google_service import PLATFORM, ApiError, CredentialsError, credentials, http_error, is_of_network
 from .protocol import DIGEST
 
 ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
@@ -98,7 +98,7 @@ class GoogleStorage:
 def _api_errors() -> Iterator[None]:
     """Turn each error of Google's library into an ApiError."""
     from google.api_core.exceptions import GoogleAPICallError, RetryError
-    from google.auth.exceptions import GoogleAuthError, TransportError
+    from google.auth.exceptions import GoogleAuthError
     from requests.exceptions import RequestException
 
     try:
@@ -109,8 +109,6 @@ def _api_errors() -> Iterator[None]:
         error: Any = raised.cause if isinstance(raised, RetryError) else raised
         if isinstance(error, GoogleAPICallError):
             raise http_error(int(error.code or 0), getattr(error.response, "content", b"")) from None
-        # A TransportError that ended the renewal of the token is the cause of a RefreshError.
-        is_transport = isinstance(error, TransportError) or isinstance(error.__cause__, TransportError)
-        if isinstance(error, GoogleAuthError) and not is_transport:
+        if isinstance(error, GoogleAuthError) and not is_of_network(error):
             raise ApiError("unauthenticated", str(error)) from None
         raise ApiError("unreachable", f"cannot connect to the storage API: {error}") from None
