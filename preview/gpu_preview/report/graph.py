@@ -58,9 +58,11 @@ def graph(stack: Stack) -> tuple[list[str], bool]:
     resources = [each for each in changed if each.urn not in parents]
     for drawn in (_resources, _components):
         key_of, nodes = drawn(resources, stack)
-        edges = _edges(resources, key_of)
+        if len(nodes) > _MAX_NODES:
+            continue
+        edges = _without_shortcuts(_edges(resources, key_of))
         lines = _lines(nodes, edges)
-        if len(nodes) <= _MAX_NODES and len(edges) <= _MAX_EDGES and sum(map(len, lines)) <= _MAX_CHARACTERS:
+        if len(edges) <= _MAX_EDGES and sum(map(len, lines)) <= _MAX_CHARACTERS:
             return lines if len(nodes) > 1 else [], bool(edges) and len(nodes) <= _MAX_UNFOLDED
     return [], False
 
@@ -105,7 +107,7 @@ def _rules(stack: Stack, key: Callable[[Finding], str]) -> dict[str, tuple[str, 
 
 def _edges(resources: Iterable[Resource], keys: Mapping[str, str]) -> list[tuple[str, str]]:
     found = ((keys[urn], keys[each.urn]) for each in resources for urn in each.depends_on if urn in keys)
-    return _without_shortcuts(list(dict.fromkeys((cause, effect) for cause, effect in found if cause != effect)))
+    return list(dict.fromkeys((cause, effect) for cause, effect in found if cause != effect))
 
 
 def _without_shortcuts(edges: list[tuple[str, str]]) -> list[tuple[str, str]]:
