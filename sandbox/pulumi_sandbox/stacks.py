@@ -14,7 +14,7 @@ import yaml
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.engine.model import Engine
-from pulumi_sandbox.workspace import PROJECT_FILES, Workspace
+from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, yaml_error
 
 PASSPHRASE_VARIABLES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
 OWN_STACK_KEY_NOTE = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
@@ -120,18 +120,11 @@ def run_engine(
 
 
 def syntax_error(file: Path) -> str:
-    """Return where a stack file is not YAML, or an empty text. The engine names neither the file nor the right line.
-
-    The line itself is not shown, because it may have a secret.
-    """
+    """Return where a stack file is not YAML, or an empty text. The engine names neither the file nor the right line."""
     try:
         yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        mark, begun = error.problem_mark or error.context_mark, error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        context = f" ({error.context}, from line {begun.line + 1})" if error.context and begun else ""
-        hint = "indent with spaces, put a space after each colon, close every bracket and quote"
-        return f"{file.name}: {place}{error.problem}{context}\n  expected: YAML\n  hint: {hint}"
+        return yaml_error(file, error)
     except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
         return ""
     return ""

@@ -11,10 +11,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pulumi_sandbox.ambient_python import ambient_python
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import write_whole
+
+if TYPE_CHECKING:
+    import yaml
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
@@ -191,6 +195,15 @@ class Workspace:
         """
         without_credentials = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
         return without_credentials | self.environment(free_port())
+
+
+def yaml_error(file: Path, error: yaml.MarkedYAMLError) -> str:
+    """Return the place and the reason of a mistake in a YAML file. The line is not shown: it may have a secret."""
+    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    context = f" ({error.context}, from line {begun.line + 1})" if error.context and begun else ""
+    hint = "indent with spaces, put a space after each colon, close every bracket and quote"
+    return f"{file.name}: {place}{error.problem}{context}\n  expected: YAML\n  hint: {hint}"
 
 
 def is_hidden(name: str) -> bool:

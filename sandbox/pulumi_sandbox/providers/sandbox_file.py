@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
+from pulumi_sandbox.workspace import yaml_error
 
 ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
 # The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
@@ -35,9 +36,7 @@ def read(file: Path | None) -> dict[str, Any]:
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark else ""
-        raise SettingsError(f"{file.name}: {line}{error.problem}\n  expected: YAML") from None
+        raise SettingsError(yaml_error(file, error)) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{file.name}: is not YAML: {type(error).__name__}\n  expected: YAML") from None
     if document is None:

@@ -237,7 +237,6 @@ class ComputeApi:
 
     def _operation(self, request: Request, zone: str, name: str) -> Json:
         operation = self.operations.get(zone, name)
-
         if operation is None:
             project, kind = request.project, "operations"
             path = in_zone(project, zone, kind, name) if zone else everywhere(project, kind, name)
