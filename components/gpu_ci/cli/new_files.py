@@ -21,6 +21,8 @@ import yaml
 from gpu_ci.cli.output import InputError, print_json, print_table
 from gpu_ci.errors import Problem, in_yaml, report
 
+ADDRESS = "git+https://github.com/OWNER/gpu-ci@COMMIT"
+"""The form of an address of gpu-ci from which every computer can install it."""
 # Pulumi's rule for the names of projects and stacks (pulumi/pulumi sdk/go/common/tokens/names.go, NameRegexp).
 PULUMI_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _REQUIREMENT = re.compile(r"(?P<name>\s*gpu[-_]ci)(?![-\w.])\s*(?:\[(?P<extras>[^\]]*)\])?(?P<rest>.*)", re.IGNORECASE)

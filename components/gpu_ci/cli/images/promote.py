@@ -51,8 +51,9 @@ def candidates(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci images candidates Pulumi.prod.yaml --json
     """
 
+    everywhere = readable(files_of(files))
+
     def compute(file: StackFile) -> tuple[StackFile, list[dict[str, Any]]]:
-        everywhere = readable(files_of(files))
         found = [_with_candidates(each, everywhere) for each in pipelines(file)]
         return file, sorted(found, key=lambda each: "error" in each)
 

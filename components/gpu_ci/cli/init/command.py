@@ -140,10 +140,8 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
 def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what the workflows need at GitHub."""
     if not chosen.actions:
-        address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
-        return [
-            f"to add workflows that preview and deploy, run init again with --package {address} and another --stack"
-        ]
+        text = "to add workflows that preview and deploy, run init again with --package"
+        return [f"{text} {new_files.ADDRESS} and another --stack"]
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
     name = chosen.actions["repository"]

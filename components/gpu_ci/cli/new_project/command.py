@@ -10,6 +10,7 @@ import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     new_files.offer(folder, found, states, lambda: _next_steps(folder, values), write=write, as_json=as_json)
 
 
+@cache
 def _questions() -> dict[str, Mapping[str, Any]]:
     """Return the questions of copier.yml."""
     document = yaml.safe_load((TEMPLATE / "copier.yml").read_text(encoding="utf-8"))
@@ -105,13 +107,14 @@ def problems(values: Mapping[str, Any]) -> list[Problem]:
 def _next_steps(folder: Path, values: Mapping[str, Any]) -> Sequence[str]:
     """Return what is left to do, in order."""
     local = values["package"].startswith("file:")
-    address = "git+https://github.com/OWNER/gpu-ci@COMMIT"
-    replaced = f"replace {values['package']} in pyproject.toml with {address}   (GitHub cannot read this folder)"
+    replaced = (
+        f"replace {values['package']} in pyproject.toml with {new_files.ADDRESS}   (GitHub cannot read this folder)"
+    )
     return [
         *([] if (folder / ".git").exists() else ["git init --initial-branch main"]),
         "uv lock   (writes uv.lock, which the workflows and images need)",
         "uv run pytest   (downloads 3 GB for torch; without a GPU, the GPU tests are skipped)",
-        *([replaced, "uv lock"] if local else []),
+        *([f"{replaced}   (GitHub cannot read this folder)", "uv lock"] if local else []),
         'git add . && git commit --message "Start the project"',
         "uv run pre-commit install   (from now on, git refuses commits on main)",
     ]
