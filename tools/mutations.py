@@ -64,12 +64,12 @@ pytest_add_cli_args_test_selection = {tests}
 """
 
 
-def run(part: Part, names: Sequence[str], jobs: int, root: Path = ROOT) -> dict[str, list[str]]:
+def run(part: Part, names: Sequence[str], jobs: int) -> dict[str, list[str]]:
     """Return the changes by their state, such as `killed`, `survived` or `no tests`."""
     with tempfile.TemporaryDirectory(prefix="gpu-ci-mutations-") as folder_name:
         folder = Path(folder_name)
         for package in PACKAGES:
-            shutil.copytree(root / package, folder / "src" / Path(package).name, ignore=_IGNORED)
+            shutil.copytree(ROOT / package, folder / "src" / Path(package).name, ignore=_IGNORED)
         copied = [
             "bootstrap",
             "docs",
@@ -78,17 +78,16 @@ def run(part: Part, names: Sequence[str], jobs: int, root: Path = ROOT) -> dict[
             "infra",
             "locks",
             "tests",
-            *(file.name for file in root.glob("*.yaml")),
+            *(file.name for file in ROOT.glob("*.yaml")),
         ]
         for each in copied:
-            source = root / each
+            source = ROOT / each
             if source.is_dir():
                 shutil.copytree(source, folder / each, ignore=_IGNORED)
             else:
                 shutil.copy(source, folder)
-        tests = [each for each in part.tests if (root / each).exists()]
         text = _CONFIGURATION.format(
-            code=[f"src/{each}" for each in part.code], copied=copied, tests=tests, left_out=part.left_out
+            code=[f"src/{each}" for each in part.code], copied=copied, tests=list(part.tests), left_out=part.left_out
         )
         (folder / "pyproject.toml").write_text(text)
         mutmut = [sys.executable, "-m", "mutmut"]
