@@ -55,8 +55,8 @@ test-slow: dev comment languages torch policy ## run the tests that `make test` 
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## run all tests, as root; 75 minutes, needs Go
 
-test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
-	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
+test-kill: dev engine torch ## kill -9 the provider, the CLI and the manager at 20 moments each; about twelve minutes
+	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' -k kill tests/engine/test_kill.py tests/engine/test_job.py
 
 test-boots: dev ## boot the agent on 500 emulated machines with random faults, as root; about 20 minutes
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
