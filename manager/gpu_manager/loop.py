@@ -204,7 +204,11 @@ class Manager:
         preempted = self._answer(events, lambda: self._compute.preempted(self._pools))
         # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
         starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._pools))
-        machines = self._answer(events, lambda: self._compute.machines(self._pools))
+        if starting is None:
+            events[-1] = replace(events[-1], detail=f"no machine can start before a pass has read {events[-1].detail}")
+        remembered = {entry.id for entry in memory.machines.values()} | {each.id for each in memory.pending.values()}
+        remembered |= {state.id for state in operations.values()}
+        machines = self._answer(events, lambda: self._own_machines(remembered, events))
         machines = self._with_starting(machines, starting)
         # A sweep may take minutes. `now` is the time at its start, so that a deadline before `now` has passed for each
         # of its answers.

@@ -118,13 +118,14 @@ class ComputeAdapter:
         names: set[str] = set()
         for project, zone in _places(pools):
             with _converted_errors(f"preemptions in {zone}"):
-                newest: datetime | None = None
-                for each in self._google().operations(project, zone, _PREEMPTED):
-                    at = datetime.fromisoformat(each["insertTime"])
-                    newest = newest or at
-                    if (newest - at).total_seconds() > _PREEMPTED_WITHIN_SEC:
-                        break
-                    names.add(f"{_last(each['targetLink'])}-{each['targetId']}")
+                found = [
+                    (datetime.fromisoformat(each["insertTime"]), f"{_last(each['targetLink'])}-{each['targetId']}")
+                    for each in self._google().operations(project, zone, _PREEMPTED)
+                ]
+                newest = max((at for at, _ in found), default=None)
+                names |= {
+                    name for at, name in found if newest and (newest - at).total_seconds() <= _PREEMPTED_WITHIN_SEC
+                }
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:

@@ -172,9 +172,8 @@ class GoogleCompute(GoogleService):
             raise ApiError("unreachable", f"the list of {what} lacks {', '.join(unreachable)}")
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
-        """Yield the zone's operations that match the filter, the newest first. Pages are requested as needed."""
-        newest_first = "creationTimestamp desc"
-        call = self._operations.list(project=project, zone=zone, filter=expression, orderBy=newest_first)
+        """Yield the zone's operations that match the filter, in any order. Google sorts no list that it filters."""
+        call = self._operations.list(project=project, zone=zone, filter=expression, maxResults=500)
         while call is not None:
             page = self._run(call)
             yield from page.get("items", [])
