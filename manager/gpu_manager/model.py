@@ -257,6 +257,8 @@ class Machine:
 class OperationState:
     """The state of an insert's operation."""
 
+    id: str = ""
+    """Google's id of the machine."""
     done: bool
     error: InsertError | None = None
 

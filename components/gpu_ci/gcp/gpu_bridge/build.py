@@ -144,14 +144,14 @@ class BridgeBuild:
         prefix = f"builds/{options.build}/{self.token}-{attempt}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
         follower = Follower(
-            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, self.clock
+            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.log, self.cancel, self.clock
         )
         results: list[Result] = []
 
-        def follow(zone: str, name: str) -> None:
+        def follow(zone: str, name: str, number: str) -> None:
             self.log(f"{name} in {zone} passed its check")
-            result = follower.follow(zone, name)
-            if result.reason == "stopped" and follower.was_preempted(zone, name):
+            result = follower.follow(zone, name, number)
+            if result.reason == "stopped" and follower.was_preempted(zone, name, number):
                 # The stop reached the machine before Google's announcement did.
                 result = replace(result, reason="preempted")
             results.append(result)
@@ -168,7 +168,7 @@ class BridgeBuild:
             raise _failure(verdict)
         return self._exit_code(results[0], follower, artifacts)
 
-    def _start(self, request: str, attempt: int, follow: Callable[[str, str], None]) -> Verdict:
+    def _start(self, request: str, attempt: int, follow: Callable[[str, str, str], None]) -> Verdict:
         """Request a machine at one place after the other, until one is created. Return the verdict about it.
 
         Raises:
@@ -228,7 +228,7 @@ class BridgeBuild:
         except ApiError as error:
             self.log(f"{name} could not be deleted: {error}")
 
-    def _spec(self, request: str, attempt: int, place: Place, follow: Callable[[str, str], None]) -> CheckSpec:
+    def _spec(self, request: str, attempt: int, place: Place, follow: Callable[[str, str, str], None]) -> CheckSpec:
         options, settings = self.options, self.settings
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC

@@ -69,7 +69,7 @@ class Success:
     """A connection on which each request succeeds."""
 
     def request(self, *_: Any, **__: Any) -> tuple[httplib2.Response, bytes]:
-        return httplib2.Response({"status": "200"}), b'{"name": "o", "status": "DONE", "properties": {}}'
+        return httplib2.Response({"status": "200"}), b'{"name": "o", "id": "1", "status": "DONE", "properties": {}}'
 
 
 def public(kind: type) -> set[str]:
