@@ -75,6 +75,8 @@ def forget_gone(pools: Mapping[str, Pool], observation: Observation, memory: Mem
     for name, entry in list(memory.machines.items()):
         if name not in listed:
             del memory.machines[name]
+            if entry.running_since is not None and entry.pool in pools:
+                capacity.forget_used_up_quota(pools[entry.pool], entry.place, memory)
             # If the insert is still pending, the error of its operation will report the same stockout.
             deleted_by_google = entry.waits_for and not entry.condemned and name not in memory.pending
             if deleted_by_google and entry.pool in pools:
