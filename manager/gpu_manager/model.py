@@ -255,10 +255,10 @@ class Machine:
 class OperationState:
     """The state of an insert's operation."""
 
-    id: str = ""
-    """Google's id of the machine."""
     done: bool
     error: InsertError | None = None
+    id: str = ""
+    """Google's id of the machine."""
 
 
 @dataclass(frozen=True)
