@@ -86,8 +86,15 @@ class BridgeBuild:
     cancel: Event = field(default_factory=Event)
     clock: Clock = field(default_factory=RealClock)
     unix: Callable[[], float] = time
-    token: str = field(default_factory=lambda: secrets.token_hex(4))
-    """A text that no other step of the build has."""
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    """A secret that no other step has. It is in the names of the objects that step and machine exchange. Builds of one
+    bridge share an account, so a build that knew these names could read and write the objects of another one.
+    """
+
+    @property
+    def public_id(self) -> str:
+        """A text that no other step of the build has, for labels and metadata. Any build can read these."""
+        return hashlib.sha256(self.token.encode()).hexdigest()[:8]
 
     def run(self) -> int:
         """Return the exit code of the command. Raises BridgeError or ApiError if the bridge fails."""
@@ -156,7 +163,7 @@ class BridgeBuild:
                 result = replace(result, reason="preempted")
             results.append(result)
 
-        content, name = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
+        content, name = self._request(source, prefix), f"requests/{options.build}/{self.public_id}-{attempt}.json"
         digest = hashlib.sha256(content).hexdigest()
         self.storage.write(name, content)
         try:
@@ -233,7 +240,7 @@ class BridgeBuild:
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
-            gate=f"{options.build} {self.token}-{attempt}",
+            gate=f"{options.build} {self.public_id}-{attempt}",
             project=settings.project,
             template=place.template,
             zones=[place.zone],
