@@ -283,9 +283,8 @@ class BridgeBuild:
             follower.download_artifacts(result, target)
         except OSError as error:
             raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
-        count = unpack_artifacts(
-            target, self.options.folder, protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
-        )
+        limits = protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
+        count = unpack_artifacts(target, self.options.folder, self.options.artifacts, *limits)
         self.log(f"{count} {'artifact is' if count == 1 else 'artifacts are'} in the workspace")
 
 
