@@ -37,7 +37,7 @@ from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.loop import Manager
 from gpu_manager.memory import Memory
 from gpu_manager.model import End, Insert, InsertError, JobKey, Machine, NewRunner, OperationState, Pool, Rung, RunKey
-from gpu_manager.ports import GithubView, Metadata
+from gpu_manager.ports import GithubView, Metadata, Requested
 from rich.console import Console
 from rich.table import Table
 
@@ -460,12 +460,15 @@ class _Cloud:
         since = self._world.now - 3600
         return frozenset(each.name for each in self._vms.values() if each.preempted and each.ended > since)
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def inserted(self, machine: Machine) -> bool:
+        return True
+
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         machine = self._world.create(Place(insert.rung.zone, insert.rung.market), insert.machine)
         if machine:
             self._vms[machine.name] = machine
             machine.label = names.slug(insert.job.key) if insert.job else names.STANDBY
-        return self._operation(machine is not None)
+        return Requested(self._operation(machine is not None), str(machine.number) if machine else "")
 
     def start(self, machine: Machine, request_id: str) -> str:
         return self._operation(self._world.start(self._vms[machine.name]))

@@ -25,6 +25,7 @@ from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.app_token import App
 from gpu_manager.loop import Manager
 from gpu_manager.model import Insert, Machine, OperationState, Pool, Rung
+from gpu_manager.ports import Requested
 from gpu_manager.stores.sqlite import SqliteStore
 from gpu_manager.view import view
 from pulumi_sandbox.providers.github.actions import documents
@@ -73,12 +74,15 @@ class Machines:
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         return frozenset()
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def inserted(self, machine: Machine) -> bool:
+        return True
+
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         rung = insert.rung
         self._machines[insert.machine] = Machine(
             insert.machine, pool.name, rung.zone, "RUNNING", rung.market, rung.machine_type, pool.template
         )
-        return f"operation-{insert.machine}"
+        return Requested(f"operation-{insert.machine}", "")
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self._machines.pop(name, None)

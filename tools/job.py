@@ -263,9 +263,9 @@ class Machines:
             if (since := self._since.pop(subject, None)) is not None:
                 self._seconds[subject] = time.monotonic() - since
             self._line("standby", f"machine {subject}: {detail}")
-        elif kind == "delete" and subject in self._since:
+        elif kind in ("delete", "preempted") and subject in self._since:
             self._seconds[subject] = time.monotonic() - self._since[subject]
-            self._line("deleted", f"machine {subject}: {detail}")
+            self._line("deleted" if kind == "delete" else kind, f"machine {subject}: {detail or 'Google took it back'}")
         elif kind == "job-runs":
             self._line("runs", f"{subject} {detail}")
         elif kind == "job-ended":

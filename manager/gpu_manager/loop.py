@@ -7,7 +7,7 @@ the terms.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -204,7 +204,11 @@ class Manager:
         preempted = self._answer(events, lambda: self._compute.preempted(self._pools))
         # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
         starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._pools))
-        machines = self._answer(events, lambda: self._compute.machines(self._pools))
+        if starting is None:
+            events[-1] = replace(events[-1], detail=f"no machine can start before a pass has read {events[-1].detail}")
+        remembered = {entry.id for entry in memory.machines.values()} | {each.id for each in memory.pending.values()}
+        remembered |= {state.id for state in operations.values()}
+        machines = self._answer(events, lambda: self._own_machines(remembered, events))
         machines = self._with_starting(machines, starting)
         # A sweep may take minutes. `now` is the time at its start, so that a deadline before `now` has passed for each
         # of its answers.
@@ -243,6 +247,21 @@ class Manager:
             if github_view.limited_sec is None
             else github_view.unix + github_view.limited_sec,
         )
+
+    def _own_machines(self, ids: Collection[str], events: list[Event]) -> tuple[Machine, ...]:
+        """Return the machines that this manager has inserted, and add an event for each other machine with its label.
+
+        Others can set labels, too, and would receive the jobs of a registered runner. `ids` are machines whose insert
+        the manager remembers. Any other one may be left from a manager that lost its memory.
+        """
+        own = []
+        for machine in self._compute.machines(self._pools):
+            if (machine.id and machine.id in ids) or self._compute.inserted(machine):
+                own.append(machine)
+            elif machine.pool in self._pools_by_name:
+                detail = "not inserted by this manager's account; it gets no runner and counts for nothing: delete it"
+                events.append(Event("unknown-machine", machine.name, detail, machine.pool))
+        return tuple(own)
 
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
@@ -312,15 +331,13 @@ class Manager:
         """Request a new machine, and remember the operation or the refusal."""
         pending = memory.pending[action.machine]
         try:
-            operation = self._compute.insert(self._pools_by_name[action.pool], action)
+            operation, machine_id = self._compute.insert(self._pools_by_name[action.pool], action)
         except InsertRefused as refusal:
             jobs.remember_failure(action.machine, refusal.error, memory, now())
             return _failure_event(action.machine, pending, refusal.error)
-        if operation:
-            memory.pending[action.machine] = replace(pending, operation=operation)
-        else:
-            # The machine already exists, because an earlier request created it.
-            memory.pending[action.machine] = replace(pending, done_since=now())
+        # Without an operation, the machine already exists, because an earlier request created it.
+        done_since = None if operation else now()
+        memory.pending[action.machine] = replace(pending, operation=operation, id=machine_id, done_since=done_since)
         return Event("insert", action.machine, _place_text(action.rung), action.pool)
 
     def _start(self, action: Start, memory: Memory, now: Callable[[], float]) -> Event:

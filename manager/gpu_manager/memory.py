@@ -50,6 +50,8 @@ class Pending:
     """Google's name of the operation; empty while the answer to the request is unknown."""
     done_since: float | None = None
     """When the operation ended without an error, while no list contains the machine yet."""
+    id: str = ""
+    """Google's id of the machine; empty while the answer to the request is unknown."""
 
 
 @dataclass

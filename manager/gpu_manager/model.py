@@ -224,8 +224,6 @@ class Machine:
     """Self link of the machine's template; empty if it is unknown."""
     end: End | None = None
     """The end that the machine reported before it was switched off; None if it is on or reported none."""
-    preempted: bool = False
-    """True if a Google operation reports its preemption."""
     project: str = ""
     job: str = ""
     """The label gpu-ci-job: the slug of the machine's job; `standby` for a machine that was created for standby."""
@@ -259,6 +257,8 @@ class OperationState:
 
     done: bool
     error: InsertError | None = None
+    id: str = ""
+    """Google's id of the machine."""
 
 
 @dataclass(frozen=True)

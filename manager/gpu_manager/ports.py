@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .model import CommitStatus, Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
 
@@ -94,13 +94,22 @@ class Metadata:
     items: Mapping[str, str] = field(repr=False)
 
 
+class Requested(NamedTuple):
+    """A machine that was requested."""
+
+    operation: str
+    """The name of the operation; empty if an earlier request created the machine."""
+    id: str
+    """Google's id of the machine."""
+
+
 class Compute(Protocol):
     """Compute Engine: the manager's machines."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the manager's machines of all pools in all zones. For a machine that is off, also read its end (End).
+        """Return the machines with the manager's label in all zones. For one that is off, also read its end (End).
 
-        Raises Unavailable or Refused.
+        Others can set the label, too (`inserted`). Raises Unavailable or Refused.
         """
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
@@ -108,6 +117,9 @@ class Compute(Protocol):
 
         Raises Unavailable or Refused.
         """
+
+    def inserted(self, machine: Machine) -> bool:
+        """Return True if the manager's account has inserted this machine. Raises Unavailable or Refused."""
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         """Return the state of an operation. An operation that Google no longer knows counts as done without an error.
@@ -122,8 +134,8 @@ class Compute(Protocol):
         later machine of the same name. Raises Unavailable.
         """
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
-        """Request a machine and return the name of the operation, or "" if a machine of that name exists.
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
+        """Request a machine.
 
         Raises:
             Unavailable: The answer was lost. The same insert may be repeated.

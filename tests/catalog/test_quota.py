@@ -87,7 +87,8 @@ def test_boot_disks_have_a_quota_of_their_own(disk: str, metric: str) -> None:
     assert found[HERE, metric] == 1000
 
 
-def test_stopped_machines_take_quota_for_their_boot_disks_alone() -> None:
+def test_stopped_machines_are_assumed_to_take_quota_for_their_boot_disks_alone() -> None:
+    """Not verified: docs/status.md."""
     stopped = demand(boot_disk="pd-balanced", boot_disk_gib=200, stopped_machines=2)
     running = demand(boot_disk="pd-balanced", boot_disk_gib=200)
     more, less = amounts(stopped), amounts(running)

@@ -43,7 +43,14 @@ PAYLOADS = {
 # What the changelog announces beyond that: new and removed resources, and what differs in registrations.
 ADDED: tuple[str, ...] = ()
 REMOVED: tuple[str, ...] = ()
-ANNOUNCED: tuple[str, ...] = ()
+ANNOUNCED: tuple[str, ...] = (
+    "gpu-tests-builds object lifecycleRules[0] condition matchesPrefixes",
+    "gpu-tests-machine-reader object condition expression",
+    "gpu-tests-machine-reader object condition title",
+    "gpu-tests-reader object condition",
+    "gpu-tests-writer object condition expression",
+    "gpu-tests-writer object condition title",
+)
 
 
 def without_payloads(value: Any) -> Any:

@@ -32,7 +32,7 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, InsertRefused, Metadata, Unavailable
+from gpu_manager.ports import GithubView, InsertRefused, Metadata, Requested, Unavailable
 from gpu_manager.registration import METADATA_KEY
 
 from tests.manager.machine_key import PRIVATE, certificate_of, published
@@ -157,6 +157,10 @@ class World:
     operations: dict[str, tuple[float, InsertError | None, str]] = field(default_factory=dict)
     requests: dict[str, tuple[float, str]] = field(default_factory=dict)
     """When each insert was requested, with its operation."""
+    inserted: dict[str, str] = field(default_factory=dict)
+    """The id of the machine of each insert's operation."""
+    forged: list[Machine] = field(default_factory=list)
+    """Machines that an attacker has created with the labels of a pool, and with a key."""
     registered: dict[int, str] = field(default_factory=dict)
     """Names of all runners by id. GitHub keeps runners whose machine is gone."""
     registered_at: dict[int, float] = field(default_factory=dict)
@@ -229,6 +233,19 @@ class World:
             self.registered.pop(vm.runner_id, None)
         del self.vms[(vm.machine.zone, vm.machine.name)]
 
+    def forge(self) -> None:
+        """Let an attacker create a machine, sometimes with the name of one of the manager's machines."""
+        pool = self.chance.choice(self.pools)
+        rung = pool.rungs[-1]
+        names = [f"{pool.name}-0a1b2c3d", *(vm.machine.name for vm in self.vms.values())]
+        self.forged.append(
+            Machine(
+                self.chance.choice(names), pool.name, rung.zone, "RUNNING", rung.market, rung.machine_type,
+                pool.template_of(rung), id=self.instance_id(), registered_by="manager", job=STANDBY,
+                key=published(CERTIFICATES[0]),
+            )
+        )  # fmt: skip
+
     def crash(self, vm: Vm) -> None:
         """End a machine by a fault of its host, or by a person. Its runner stays registered."""
         if vm.job:
@@ -262,6 +279,8 @@ class World:
                 if job.cancel_at is not None and self.now >= job.cancel_at:
                     job.cancel_at = None
                     self.cancel(job)
+            if self.faults and len(self.forged) < 2 and self.chance.random() < 0.002:
+                self.forge()
             if self.faults and self.chance.random() < 0.002:
                 spot = [vm for vm in self.vms.values() if vm.machine.market == "spot" and not vm.machine.off]
                 if spot:
@@ -461,6 +480,8 @@ class FakeGithub:
 
     def register(self, pool: Pool, name: str) -> NewRunner:
         """Register a runner as the adapter does: a taken name is freed first, unless its runner has a job."""
+        if not any(name.endswith(f"-{number}") for number in self.world.inserted.values()):
+            raise BrokenRuleError(f"{name}: gets a runner, and no insert returned its id")
         self.faulty.before()
         for number, known in list(self.world.registered.items()):
             if known != name:
@@ -517,10 +538,18 @@ class FakeGithub:
 class FakeCompute:
     def __init__(self, world: World, faulty: Faulty, stockouts: float) -> None:
         self.world, self.faulty, self.stockouts = world, faulty, stockouts
+        self._asked: set[str] = set()
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
-        return tuple(vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at)
+        listed = [vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at]
+        return (*listed, *self.world.forged)
+
+    def inserted(self, machine: Machine) -> bool:
+        if machine.id not in self._asked:
+            self.faulty.before()
+            self._asked.add(machine.id)
+        return machine.id in self.world.inserted.values()
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
@@ -537,14 +566,14 @@ class FakeCompute:
         taken = self.world.preempted.items()
         return frozenset(f"{name}-{number}" for number, (name, when) in taken if self.world.now - when < 3600)
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         self.faulty.before()
         world, rung = self.world, insert.rung
         asked, known = world.requests.get(insert.request_id, (0.0, ""))
         if known and world.now - asked < world.knows_requests_sec:
-            return known
-        if (rung.zone, insert.machine) in world.vms:
-            return ""
+            return Requested(known, world.inserted[known])
+        if existing := world.vms.get((rung.zone, insert.machine)):
+            return Requested("", existing.machine.id)
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
         if world.chance.random() < self.stockouts:
@@ -555,6 +584,7 @@ class FakeCompute:
                 raise InsertRefused(error)
         world.requests[insert.request_id] = (world.now, operation)
         world.operations[operation] = (until, error, insert.machine)
+        world.inserted[operation] = world.instance_id()
         if error is None:
             machine = Machine(
                 insert.machine,
@@ -565,7 +595,7 @@ class FakeCompute:
                 rung.machine_type,
                 pool.template_of(rung),
                 job=slug(insert.job.key) if insert.job else STANDBY,
-                id=world.instance_id(),
+                id=world.inserted[operation],
                 registered_by=pool.registered_by,
             )
             silent = world.faults and world.chance.random() < 0.05
@@ -579,7 +609,7 @@ class FakeCompute:
             world.machines_of_job[machine.job] += 1
             world.check_max()
         self.faulty.after()
-        return operation
+        return Requested(operation, world.inserted[operation])
 
     def _waits(self, vm: Vm, operation: str) -> None:
         """Start the search for capacity. No page documents if the operation ends with the wait or with the request."""

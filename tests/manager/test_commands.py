@@ -149,6 +149,18 @@ def test_the_log_has_each_change_of_a_job_once() -> None:
     assert [json.loads(line)["event"] for line in lines] == ["job-covered", "job-runs", "job-ended"]
 
 
+def test_the_log_has_the_time_until_the_next_try_of_a_job_and_each_try_once() -> None:
+    lines: list[str] = []
+    log = Log(as_json=True, write=lines.append)
+    closed = {"us-central1 nvidia-l4 spot": (NOW + 100, "L4")}
+    for now, until in ((NOW, NOW + 100), (NOW + 10, NOW + 100), (NOW + 101, NOW + 221)):
+        closed["us-central1 nvidia-l4 spot"] = (until, "L4")
+        observation = observe(jobs=(job(1),), now=now)
+        log.report(PassResult(observation, decide([POOL], observation, Memory(closed_quotas=dict(closed))), []))
+    detail = "over-quota: the quota L4 is used up in us-central1; next try in"
+    assert [json.loads(line)["detail"] for line in lines] == [f"{detail} 100 s", f"{detail} 120 s"]
+
+
 def test_the_loop_waits_as_long_as_githubs_rate_limit() -> None:
     assert limited_pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 50)), 10) == 50
     # Google lists a preemption for an hour, so it must be read within that time.

@@ -202,7 +202,7 @@ def test_a_used_up_quota_closes_the_region_for_that_gpu_and_market() -> None:
     assert inserts(second) == [("us-central1-a", "standard")]
     only = decide([POOL], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert only.reasons[job().key] == Reason(
-        "over-quota", "the quota PREEMPTIBLE-NVIDIA-L4-GPUS is used up in us-central1", NOW + 900
+        "over-quota", "the quota PREEMPTIBLE-NVIDIA-L4-GPUS is used up in us-central1", NOW + 120
     )
 
 

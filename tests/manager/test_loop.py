@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from gpu_manager.decision.names import machine_name
 from gpu_manager.loop import Manager
-from gpu_manager.memory import MachineMemory, Memory
+from gpu_manager.memory import MachineMemory, Memory, Pending
 from gpu_manager.model import (
     CommitStatus,
     Insert,
@@ -20,8 +20,9 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, InsertRefused, Metadata, Unavailable
+from gpu_manager.ports import GithubView, InsertRefused, Metadata, Refused, Requested, Unavailable
 
+from tests.manager.machine_key import PUBLISHED
 from tests.manager.test_decide import NOW, POOL, RUN, failed_run, job, lost_memory, machine
 
 
@@ -63,6 +64,8 @@ class Scripted:
     start_refused: InsertError | None = None
     operations: dict[str, OperationState] = field(default_factory=dict)
     taken_back: frozenset[str] = frozenset()
+    forged: frozenset[str] = frozenset()
+    """Machines that another account has inserted."""
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self.meanwhile(self)
@@ -98,9 +101,12 @@ class Scripted:
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         return self.taken_back
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def inserted(self, machine: Machine) -> bool:
+        return machine.name not in self.forged
+
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         self.started.append(insert.machine)
-        return "operation-1"
+        return Requested("operation-1", "1")
 
     def stop(self, machine: Machine) -> None:
         self.stopped.append(machine.name)
@@ -191,6 +197,54 @@ def test_a_machine_that_another_manager_started_is_reported_once() -> None:
     [event] = loop.step().events
     assert (event.kind, event.subject, event.pool) == ("unknown-machine", "l4-b", "l4")
     assert loop.step().events == []
+
+
+def test_a_machine_of_another_account_is_no_supply_and_gets_no_runner() -> None:
+    """It has the labels of a pool, a name like the manager's own, and a key. Its job would run on it."""
+    forged = replace(machine("l4-0a1b2c3d"), id="42", registered_by="manager", key=PUBLISHED)
+    view = GithubView(NOW, (job(),), ())
+    pool = replace(POOL, max=1, registered_by="manager")
+    plain, _ = manager(Scripted(view=view), pool=pool)
+    for memory in (Memory(), Memory(begun=True)):
+        world = Scripted((forged,), view, forged=frozenset({forged.name}))
+        loop, store = manager(world, memory, pool)
+        done = loop.step()
+        assert done.decision.actions == plain.step().decision.actions
+        assert [(event.kind, event.subject) for event in done.events][:1] == [("unknown-machine", forged.name)]
+        assert (list(store.memory.machines), world.deleted) == ([], [])
+        plain, _ = manager(Scripted(view=view), pool=pool)
+
+
+def test_a_machine_that_the_memory_knows_needs_no_proof() -> None:
+    """The memory may be of an earlier version, and Google keeps operations for a limited time only."""
+    world = Scripted((replace(machine("l4-a"), id="42"),), forged=frozenset({"l4-a"}))
+    for memory in (
+        Memory(begun=True, machines={"l4-a": MachineMemory("l4", NOW, id="42")}),
+        Memory(begun=True, pending={"l4-a": Pending("l4", POOL.rungs[0], job(), "r", NOW, operation="o", id="42")}),
+        Memory(begun=True, pending={"l4-a": Pending("l4", POOL.rungs[0], job(), "r", NOW, operation="o")}),
+    ):
+        world.operations = {"o": OperationState(True, id="42")}
+        loop, store = manager(world, memory)
+        assert [event.kind for event in loop.step().events] == []
+        assert list(store.memory.machines) == ["l4-a"]
+
+
+class WithoutInserts(Scripted):
+    """Google does not list the pending inserts."""
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        raise Refused("inserts in us-central1-a: 400")
+
+
+def test_a_manager_that_cannot_read_the_pending_inserts_says_that_no_machine_can_start() -> None:
+    world = WithoutInserts(view=GithubView(NOW, (job(),), ()))
+    loop, _ = manager(world)
+    [event] = loop.step().events
+    assert (event.kind, event.detail) == (
+        "refused",
+        "no machine can start before a pass has read inserts in us-central1-a: 400",
+    )
+    assert world.started == []
 
 
 OFF = tuple(machine(name, "TERMINATED") for name in ("l4-a", "l4-b"))
@@ -295,7 +349,7 @@ def test_a_job_is_lost_with_its_own_machine_and_not_with_an_earlier_one_of_that_
 class Down(Scripted):
     """Neither Google nor GitHub answers a change."""
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         raise Unavailable("down")
 
     def delete(self, project: str, zone: str, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from gpu_manager.decision.decide import Decision, decide
@@ -77,13 +78,40 @@ def test_the_memory_of_a_machine_does_not_apply_to_a_later_one_of_its_name() -> 
     assert (known.id, known.first_seen) == ("111", NOW)
 
 
-@pytest.mark.parametrize(("reason", "lost"), [("preempted", True), ("job-done", False)])
-def test_a_machine_whose_end_is_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
-    """Google's operation may be listed later, or not at all."""
+def test_only_googles_operation_says_that_a_machine_was_preempted() -> None:
+    """Root in a job can write any end. Google may list the operation one pass later."""
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, job=LOST)})
-    off = machine("l4-a", "TERMINATED", end=End(reason))
-    found = decide([POOL], observe(machines=(off,), jobs=(job(1, status="in_progress", runner="l4-a"),)), memory).memory
-    assert list(found.lost) == ([slug(LOST)] if lost else [])
+    off = machine("l4-a", "TERMINATED", end=End("preempted"))
+    running = (job(1, status="in_progress", runner="l4-a"),)
+    first = decide([POOL], observe(machines=(off,), jobs=running), memory).memory
+    assert (first.lost, first.preemptions) == ({}, {})
+    later = observe(jobs=running, preempted=frozenset({"l4-a"}), now=NOW + 10)
+    assert list(decide([POOL], later, first).memory.lost) == [slug(LOST)]
+
+
+SEALED, BY_ITSELF = {"registered_by": "manager", "sealed": True}, {"registered_by": "machine"}
+
+
+@pytest.mark.parametrize(
+    ("others", "known", "runners", "stops"),
+    [
+        pytest.param({"registered_by": "manager"}, {}, (), True, id="no registration"),
+        pytest.param(BY_ITSELF, {}, (), True, id="no runner"),
+        pytest.param(SEALED, {}, (Runner(7, "l4-a", online=False, busy=False),), True, id="a runner without a job"),
+        pytest.param(SEALED, {}, (Runner(7, "l4-a", online=False, busy=True),), False, id="a runner with a job"),
+        pytest.param(BY_ITSELF, {}, (Runner(7, "l4-a", online=False, busy=True),), False, id="its runner with a job"),
+        pytest.param(SEALED, {}, (), False, id="a runner that had a job"),
+        pytest.param(BY_ITSELF, {"registered": True}, (), False, id="its runner had a job"),
+        pytest.param(SEALED, {"job": LOST}, (Runner(7, "l4-a", online=False, busy=False),), False, id="a known job"),
+    ],
+)
+def test_an_end_stops_the_pool_unless_a_job_may_have_written_it(
+    others: dict[str, Any], known: dict[str, Any], runners: tuple[Runner, ...], stops: bool
+) -> None:
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, **known)})
+    off = machine("l4-a", "TERMINATED", end=End("runner-deprecated", stops_pool=True), **others)
+    found = decide([POOL], observe(machines=(off,), runners=runners), memory).memory
+    assert list(found.stopped) == (["templates/l4"] if stops else [])
 
 
 def test_a_runner_that_was_there_and_is_gone_has_two_minutes_and_its_machine_is_deleted_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from gpu_manager.decision.decide import Decision, decide
@@ -273,10 +274,31 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     ]
 
 
-def test_a_used_up_quota_counts_for_a_quarter_of_an_hour() -> None:
+def test_a_used_up_quota_counts_for_two_minutes() -> None:
     memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota="L4")).memory
-    for later, asks in ((899, 0), (900, 1)):
+    for later, asks in ((119, 0), (120, 1)):
         assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + later), memory))) == asks
+
+
+@pytest.mark.parametrize(
+    ("changes", "quota", "asks"),
+    [
+        ({}, "L4", 1),
+        ({}, "GPUS-ALL-REGIONS-per-project", 1),
+        ({"place": "us-east1 g2-standard-8"}, "L4", 0),
+        ({"pool": "other"}, "L4", 0),
+        # Google lists a machine that it could not create until the machine is deleted. It had no part of the quota.
+        ({"running_since": None}, "L4", 0),
+    ],
+)
+def test_a_used_up_quota_is_tried_at_once_when_a_machine_of_it_is_deleted(
+    changes: dict[str, Any], quota: str, asks: int
+) -> None:
+    memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota=quota)).memory
+    ended: dict[str, Any] = {"pool": "l4", "place": "us-central1 g2-standard-8", "running_since": NOW, **changes}
+    memory.machines = {"l4-a": MachineMemory(first_seen=NOW, **ended)}
+    gone = decide([POOL], observe(jobs=(job(),), now=NOW + 5), memory)
+    assert len(asked(gone)) == asks
 
 
 def test_two_preemptions_one_after_the_other_open_the_breaker() -> None:

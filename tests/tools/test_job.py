@@ -95,6 +95,18 @@ def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
     ]
 
 
+def test_a_preempted_machine_is_named_and_costs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    machines = job.Machines(world, job.Terminal(), [])
+    machines.handle({"event": "insert", "subject": "l4-a", "detail": "g2-standard-8 spot in us-central1-a"})
+    machines.handle({"event": "preempted", "subject": "l4-a", "detail": ""})
+    machines.print_cost()
+    printed = [" ".join(line.split()[2:]) for line in capsys.readouterr().out.splitlines()]
+    assert printed[1:] == [
+        "preempted machine l4-a: Google took it back",
+        "cost 0 s of g2-standard-8 spot in us-central1-a, whose price is unknown",
+    ]
+
+
 # A manager that has one machine from its insert to its delete, and does not end by itself.
 MANAGER = """#!/bin/sh
 trap 'echo end >&2; exit 0' TERM

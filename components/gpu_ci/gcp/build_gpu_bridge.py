@@ -299,7 +299,7 @@ class BuildGpuBridge(Component):
                 member=identities.member(builds),
                 opts=self.child(),
             ),
-            self._on_objects("reader", reader, builds),
+            self._on_objects("reader", reader, builds, *steps.READABLE),
             self._on_objects("writer", writer, builds, *steps.CHANGED),
         ]
 

@@ -32,7 +32,7 @@ class Log:
         self._as_json = as_json
         self._manager = manager
         self._write = write
-        self._jobs: dict[JobKey, tuple[str, str]] = {}
+        self._jobs: dict[JobKey, tuple[str, str, float | None]] = {}
         """The last reported state of each job."""
         self._last: set[Event] = set()
         self._waiting = ""
@@ -55,12 +55,14 @@ class Log:
         self._last = set(result.events)
         if result.observation.jobs is None:
             return
-        states: dict[JobKey, tuple[str, str]] = {}
+        states: dict[JobKey, tuple[str, str, float | None]] = {}
         for state in job_states(result):
             job = state.job
             states[job.key] = _event_of(state)
             if self._jobs.get(job.key) != states[job.key]:
-                kind, detail = states[job.key]
+                kind, detail, next_try = states[job.key]
+                wait_sec = 0 if next_try is None else next_try - result.observation.now
+                detail += f"; next try in {wait_sec:.0f} s" if wait_sec > 0 else ""
                 self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
         for key in self._jobs.keys() - states.keys():
             self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
@@ -90,8 +92,10 @@ class Log:
         sys.stdout.flush()
 
 
-def _event_of(state: JobState) -> tuple[str, str]:
-    """Return the kind and the detail of the log line about a job."""
+def _event_of(state: JobState) -> tuple[str, str, float | None]:
+    """Return the kind and the detail of the log line about a job, and the time of the next try."""
     if state.reason:
-        return "job-waits", f"{state.reason.code}: {state.reason.detail}"
-    return ("job-runs", f"on {state.machine}") if state.job.runner_name else ("job-covered", f"machine {state.machine}")
+        return "job-waits", f"{state.reason.code}: {state.reason.detail}", state.reason.next_try
+    if state.job.runner_name:
+        return "job-runs", f"on {state.machine}", None
+    return "job-covered", f"machine {state.machine}", None

@@ -11,12 +11,12 @@ from datetime import datetime
 from http.client import HTTPException
 from typing import Any, Protocol
 
-from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
+from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute, Operation
 from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_ci.naming import fit
 
 from ..model import OFF, End, Insert, InsertError, Machine, OperationState, Pool
-from ..ports import InsertRefused, Metadata, Refused, Unavailable
+from ..ports import InsertRefused, Metadata, Refused, Requested, Unavailable
 from ..registration import METADATA_KEY
 from .guest_attributes import END, MachineKeys, end_of
 from .machine_body import JOB, MANAGER, POOL, REGISTERED_BY, TEMPLATE, Body, labels, machine_body, market
@@ -31,7 +31,8 @@ _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
 # The machine names of decision/names.py.
 _GENERATED = re.compile(r"(.+)-[0-9a-f]{8}")
-_INSERTING = 'operationType="insert" AND status!="DONE"'
+_INSERT = 'operationType="insert"'
+_INSERTING = f'{_INSERT} AND status!="DONE"'
 # Errors of an answer that is not Google's: a proxy may answer 200 with its own page, or cut off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
 # How long a machine that is off has the status STOPPING for the manager, while its end cannot be read.
@@ -41,12 +42,14 @@ _END_WITHIN_SEC = 300.0
 class Api(Protocol):
     """The methods of Google's API that the manager needs."""
 
+    @property
+    def account(self) -> str: ...
     def template(self, project: str, region: str, name: str) -> Body: ...
-    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str: ...
+    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> Operation: ...
     def delete(self, project: str, zone: str, name: str) -> str: ...
     def start(self, project: str, zone: str, name: str, request_id: str) -> str: ...
     def stop(self, project: str, zone: str, name: str) -> str: ...
-    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]: ...
+    def operation(self, project: str, zone: str, operation: str) -> Operation: ...
     def operations(self, project: str, zone: str, expression: str) -> Iterator[Body]: ...
     def instance(self, project: str, zone: str, name: str) -> Body: ...
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]: ...
@@ -73,6 +76,10 @@ class ComputeAdapter:
         self._templates: dict[str, Body] = {}
         self._ends: dict[str, End | None] = {}
         self._unread_since: dict[str, float] = {}
+        self._inserted: dict[str, bool] = {}
+        """True for the id of a machine that the manager's account has inserted, and False if another account has."""
+        self._user = ""
+        """The account of the manager's own operations."""
         self._keys = MachineKeys(monotonic)
 
     def close(self) -> None:
@@ -105,26 +112,29 @@ class ComputeAdapter:
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         try:
             with _checked_answer(f"operation {operation} in {zone}"):
-                done, error = self._google().operation(pool.project, zone, operation)
+                found = self._google().operation(pool.project, zone, operation)
+                self._user = found.user or self._user
         except ApiError as failure:
             if failure.missing:
                 return OperationState(done=True)
             raise Unavailable(f"operation {operation} in {zone}: {failure}") from None
         # Google reports the error of an operation before the operation has ended.
-        return OperationState(done or error is not None, _operation_error(error) if error else None)
+        error = _operation_error(found.error) if found.error else None
+        return OperationState(found.done or error is not None, error, found.target_id)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         # Only Google's times are compared, because this computer's clock may be wrong.
         names: set[str] = set()
         for project, zone in _places(pools):
             with _converted_errors(f"preemptions in {zone}"):
-                newest: datetime | None = None
-                for each in self._google().operations(project, zone, _PREEMPTED):
-                    at = datetime.fromisoformat(each["insertTime"])
-                    newest = newest or at
-                    if (newest - at).total_seconds() > _PREEMPTED_WITHIN_SEC:
-                        break
-                    names.add(f"{_last(each['targetLink'])}-{each['targetId']}")
+                found = [
+                    (datetime.fromisoformat(each["insertTime"]), f"{_last(each['targetLink'])}-{each['targetId']}")
+                    for each in self._google().operations(project, zone, _PREEMPTED)
+                ]
+                newest = max((at for at, _ in found), default=None)
+                names |= {
+                    name for at, name in found if newest and (newest - at).total_seconds() <= _PREEMPTED_WITHIN_SEC
+                }
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
@@ -137,22 +147,44 @@ class ComputeAdapter:
                     name = _last(each["targetLink"])
                     generated = _GENERATED.fullmatch(name)
                     pool = by_name.get(generated[1]) if generated else None
-                    if pool and "/instances/" in each["targetLink"]:
+                    if pool and "/instances/" in each["targetLink"] and self._is_own_operation(each):
                         first = pool.rungs[0]
                         row = Machine(name, pool.name, zone, "PROVISIONING", first.market, first.machine_type, "")
-                        found.append(replace(row, project=project))
+                        found.append(replace(row, project=project, id=str(each["targetId"])))
         return tuple(found)
 
-    def insert(self, pool: Pool, insert: Insert) -> str:
+    def inserted(self, machine: Machine) -> bool:
+        """Return True if the operation of the machine's insert has the manager's account as its user.
+
+        Others can set labels and names. Only Google writes the user and the target's id of an operation. A user's login
+        has no account, so it is unknown until the first operation of the manager. Google keeps operations for a limited
+        time (discovery document compute v1, Operation). A machine without its operation counts as another's.
+        """
+        if machine.id not in self._inserted:
+            link = f"https://www.googleapis.com/compute/v1/projects/{machine.project}/zones/{machine.zone}/instances/{machine.name}"
+            with _converted_errors(f"the insert of {machine.name} in {machine.zone}"):
+                found = self._google().operations(machine.project, machine.zone, f'{_INSERT} AND targetLink="{link}"')
+                own = [self._is_own_operation(each) for each in found if str(each["targetId"]) == machine.id]
+            if not own or not (self._google().account or self._user):
+                return False
+            self._inserted[machine.id] = any(own)
+        return self._inserted[machine.id]
+
+    def _is_own_operation(self, operation: Body) -> bool:
+        return str(operation["user"]) == (self._google().account or self._user)
+
+    def insert(self, pool: Pool, insert: Insert) -> Requested:
         zone = insert.rung.zone
         try:
             with _checked_answer(f"insert of {insert.machine} in {zone}"):
                 template = pool.template_of(insert.rung)
                 body = machine_body(self._template(pool.project, template), pool, insert, self._manager)
-                return self._google().insert(pool.project, zone, body, template, insert.request_id)
+                made = self._google().insert(pool.project, zone, body, template, insert.request_id)
+                self._user = made.user or self._user
+                return Requested(made.name, made.target_id)
         except ApiError as error:
-            if error.status == 409 and self._is_requested_machine(pool, insert):
-                return ""
+            if error.status == 409 and (existing := self._requested_machine(pool, insert)):
+                return Requested("", existing)
             if _is_temporary(error) and not (error.no_capacity or error.over_quota):
                 raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
@@ -225,14 +257,17 @@ class ComputeAdapter:
     def _is_own(self, row: Body) -> bool:
         return bool(row.get("labels", {}).get(MANAGER) == self._manager)
 
-    def _is_requested_machine(self, pool: Pool, insert: Insert) -> bool:
-        """Return True if the existing machine of this name is the requested one."""
-        try:
-            found = self._google().instance(pool.project, insert.rung.zone, insert.machine).get("labels", {})
-        except ApiError as error:
-            raise Unavailable(f"{insert.machine} in {insert.rung.zone}, which has the name: {error}") from None
+    def _requested_machine(self, pool: Pool, insert: Insert) -> str:
+        """Return the id of the existing machine of this name, or "" if it is not the requested one."""
+        zone = insert.rung.zone
+        with _converted_errors(f"{insert.machine} in {zone}, which has the name"):
+            found = self._google().instance(pool.project, zone, insert.machine)
+            machine = Machine(
+                insert.machine, pool.name, zone, "", "", "", "", project=pool.project, id=str(found["id"])
+            )
         wanted = labels(pool, insert, self._manager)
-        return all(found.get(key) == wanted[key] for key in (MANAGER, POOL, JOB))
+        same = all(found.get("labels", {}).get(key) == wanted[key] for key in (MANAGER, POOL, JOB))
+        return machine.id if same and self.inserted(machine) else ""
 
     def _template(self, project: str, template: str) -> Body:
         """Return a template. Templates cannot change, so each is read once."""

@@ -17,8 +17,8 @@ from ..model import InsertError, Pool, Reason, Rung
 
 # The next request to a place without capacity follows after a minute. The pause doubles each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
-# The pause after a refusal by quota. It is long, because only a person can raise a quota.
-_QUOTA_PAUSE_SEC = 900.0
+# The pause after a refusal by quota. Machines of other programs, such as a check machine of the gate, free it unseen.
+_QUOTA_PAUSE_SEC = 120.0
 # The pause after any other refusal, whose cause only a person can correct.
 _REFUSED_PAUSE_SEC = 300.0
 # How long a zone that Google's answer names as available is preferred.
@@ -157,8 +157,16 @@ def forget_stockouts(rung: Rung, memory: Memory) -> None:
     memory.cooldowns.pop(place(rung), None)
 
 
+def forget_used_up_quota(pool: Pool, where: str, memory: Memory) -> None:
+    """Forget the used-up quotas of which a deleted machine of this pool had a part. `where` is a key of spot_place."""
+    for rung in pool.rungs:
+        if spot_place(rung.region, rung.machine_type) == where:
+            memory.closed_quotas.pop(_quota_key(rung, ""), None)
+            memory.closed_quotas.pop(_ALL_REGIONS, None)
+
+
 def count_preemption(where: str, memory: Memory, now: float) -> None:
-    """Remember a preemption. `where` is the key of names.spot_place: a machine type in a region."""
+    """Remember a preemption. `where` is the key of spot_place: a machine type in a region."""
     memory.preemptions.setdefault(where, []).append(now)
 
 

@@ -50,7 +50,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         if machine.status == "RUNNING" and entry.running_since is None:
             entry.running_since = now
     for name, entry in memory.machines.items():
-        if name in observation.preempted or (name in listed and _is_preempted(listed[name])):
+        if name in observation.preempted:
             _count_preemption_once(entry, memory, now)
     if observation.runners is not None:
         _update_runners(observation.runners, memory, now)
@@ -63,7 +63,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
     memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
     for machine in listed.values():
         end, template = machine.end, machine.template
-        if end and end.stops_pool and template in templates:
+        if end and end.stops_pool and template in templates and not _may_have_had_a_job(machine, observation, memory):
             memory.stopped.setdefault(template, StoppedPool(template, machine.name, end.reason, end.detail))
 
 
@@ -75,6 +75,8 @@ def forget_gone(pools: Mapping[str, Pool], observation: Observation, memory: Mem
     for name, entry in list(memory.machines.items()):
         if name not in listed:
             del memory.machines[name]
+            if entry.running_since is not None and entry.pool in pools:
+                capacity.forget_used_up_quota(pools[entry.pool], entry.place, memory)
             # If the insert is still pending, the error of its operation will report the same stockout.
             deleted_by_google = entry.waits_for and not entry.condemned and name not in memory.pending
             if deleted_by_google and entry.pool in pools:
@@ -221,8 +223,14 @@ def _hang_reason(entry: MachineMemory, now: float) -> str:
     return ""
 
 
-def _is_preempted(machine: Machine) -> bool:
-    return machine.preempted or (machine.end is not None and machine.end.reason == "preempted")
+def _may_have_had_a_job(machine: Machine, observation: Observation, memory: Memory) -> bool:
+    """Return True if a job may have written the machine's end, which root in the machine can do.
+
+    GitHub lists a runner for one job as busy during the job, and never after it.
+    """
+    entry = memory.machines[machine.name]
+    idle = any(runner.name == machine.name and not runner.busy for runner in observation.runners or ())
+    return entry.job is not None or ((machine.sealed or entry.registered) and not idle)
 
 
 def _count_preemption_once(entry: MachineMemory, memory: Memory, now: float) -> None:

@@ -91,12 +91,11 @@ class Meter:
         """Return the boots and preemptions since the last pass, from the difference of the two memories."""
         if self._before is None:
             return
-        preempted = result.observation.preempted | {
-            each.name for each in result.observation.machines or () if each.preempted
-        }
         after = result.decision.memory.machines
         for name, entry in self._before.machines.items():
-            if not entry.taken_back and (name in preempted or (name in after and after[name].taken_back)):
+            if not entry.taken_back and (
+                name in result.observation.preempted or (name in after and after[name].taken_back)
+            ):
                 yield Sample("preempted", entry.pool, name)
             if not entry.registered and name in after and after[name].registered:
                 yield Sample("boot", entry.pool, name, result.observation.now - entry.first_seen)

@@ -77,7 +77,7 @@ def test_the_bucket_is_private_and_deletes_what_builds_wrote_after_a_day() -> No
     [rule] = bucket["lifecycleRules"]
     assert rule == {
         "action": {"type": "Delete"},
-        "condition": {"age": 1, "matchesPrefixes": ["builds/", "sources/", "slots/"]},
+        "condition": {"age": 1, "matchesPrefixes": ["builds/", "sources/", "slots/", "requests/"]},
     }
 
 
@@ -87,16 +87,18 @@ def test_builds_may_start_machines_but_change_neither_settings_nor_program() -> 
     all_permissions = {each for row in deployment.of(":IAMCustomRole") for each in row.inputs["permissions"]}
     assert not [each for each in all_permissions if "setIamPolicy" in each or "actAs" in each]
     assert named(deployment, "gpu-tests-reader-role")["permissions"] == ["storage.objects.get", "storage.objects.list"]
-    assert "condition" not in named(deployment, "gpu-tests-reader")
     assert named(deployment, "gpu-tests-writer-role")["permissions"] == [
         "storage.objects.create",
         "storage.objects.delete",
     ]
     below = f"projects/_/buckets/{BUCKET}/objects"
-    assert named(deployment, "gpu-tests-writer")["condition"]["expression"] == (
-        f'resource.name.startsWith("{below}/sources/") || resource.name.startsWith("{below}/slots/")'
-        f' || resource.name.startsWith("{below}/builds/")'
-    )
+    prefixes = {
+        "reader": ["bridge.json", "program/", "sources/", "slots/", "builds/"],
+        "writer": ["sources/", "slots/", "builds/", "requests/"],
+    }
+    for grant, of in prefixes.items():
+        expression = named(deployment, f"gpu-tests-{grant}")["condition"]["expression"]
+        assert expression == " || ".join(f'resource.name.startsWith("{below}/{prefix}")' for prefix in of)
     user = named(deployment, "gpu-tests-machine-account-user")
     assert user["role"] == "roles/iam.serviceAccountUser"
     assert user["serviceAccountId"] == f"projects/example-ci/serviceAccounts/{MACHINES}"
@@ -112,7 +114,7 @@ def test_machines_read_workspaces_create_output_and_write_logs_and_nothing_else(
     }
     assert found["gpu-tests-machine-reader"] == (
         "roles/storage.objectViewer",
-        f'resource.name.startsWith("{below}/sources/") || resource.name.startsWith("{below}/builds/")',
+        " || ".join(f'resource.name.startsWith("{below}/{prefix}/")' for prefix in ("sources", "builds", "requests")),
     )  # fmt: skip
     assert found["gpu-tests-machine-writer"] == (
         "roles/storage.objectCreator", f'resource.name.startsWith("{below}/builds/")'

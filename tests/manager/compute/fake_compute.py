@@ -12,9 +12,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.compute_api import ApiError, Operation
 
 Body = dict[str, Any]
+ACCOUNT, OTHER_ACCOUNT = "manager@ci-project.iam.gserviceaccount.com", "builds@ci-project.iam.gserviceaccount.com"
 PROJECT, ZONE = "ci-project", "us-central1-a"
 NAME = "l4-template-1a2b3c4"
 TEMPLATE = f"projects/{PROJECT}/regions/us-central1/instanceTemplates/{NAME}"
@@ -67,13 +68,16 @@ def missing(what: str) -> ApiError:
 class FakeCompute:
     """The methods of Google's API that the adapter uses. `errors` are raised by the next call of that name."""
 
+    account: str = ACCOUNT
+    user: str = ACCOUNT
+    """The account that Google records for the manager's requests."""
     machines: dict[tuple[str, str], Body] = field(default_factory=dict)
     """Machines by zone and name."""
     attributes: dict[str, str] = field(default_factory=dict)
     """The attribute gpu-agent/end of machines by name."""
     keys: dict[str, str] = field(default_factory=dict)
     """The attribute gpu-agent/key of machines by name."""
-    ended: dict[str, tuple[bool, ApiError | None]] = field(default_factory=dict)
+    ended: dict[str, Operation] = field(default_factory=dict)
     """Operations by name."""
     preemptions: list[Body] = field(default_factory=list)
     inserts: list[Body] = field(default_factory=list)
@@ -113,10 +117,20 @@ class FakeCompute:
             }
         )
 
-    def starts(self, name: str, status: str = "RUNNING", zone: str = ZONE, kind: str = "instances") -> None:
+    def starts(
+        self,
+        name: str,
+        status: str = "RUNNING",
+        zone: str = ZONE,
+        kind: str = "instances",
+        user: str = ACCOUNT,
+        number: str = "1",
+    ) -> None:
         self.inserts.append(
             {
                 "name": f"operation-{name}",
+                "user": user,
+                "targetId": number,
                 "operationType": "insert",
                 "targetLink": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/{kind}/{name}",
                 "insertTime": datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds"),
@@ -133,7 +147,7 @@ class FakeCompute:
         self._called("template", project, region, name)
         return self.properties
 
-    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str:
+    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> Operation:
         self._called("insert", project, zone, body["name"], template, request_id)
         assert unknown_fields(body, {"$ref": "Instance"}) == []
         if f"/regions/{zone.rpartition('-')[0]}/" not in template:
@@ -141,8 +155,9 @@ class FakeCompute:
             raise ApiError("invalid", f"{template} is of another region than {zone}", 400)
         if (zone, body["name"]) in self.machines:
             raise ApiError("alreadyExists", "The resource already exists", 409)
-        self.add(body["name"], "STAGING", zone, body=body, labels=body["labels"])
-        return f"operation-{body['name']}"
+        made = self.add(body["name"], "STAGING", zone, body=body, labels=body["labels"])
+        self.starts(body["name"], "DONE", zone, user=self.user, number=made["id"])
+        return Operation(f"operation-{body['name']}", target_id=made["id"], user=self.user)
 
     def delete(self, project: str, zone: str, name: str) -> str:
         self._called("delete", project, zone, name)
@@ -159,7 +174,7 @@ class FakeCompute:
         self.machines[zone, name]["status"] = "STAGING"
         return "operation-start"
 
-    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
+    def operation(self, project: str, zone: str, operation: str) -> Operation:
         self._called("operation", project, zone, operation)
         if operation not in self.ended:
             raise missing(operation)
@@ -171,11 +186,9 @@ class FakeCompute:
         found = [each for each in self.preemptions + self.inserts if each["operationType"] == kind]
         if 'status!="DONE"' in expression:
             found = [each for each in found if each["status"] != "DONE"]
-        newest_first = sorted(found, key=lambda each: str(each["insertTime"]), reverse=True)
-        for each in newest_first:
-            if f"/zones/{zone}/" in each["targetLink"]:
-                self.asked.append(("operation read", each["name"]))
-                yield each
+        if "targetLink=" in expression:
+            found = [each for each in found if f'targetLink="{each["targetLink"]}"' in expression]
+        yield from (each for each in found if f"/zones/{zone}/" in each["targetLink"])
 
     def instance(self, project: str, zone: str, name: str) -> Body:
         self._called("instance", project, zone, name)

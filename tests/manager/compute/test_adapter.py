@@ -7,14 +7,14 @@ from http.client import IncompleteRead
 from typing import Any
 
 import pytest
-from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from gpu_ci.gcp.gate.compute_api import ApiError, Operation, QuotaInfo
 from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, InsertError, Machine, OperationState
-from gpu_manager.ports import Compute, InsertRefused, Refused, Unavailable
+from gpu_manager.ports import Compute, InsertRefused, Refused, Requested, Unavailable
 
 from tests.manager.compute.conftest import JOB, NOW, POOL, RUNG, Google, wanted
-from tests.manager.compute.fake_compute import NAME, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE
+from tests.manager.compute.fake_compute import NAME, OTHER_ACCOUNT, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE
 
 RATE_LIMIT = ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
 STOCKOUT = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "none left", 503, ("us-central1-b",))
@@ -25,7 +25,7 @@ QUOTA = ApiError(
 
 def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Google) -> None:
     port: Compute = google.manager
-    assert port.insert(POOL, wanted()) == "operation-l4-0a1b2c3d"
+    assert port.insert(POOL, wanted()) == Requested("operation-l4-0a1b2c3d", "1000000000000000000")
     assert google.api.asked[-1] == (
         "insert", PROJECT, ZONE, "l4-0a1b2c3d", TEMPLATE, request_id("l4-0a1b2c3d", ZONE)
     )  # fmt: skip
@@ -144,12 +144,12 @@ def test_a_refused_insert_has_a_kind_and_a_lost_one_is_unknown(
 @pytest.mark.parametrize(
     ("ended", "expected"),
     [
-        ((False, None), OperationState(False)),
-        ((True, None), OperationState(True)),
-        ((True, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))),
-        ((False, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))),
-        ((True, ApiError("INTERNAL_ERROR", "oops", 500)), OperationState(True, InsertError("no-capacity", "oops"))),
-        ((True, ApiError("PERMISSIONS", "no", 403)), OperationState(True, InsertError("refused", "no"))),
+        ((False, None), OperationState(False, id="7")),
+        ((True, None), OperationState(True, id="7")),
+        ((True, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)), "7")),
+        ((False, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)), "7")),
+        ((True, ApiError("INTERNAL", "oops", 500)), OperationState(True, InsertError("no-capacity", "oops"), "7")),
+        ((True, ApiError("PERMISSIONS", "no", 403)), OperationState(True, InsertError("refused", "no"), "7")),
         (None, OperationState(True)),
     ],
 )
@@ -157,7 +157,7 @@ def test_the_state_of_an_operation_is_read(
     google: Google, ended: tuple[bool, ApiError | None] | None, expected: OperationState
 ) -> None:
     if ended:
-        google.api.ended["o"] = ended
+        google.api.ended["o"] = Operation("o", *ended, target_id="7")
     assert google.manager.operation(POOL, ZONE, "o") == expected
 
 
@@ -248,8 +248,6 @@ def test_machines_that_google_preempted_within_an_hour_of_the_last_one_are_named
     assert [each for each in google.api.asked if each[0] == "operations"] == [
         ("operations", PROJECT, zone, expression) for zone in (ZONE, "us-central1-b")
     ]
-    # The newest operations come first. Nothing older than the first expired one is read.
-    assert ("operation read", "systemevent-l4-older") not in google.api.asked
 
 
 def test_starting_machines_are_found_by_their_inserts(google: Google) -> None:
@@ -258,12 +256,43 @@ def test_starting_machines_are_found_by_their_inserts(google: Google) -> None:
     google.api.starts("l4-00000003", kind="disks")
     google.api.starts("web-00000004")
     google.api.starts("l4-by-hand")
-    google.api.starts("l4-00000005", status="PENDING", zone="us-central1-b")
+    google.api.starts("l4-00000005", status="PENDING", zone="us-central1-b", number="5")
+    google.api.starts("l4-00000006", user=OTHER_ACCOUNT)
     found = google.manager.starting([POOL])
-    assert [(each.name, each.pool, each.zone, each.status, each.project) for each in found] == [
-        ("l4-0a1b2c3d", "l4", ZONE, "PROVISIONING", PROJECT),
-        ("l4-00000005", "l4", "us-central1-b", "PROVISIONING", PROJECT),
+    assert [(each.name, each.pool, each.zone, each.status, each.project, each.id) for each in found] == [
+        ("l4-0a1b2c3d", "l4", ZONE, "PROVISIONING", PROJECT, "1"),
+        ("l4-00000005", "l4", "us-central1-b", "PROVISIONING", PROJECT, "5"),
     ]
+
+
+@pytest.mark.parametrize(("user", "number", "expected"), [("", "", True), (OTHER_ACCOUNT, "", False), ("", "9", False)])
+def test_a_machine_is_the_managers_if_google_says_that_its_account_inserted_it(
+    google: Google, user: str, number: str, expected: bool
+) -> None:
+    """The labels and the name of the machine are right, and an earlier machine of the name was the manager's."""
+    row = google.api.add("l4-0a1b2c3d")
+    google.api.starts("l4-0a1b2c3d", "DONE", user=user or google.api.account, number=number or row["id"])
+    google.api.starts("l4-0a1b2c3d", "DONE", number="8")
+    [machine] = google.manager.machines([POOL])
+    assert [google.manager.inserted(machine) for _ in range(2)] == [expected] * 2
+
+
+def test_a_manager_with_the_login_of_a_user_learns_its_account_from_its_own_operations(google: Google) -> None:
+    google.api.account, google.api.user = "", "ada@example.com"
+    row = google.api.add("l4-0a1b2c3d")
+    google.api.starts("l4-0a1b2c3d", "DONE", user="ada@example.com", number=row["id"])
+    [machine] = google.manager.machines([POOL])
+    assert not google.manager.inserted(machine)
+    google.manager.insert(POOL, wanted("l4-00000002"))
+    assert google.manager.inserted(machine)
+
+
+def test_a_machine_that_another_account_gave_the_name_of_an_insert_is_an_error(google: Google) -> None:
+    google.manager.insert(POOL, wanted())
+    assert google.manager.insert(POOL, wanted()) == Requested("", "1000000000000000000")
+    google.api.machines[ZONE, "l4-0a1b2c3d"]["id"] = "9"
+    with pytest.raises(InsertRefused, match="The resource already exists"):
+        google.manager.insert(POOL, wanted())
 
 
 def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(google: Google) -> None:

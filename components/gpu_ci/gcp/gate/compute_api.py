@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .google_service import RETRIES, TIMEOUT_SEC, GoogleService
 from .google_service import ApiError as ApiError
@@ -21,14 +21,26 @@ OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
+class Operation(NamedTuple):
+    """An operation of the API."""
+
+    name: str
+    done: bool = False
+    error: ApiError | None = None
+    target_id: str = ""
+    """Google's id of the machine. A later machine of the same name has another id."""
+    user: str = ""
+    """The account that requested the operation, which Google writes."""
+
+
 class ComputeApi(Protocol):
     """The API calls that the gate needs."""
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         """Return the properties of a regional instance template."""
 
-    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
-        """Request a machine, and return the name of the operation."""
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> Operation:
+        """Request a machine."""
 
     def delete(self, project: str, zone: str, name: str) -> str:
         """Request the deletion of a machine, and return the name of the operation."""
@@ -42,8 +54,8 @@ class ComputeApi(Protocol):
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """Return these fields of all machines that match the filter."""
 
-    def status(self, project: str, zone: str, name: str) -> str:
-        """Return the status, such as RUNNING. Raise ApiError with `missing` if the machine does not exist."""
+    def status(self, project: str, zone: str, name: str) -> tuple[str, str]:
+        """Return the status, such as RUNNING, and the id. Raise ApiError with `missing` if no machine has the name."""
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         """Return the value that the machine published under `namespace/key`, or ""."""
@@ -68,13 +80,13 @@ class GoogleCompute(GoogleService):
         properties: dict[str, Any] = found["properties"]
         return properties
 
-    def insert(self, project: str, zone: str, body: dict[str, Any], template: str, request_id: str = "") -> str:
-        """Request a machine, and return the name of the operation. Google executes requests with the same id once."""
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str, request_id: str = "") -> Operation:
+        """Request a machine. Google executes requests with the same id once."""
         identity = request_id or str(uuid.uuid4())
         call = self._instances.insert(
             project=project, zone=zone, body=body, sourceInstanceTemplate=template, requestId=identity
         )
-        return str(self._run(call)["name"])
+        return self._operation(self._run(call))
 
     def delete(self, project: str, zone: str, name: str) -> str:
         call = self._instances.delete(project=project, zone=zone, instance=name, requestId=str(uuid.uuid4()))
@@ -91,15 +103,23 @@ class GoogleCompute(GoogleService):
         return str(self._run(call)["name"])
 
     def done(self, project: str, zone: str, operation: str) -> bool:
-        done, error = self.operation(project, zone, operation)
-        if error:
-            raise error
-        return done
+        found = self.operation(project, zone, operation)
+        if found.error:
+            raise found.error
+        return found.done
 
-    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
-        """Return True if the operation has ended, and its error, if any. Raise ApiError if the request itself fails."""
-        found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
-        return found["status"] == "DONE", self._error_of(found)
+    def operation(self, project: str, zone: str, operation: str) -> Operation:
+        """Return an operation. Raise ApiError if the request itself fails."""
+        return self._operation(self._run(self._operations.get(project=project, zone=zone, operation=operation)))
+
+    def _operation(self, found: Mapping[str, Any]) -> Operation:
+        return Operation(
+            str(found["name"]),
+            found.get("status") == "DONE",
+            self._error_of(found),
+            str(found.get("targetId", "")),
+            str(found.get("user", "")),
+        )
 
     @staticmethod
     def _error_of(operation: Mapping[str, Any]) -> ApiError | None:
@@ -116,8 +136,9 @@ class GoogleCompute(GoogleService):
             call = self._instances.list_next(call, page)
         return names
 
-    def status(self, project: str, zone: str, name: str) -> str:
-        return str(self._run(self._instances.get(project=project, zone=zone, instance=name), _NO_RETRIES)["status"])
+    def status(self, project: str, zone: str, name: str) -> tuple[str, str]:
+        found = self._run(self._instances.get(project=project, zone=zone, instance=name), _NO_RETRIES)
+        return str(found["status"]), str(found["id"])
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         call = self._instances.getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)
@@ -172,9 +193,8 @@ class GoogleCompute(GoogleService):
             raise ApiError("unreachable", f"the list of {what} lacks {', '.join(unreachable)}")
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
-        """Yield the zone's operations that match the filter, the newest first. Pages are requested as needed."""
-        newest_first = "creationTimestamp desc"
-        call = self._operations.list(project=project, zone=zone, filter=expression, orderBy=newest_first)
+        """Yield the zone's operations that match the filter, in any order. Google sorts no list that it filters."""
+        call = self._operations.list(project=project, zone=zone, filter=expression, maxResults=500)
         while call is not None:
             page = self._run(call)
             yield from page.get("items", [])

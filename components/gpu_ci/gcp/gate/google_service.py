@@ -258,6 +258,13 @@ class GoogleService:
         self._retries = retries
         self._timeout_sec = timeout_sec
 
+    @property
+    def account(self) -> str:
+        """The service account of the credentials; empty before the first request, and for the login of a user."""
+        email = getattr(self._credentials, "service_account_email", None) or ""
+        # The name of a machine's own account until its email is read.
+        return "" if email == "default" else email
+
     def close(self) -> None:
         """Close the connection of this thread."""
         self._connection().close()

@@ -94,8 +94,8 @@ class CheckSpec:
     """A description of each step that the machine reports."""
     spare_sec: int = 300
     """The time from the deadline until Google deletes the machine."""
-    after_pass: Callable[[str, str], None] = lambda zone, name: None  # noqa: ARG005 - the default does nothing
-    """Called with zone and name of a machine that passed, before the machine is deleted. It may raise ApiError."""
+    after_pass: Callable[[str, str, str], None] = lambda zone, name, number: None  # noqa: ARG005 - does nothing
+    """Called with zone, name and id of a machine that passed, before the machine is deleted. It may raise ApiError."""
 
     @property
     def noun(self) -> str:
@@ -273,11 +273,12 @@ class _ZoneCheck:
         self._machine = (spec.project, zone, str(body["name"]))
         self._channel = Channel(context.api, self._machine, context.clock.now, context.log)
         self._is_requested = False
-        self._creation = ""
-        """The operation that creates the machine, until it has ended."""
+        self._creation = self._id = ""
+        """The operation that creates the machine, until it has ended, and Google's id of the machine."""
         self._account_pause_sec = _FIRST_ACCOUNT_PAUSE_SEC
-        self._state, self._answered_at = "PROVISIONING", now
-        """The last known state, and the time of Google's last answer about the machine."""
+        self._state, self._answered_at, self._is_answered = "PROVISIONING", now, False
+        """The last known state, the time of Google's last answer about the machine, and if it was the last request."""
+        self._verdict: Verdict | None = None
         self._has_started = False
         self._limit_began, self._limit_sec = now, _START_WITHIN_SEC
         self._stopping_since: float | None = None
@@ -293,7 +294,7 @@ class _ZoneCheck:
                     continue
                 if verdict := self._poll():
                     if verdict.outcome == PASS:
-                        self._spec.after_pass(self._zone, self._machine[2])
+                        self._spec.after_pass(self._zone, self._machine[2], self._id)
                     return verdict
                 context.wait_for_next_poll()
             return _cancelled(self._zone)
@@ -310,7 +311,8 @@ class _ZoneCheck:
         try:
             if not self._is_requested:
                 insert = partial(context.api.insert, project, zone, self._body, self._spec.template)
-                self._creation = context.retry_rate_limited(insert)
+                requested = context.retry_rate_limited(insert)
+                self._creation, self._id = requested.name, requested.target_id
                 self._is_requested = True
             if self._creation:
                 operation, self._creation = self._creation, ""  # if `done` raises, the operation has ended
@@ -332,10 +334,9 @@ class _ZoneCheck:
         context, channel = self._context, self._channel
         rate_limited = False if self._creation else self._read_state()
         # The reports are read after the state. If the state is off, the machine has made all its reports.
-        if not rate_limited and self._state not in _STARTING:
-            verdict = channel.verdict(last=self._state in _OFF)
-            if verdict:
-                return self._preempted() if verdict.reason == "preempted" else verdict
+        is_readable = not rate_limited and self._state not in _STARTING
+        if is_readable and (verdict := self._reported(last=self._state in _OFF)):
+            return self._preempted() if verdict.reason == "preempted" else verdict
         context.slow_down(channel.rate_limited)
         now = context.clock.now()
         if self._has_stopped(now):
@@ -350,14 +351,28 @@ class _ZoneCheck:
         self._report_progress(now)
         return None
 
+    def _reported(self, last: bool) -> Verdict | None:
+        """Return the verdict, if the machine of this name is still the requested one after the verdict was read.
+
+        Others may delete the machine, and create one of the same name that reports any verdict.
+        """
+        self._verdict = self._verdict or self._channel.verdict(last)
+        if self._verdict:
+            self._read_state()
+        if self._state == _GONE:
+            self._verdict = None
+        return self._verdict if self._is_answered else None
+
     def _read_state(self) -> bool:
         """Read the state of the machine. Return True if Google's rate limit rejected the request.
 
         After a temporary error, the last known state stays. Raise ApiError if temporary errors last too long.
         """
         context = self._context
+        self._is_answered = False
         try:
             self._state, self._answered_at = self._state_now(), context.clock.now()
+            self._is_answered = True
         except ApiError as error:
             within_sec = _CONNECT_WITHIN_SEC if error.connection_refused else _ANSWER_WITHIN_SEC
             if not error.not_yet or context.clock.now() - self._answered_at >= within_sec:
@@ -368,11 +383,12 @@ class _ZoneCheck:
 
     def _state_now(self) -> str:
         try:
-            return self._context.api.status(*self._machine)
+            state, number = self._context.api.status(*self._machine)
         except ApiError as error:
             if error.missing:
                 return _GONE
             raise
+        return state if number == self._id else _GONE
 
     def _has_stopped(self, now: float) -> bool:
         """Return True if the machine is off and all its reports have been read, or if its stop takes too long."""
@@ -408,7 +424,7 @@ class _ZoneCheck:
         if not self._has_started:
             text = f"{zone} did not start the {self._spec.noun} within {self._limit_sec:.0f} s"
             return Verdict(NO_CAPACITY, text, zone)
-        if verdict := self._channel.verdict(last=True):
+        if verdict := self._reported(last=True):
             return verdict
         step = self._channel.step
         what = self._spec.steps.get(step, "unknown step")

@@ -78,7 +78,7 @@ def _zone_and_name(row: dict[str, Any]) -> tuple[str, str]:
 def _delete_if_off(api: ComputeApi, project: str, zone: str, name: str) -> str:
     """Request the deletion, and return the operation. Return "" if the machine no longer exists or has started."""
     try:
-        return api.delete(project, zone, name) if api.status(project, zone, name) in OFF else ""
+        return api.delete(project, zone, name) if api.status(project, zone, name)[0] in OFF else ""
     except ApiError as error:
         if error.missing:
             return ""

@@ -86,8 +86,15 @@ class BridgeBuild:
     cancel: Event = field(default_factory=Event)
     clock: Clock = field(default_factory=RealClock)
     unix: Callable[[], float] = time
-    token: str = field(default_factory=lambda: secrets.token_hex(4))
-    """A text that no other step of the build has."""
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    """A secret that no other step has. It is in the names of the objects that step and machine exchange. Builds of one
+    bridge share an account, so a build that knew these names could read and write the objects of another one.
+    """
+
+    @property
+    def public_id(self) -> str:
+        """A text that no other step of the build has, for labels and metadata. Any build can read these."""
+        return hashlib.sha256(self.token.encode()).hexdigest()[:8]
 
     def run(self) -> int:
         """Return the exit code of the command. Raises BridgeError or ApiError if the bridge fails."""
@@ -144,19 +151,19 @@ class BridgeBuild:
         prefix = f"builds/{options.build}/{self.token}-{attempt}/"
         limit_sec = settings.fetch_sec + options.timeout_sec
         follower = Follower(
-            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.cancel, self.clock
+            self.api, self.storage, settings.project, prefix, limit_sec, self.write, self.log, self.cancel, self.clock
         )
         results: list[Result] = []
 
-        def follow(zone: str, name: str) -> None:
+        def follow(zone: str, name: str, number: str) -> None:
             self.log(f"{name} in {zone} passed its check")
-            result = follower.follow(zone, name)
-            if result.reason == "stopped" and follower.was_preempted(zone, name):
+            result = follower.follow(zone, name, number)
+            if result.reason == "stopped" and follower.was_preempted(zone, name, number):
                 # The stop reached the machine before Google's announcement did.
                 result = replace(result, reason="preempted")
             results.append(result)
 
-        content, name = self._request(source, prefix), f"{prefix}{protocol.REQUEST}"
+        content, name = self._request(source, prefix), f"requests/{options.build}/{self.public_id}-{attempt}.json"
         digest = hashlib.sha256(content).hexdigest()
         self.storage.write(name, content)
         try:
@@ -168,7 +175,7 @@ class BridgeBuild:
             raise _failure(verdict)
         return self._exit_code(results[0], follower, artifacts)
 
-    def _start(self, request: str, attempt: int, follow: Callable[[str, str], None]) -> Verdict:
+    def _start(self, request: str, attempt: int, follow: Callable[[str, str, str], None]) -> Verdict:
         """Request a machine at one place after the other, until one is created. Return the verdict about it.
 
         Raises:
@@ -228,12 +235,12 @@ class BridgeBuild:
         except ApiError as error:
             self.log(f"{name} could not be deleted: {error}")
 
-    def _spec(self, request: str, attempt: int, place: Place, follow: Callable[[str, str], None]) -> CheckSpec:
+    def _spec(self, request: str, attempt: int, place: Place, follow: Callable[[str, str, str], None]) -> CheckSpec:
         options, settings = self.options, self.settings
         spare_sec = settings.fetch_sec + options.timeout_sec + protocol.REPORT_SEC
         ends_at = int(self.unix()) + settings.check_sec + spare_sec + _TTL_SPARE_SEC
         return CheckSpec(
-            gate=f"{options.build} {self.token}-{attempt}",
+            gate=f"{options.build} {self.public_id}-{attempt}",
             project=settings.project,
             template=place.template,
             zones=[place.zone],
@@ -276,9 +283,8 @@ class BridgeBuild:
             follower.download_artifacts(result, target)
         except OSError as error:
             raise BridgeError("no-artifacts", f"{error.strerror or error} ({target})", "free disk space") from None
-        count = unpack_artifacts(
-            target, self.options.folder, protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
-        )
+        limits = protocol.ARTIFACT_FILES, self.settings.artifact_mib * 2**20
+        count = unpack_artifacts(target, self.options.folder, self.options.artifacts, *limits)
         self.log(f"{count} {'artifact is' if count == 1 else 'artifacts are'} in the workspace")
 
 

@@ -33,7 +33,7 @@ class BridgeApi(ComputeApi, Protocol):
     """The calls of Compute Engine that the bridge needs."""
 
     def operations(self, project: str, zone: str, expression: str) -> Any:
-        """Yield the zone's operations that match the filter, the newest first."""
+        """Yield the zone's operations that match the filter."""
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Follower:
     _limit_sec: float
     """The time for sources and command."""
     _write: Callable[[bytes], object]
+    _log: Callable[[str], None]
     _cancel: Event
     _clock: Clock
     _printed: int = 0
@@ -54,8 +55,8 @@ class Follower:
     _is_complete: bool = True
     """True if Google answered each request of this round, so that what was not found does not exist."""
 
-    def follow(self, zone: str, name: str) -> Result:
-        """Return the result of the command.
+    def follow(self, zone: str, name: str, number: str) -> Result:
+        """Return the result of the command on the machine with this id.
 
         Raises:
             BridgeError: cancelled, preempted, lost-machine, timed-out, or wrong-digest.
@@ -69,13 +70,13 @@ class Follower:
             if result := self._poll():
                 return result
             if state in _OFF and self._is_complete:
-                failure = "preempted" if self.was_preempted(zone, name) else "lost-machine"
+                failure = "preempted" if self.was_preempted(zone, name, number) else "lost-machine"
                 raise BridgeError(failure, f"{name} in {zone} is {state.lower()}, and it wrote no result")
             if clock.now() >= until:
                 raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
             if clock.now() >= state_at:
                 state_at = clock.now() + _STATE_EVERY_SEC
-                state = self._answer(lambda: self._state(zone, name), "")
+                state = self._answer(lambda: self._state(zone, name, number), "")
                 if state in _OFF:
                     continue  # the machine wrote its last object before it was off
             clock.wait(self._cancel, _POLL_SEC)
@@ -150,19 +151,22 @@ class Follower:
         self._answered_at = self._clock.now()
         return answer
 
-    def _state(self, zone: str, name: str) -> str:
+    def _state(self, zone: str, name: str, number: str) -> str:
         try:
-            return self._api.status(self._project, zone, name)
+            state, found = self._api.status(self._project, zone, name)
         except ApiError as error:
             if error.missing:
                 return _GONE
             raise
+        return state if found == number else _GONE
 
-    def was_preempted(self, zone: str, name: str) -> bool:
+    def was_preempted(self, zone: str, name: str, number: str) -> bool:
         """Return True if Google's list of operations has a preemption of the machine."""
         link = f"https://www.googleapis.com/compute/v1/projects/{self._project}/zones/{zone}/instances/{name}"
         expression = f'operationType="compute.instances.preempted" AND targetLink="{link}"'
         try:
-            return any(True for _ in self._api.operations(self._project, zone, expression))
-        except ApiError:
+            found = self._api.operations(self._project, zone, expression)
+            return any(str(each["targetId"]) == number for each in found)
+        except ApiError as error:
+            self._log(f"preemptions in {zone} cannot be read: {error}")
             return False

@@ -3,14 +3,15 @@
 | place | written by | content |
 |---|---|---|
 | `sources/<sha256>.tar.gz` | step | the workspace, under the digest of its content |
-| `builds/<build>/<attempt>/request.json` | step | the request; the step deletes it at its end |
+| `requests/<build>/<step>-<attempt>.json` | step | the request, which builds cannot read; the step deletes it |
 | metadata `gpu-ci-build` | step | bucket, name and digest of the request |
-| `builds/<build>/<attempt>/log-00000001`, ... | machine | the output of the command, at most 1 MiB in each object |
-| `builds/<build>/<attempt>/artifacts.tar.gz` | machine | the files that --artifact names |
-| `builds/<build>/<attempt>/result.json` | machine | the result, which is the machine's last object |
+| `<prefix>log-00000001`, ... | machine | the output of the command, at most 1 MiB in each object |
+| `<prefix>artifacts.tar.gz` | machine | the files that --artifact names |
+| `<prefix>result.json` | machine | the result, which is the machine's last object |
 
-Each object has its SHA-256 in its custom metadata, under `sha256`. The settings are a JSON object of the bucket, which
-the component writes. They have no secrets.
+The prefix is `builds/<build>/<token>-<attempt>/`. Only the request contains the token (BridgeBuild.token). Each object
+has its SHA-256 in its custom metadata, under `sha256`. The settings are a JSON object of the bucket, which the
+component writes. They have no secrets.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REPORT_SEC = 1200
 ROLE = "build"
 """The value of the metadata key gpu-ci-role."""
 REQUEST_KEY = "gpu-ci-build"
-REQUEST, RESULT, ARTIFACTS = "request.json", "result.json", "artifacts.tar.gz"
+RESULT, ARTIFACTS = "result.json", "artifacts.tar.gz"
 DIGEST = "sha256"
 BRIDGE_LABEL, BUILD_LABEL, REGION_LABEL = "gpu-ci-bridge", "gpu-ci-build", "gpu-ci-build-region"
 TTL_LABEL = "gpu-ci-ttl"

@@ -46,7 +46,7 @@ READ: Mapping[str, tuple[str, ...]] = {
     # gcloud lists the objects of a pattern such as gs://BUCKET/program/*.
     "storage.objects.list": ("storage.objects.list",),
 }
-"""Permissions of builds on all objects of the bridge's bucket."""
+"""Permissions of builds on the objects READABLE."""
 
 # To replace an existing object also requires the permission to delete it
 # (cloud.google.com/storage/docs/access-control/iam-json).
@@ -57,10 +57,12 @@ CHANGE: Mapping[str, tuple[str, ...]] = {
 """Permissions of builds on the objects below CHANGED. They cannot change the settings or the program."""
 
 # Programs of release 0.1.0 write slots/. Builds may use them until the bucket is deleted.
-CHANGED = ("sources/", "slots/", "builds/")
-WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/")
-"""protocol.py lists the objects. A machine also reads its request, which is below builds/."""
-EXPIRING = ("builds/", "sources/", "slots/")
+CHANGED = ("sources/", "slots/", "builds/", "requests/")
+READABLE = (SETTINGS_OBJECT, "program/", "sources/", "slots/", "builds/")
+"""The objects that builds read. They do not read requests, because a request contains the token of its build."""
+WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/", "requests/")
+"""protocol.py lists the objects. Programs of release 0.1.0 write their request below builds/."""
+EXPIRING = ("builds/", "sources/", "slots/", "requests/")
 """The objects that the bucket deletes after a day."""
 
 

@@ -6,10 +6,13 @@ import gzip
 import hashlib
 import os
 import posixpath
+import shutil
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -172,14 +175,15 @@ def _add(archive: tarfile.TarFile, path: Path, name: str, log: Callable[[str], N
     return member
 
 
-def unpack_artifacts(archive: Path, folder: Path, limit_files: int, limit_bytes: int) -> int:
+def unpack_artifacts(archive: Path, folder: Path, patterns: Sequence[str], limit_files: int, limit_bytes: int) -> int:
     """Unpack the artifacts into the workspace, and return the number of files.
 
-    tarfile's filter "data" keeps them inside the workspace. The limits hold for the archive's own numbers, because the
-    command of the build wrote it.
+    The command of the build wrote the archive. So only what --artifact selects is unpacked, within the limits, and by
+    rules of this module: tarfile's filter "data" does not exist in Python 3.11.2, and archives can leave the folder
+    despite the filter before Python 3.13.4 (CVE-2025-4517).
 
     Raises:
-        BridgeError: The archive exceeds a limit, leaves the workspace, or cannot be unpacked.
+        BridgeError: The archive exceeds a limit, has an entry that is not an artifact, or cannot be unpacked.
     """
     count = size = 0
     try:
@@ -189,7 +193,44 @@ def unpack_artifacts(archive: Path, folder: Path, limit_files: int, limit_bytes:
                 if count > limit_files or size > limit_bytes:
                     text = f"more than {limit_files} files or {limit_bytes // _MIB} MiB"
                     raise BridgeError("no-artifacts", text, "name fewer files with --artifact")
-                tar.extract(member, folder, filter="data")
-    except (tarfile.TarError, OSError, EOFError) as error:
+                path = PurePosixPath(member.name)
+                selected = any(_selects(PurePosixPath(pattern).parts, path.parts) for pattern in patterns)
+                if not selected or not path.name or path.is_absolute() or ".." in path.parts:
+                    raise BridgeError(
+                        "no-artifacts", f"the archive has {member.name!r}, which --artifact does not name"
+                    )
+                _extract(tar, member, folder, path)
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
         raise BridgeError("no-artifacts", f"they cannot be unpacked: {error}") from None
     return count
+
+
+def _selects(pattern: Sequence[str], name: Sequence[str]) -> bool:
+    """Return True if the pattern matches the name or one of its folders, as Path.glob does on the machine."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        return _selects(pattern[1:], name) or (bool(name) and _selects(pattern, name[1:]))
+    return bool(name) and fnmatchcase(name[0], pattern[0]) and _selects(pattern[1:], name[1:])
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: PurePosixPath) -> None:
+    """Write one artifact. No folder on its way may be a link, and a link leads down from its own folder only."""
+    parent = folder
+    for part in path.parent.parts:
+        parent /= part
+        parent.mkdir(exist_ok=True)
+        if parent.is_symlink():
+            raise BridgeError("no-artifacts", f"{member.name!r}: {parent} is a link")
+    target, link = parent / path.name, PurePosixPath(member.linkname)
+    if not (member.isreg() or (member.issym() and not link.is_absolute() and ".." not in link.parts)):
+        raise BridgeError("no-artifacts", f"{member.name!r} is no file, or a link to {member.linkname!r}")
+    target.unlink(missing_ok=True)
+    if member.issym():
+        target.symlink_to(member.linkname)
+        return
+    content = tar.extractfile(member)
+    assert content is not None  # noqa: S101 - a regular file has content
+    with content, target.open("xb") as file:
+        shutil.copyfileobj(content, file)
+    target.chmod(0o755 if member.mode & 0o100 else 0o644)

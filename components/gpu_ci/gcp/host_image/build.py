@@ -202,16 +202,17 @@ class ImageBuild:
         )
         return GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
 
-    def _create(self, zone: str, machine: str) -> None:
-        """Create the image from the disk of the builder machine.
+    def _create(self, zone: str, machine: str, number: str) -> None:
+        """Create the image from the disk of the builder machine with this id.
 
-        The machine is stopped first, so that the file system is complete on the disk.
+        The machine is stopped first, so that the file system is complete on the disk. Others may delete the machine,
+        and create one of the same name and its disk. So the id is compared before the image is created, and after it.
         """
         settings, api = self.settings, self.api
         self.log(f"stopping {machine}")
         stop = api.stop(settings.project, zone, machine)
         self._wait(lambda: api.done(settings.project, zone, stop), f"the stop of {machine}", _STOP_WITHIN_SEC)
-        disks = api.instance(settings.project, zone, machine).get("disks", [])
+        disks = self._builder(zone, machine, number).get("disks", [])
         boot_disk: dict[str, Any] = next((disk for disk in disks if disk.get("boot")), {})
         self.log(f"creating {self.link}")
         body = {
@@ -224,6 +225,20 @@ class ImageBuild:
             **({"storageLocations": [settings.storage_location]} if settings.storage_location else {}),
         }
         self._wait_global(api.insert_image(settings.project, body), f"the creation of {self.link}")
+        try:
+            self._builder(zone, machine, number)
+        except (ApiError, BuildError):
+            self._delete(self.name)
+            raise
+
+    def _builder(self, zone: str, machine: str, number: str) -> dict[str, Any]:
+        """Return the builder machine. Raise BuildError if another machine has its name."""
+        found = self.api.instance(self.settings.project, zone, machine)
+        if str(found["id"]) != number:
+            raise BuildError(
+                f"another machine took the name {machine} in {zone} during the build\n  hint: find out who created it"
+            )
+        return found
 
     def _label(self, image: dict[str, Any], result: str) -> None:
         name, labels = str(image["name"]), {**image.get("labels", {}), CHECK_LABEL: result}

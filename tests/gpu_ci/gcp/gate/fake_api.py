@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.compute_api import ApiError, Operation
 
 EXHAUSTED = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
 PASSED = json.dumps({"verdict": "pass", "exit_code": 0, "summary": "1 x NVIDIA L4 computes"})
@@ -82,6 +82,8 @@ class FakeGoogle:
     status_fails: tuple[float, float] = (0.0, 0.0)
     """The start and the end of the time in which Google answers a request for the state with that error."""
     provisioning_model: str = "SPOT"
+    replaced_after: float | None = None
+    """When another machine has the name, after the creation of the check machine."""
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         self.log.append(("template", project, region, name))
@@ -91,7 +93,7 @@ class FakeGoogle:
             "scheduling": {"provisioningModel": self.provisioning_model, "maxRunDuration": {"seconds": "14400"}},
         }
 
-    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> Operation:
         # The forms that the discovery document compute v1 has for sourceInstanceTemplate have no query.
         assert "?" not in template
         self.log.append(("insert", zone))
@@ -100,7 +102,7 @@ class FakeGoogle:
             raise self.account_error
         if self.zones.get(zone) is None:
             self.machines[body["name"]] = Machine(zone, body, template, self.clock.now())
-        return f"insert-{zone}"
+        return Operation(f"insert-{zone}", target_id="1")
 
     def delete(self, project: str, zone: str, name: str) -> str:
         self.log.append(("delete", zone))
@@ -136,9 +138,9 @@ class FakeGoogle:
         found = [row for row in self.managed if row["labels"].get(label) == value]
         return [{key: row[key] for key in fields} for row in found]
 
-    def status(self, project: str, zone: str, name: str) -> str:
+    def status(self, project: str, zone: str, name: str) -> tuple[str, str]:
         if states := [row.get("status by now", row["status"]) for row in self.managed if row["name"] == name]:
-            return str(states[0])
+            return str(states[0]), "2"
         self.on_status()
         first, last = self.status_fails
         if self.status_error and first <= self.clock.now() < last:
@@ -146,9 +148,11 @@ class FakeGoogle:
         age = self._age(zone)
         if self.gone_after is not None and age >= self.gone_after:
             raise ApiError("notFound", f"{name} was not found", 404)
+        if self.replaced_after is not None and age >= self.replaced_after:
+            return "RUNNING", "9"
         if self.stops_after is None or age < self.stops_after:
-            return "RUNNING"
-        return "STOPPING" if age < self.stops_after + self.stops_for else "TERMINATED"
+            return "RUNNING", "1"
+        return "STOPPING" if age < self.stops_after + self.stops_for else "TERMINATED", "1"
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         """docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes: 10 queries a minute, 3 a second."""
@@ -168,7 +172,7 @@ class FakeGoogle:
         self.serial_reads.append(start)
         if self.serial_error:
             raise self.serial_error
-        state = self.status(project, zone, name)
+        state, _ = self.status(project, zone, name)
         if state == "STOPPING":
             raise ApiError("backendError", "TIMEOUT", 503)
         if state == "TERMINATED":

@@ -14,9 +14,10 @@ import google.auth
 import pytest
 from google.auth import compute_engine
 from google.auth.credentials import AnonymousCredentials
-from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute, QuotaInfo
+from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute, Operation, QuotaInfo
 
 STOCKOUT = {
+    "name": "o",
     "status": "DONE",
     "httpErrorStatusCode": 503,
     "error": {
@@ -102,9 +103,12 @@ ZONE = "zones/us-central1-a"
 
 
 def test_a_machine_is_made_from_the_template_with_what_differs(server: Server) -> None:
-    server.answers[f"POST {ZONE}/instances"] = (200, {"name": "operation-1"})
+    # Google names the new machine by its id at once. A later machine of its name has another one.
+    answer = {"name": "operation-1", "status": "PENDING", "targetId": "42", "user": "gate@p.iam.gserviceaccount.com"}
+    server.answers[f"POST {ZONE}/instances"] = (200, answer)
     link = "projects/p/regions/us-central1/instanceTemplates/t-1"
-    assert GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, link) == "operation-1"
+    found = GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, link)
+    assert found == Operation("operation-1", target_id="42", user="gate@p.iam.gserviceaccount.com")
     ((method, path, body),) = server.asked
     assert (method, body) == ("POST", {"name": "m"})
     assert path.startswith("/compute/v1/projects/p/zones/us-central1-a/instances?")
@@ -126,7 +130,7 @@ def test_a_request_whose_answer_is_lost_comes_again_under_its_own_id(
     def begin() -> str:
         match method:
             case "insert":
-                return api.insert("p", "us-central1-a", {"name": "m"}, "projects/p/regions/r/instanceTemplates/t")
+                return api.insert("p", "us-central1-a", {"name": "m"}, "projects/p/regions/r/instanceTemplates/t").name
             case "delete":
                 return api.delete("p", "us-central1-a", "m")
         return api.stop("p", "us-central1-a", "m")
@@ -164,7 +168,7 @@ def test_a_quota_error_is_not_a_stockout_and_has_googles_quota(server: Server) -
     name = "GPUS-PER-GPU-FAMILY-per-project-region"
     told = {"limitName": name, "dimensions": {"region": "us-central1", "gpu_family": "NVIDIA_H100"}, "limit": 4}
     error = {"code": "QUOTA_EXCEEDED", "message": "Quota exceeded.", "errorDetails": [{"quotaInfo": told}]}
-    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "DONE", "error": {"errors": [error]}})
+    server.answers[f"GET {ZONE}/operations/o"] = (200, {"name": "o", "status": "DONE", "error": {"errors": [error]}})
     with pytest.raises(ApiError) as caught:
         GoogleCompute().done("p", "us-central1-a", "o")
     assert (caught.value.over_quota, caught.value.no_capacity) == (True, False)
@@ -229,9 +233,16 @@ def on_google(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
         f"GET {account}/": (200, {"email": "builds@p.iam.gserviceaccount.com", "scopes": []}),
         f"GET {account}/token": (200, {"access_token": "ya29.x", "expires_in": 3600}),
         "GET /computeMetadata/v1/universe/universe-domain": (404, {}),
-        f"GET {ZONE}/instances/m": (200, {"status": "RUNNING"}),
+        f"GET {ZONE}/instances/m": (200, {"status": "RUNNING", "id": "42"}),
     }
     return server
+
+
+def test_the_account_of_a_machine_is_known_after_its_first_request(on_google: Server) -> None:
+    api = GoogleCompute()
+    assert api.account == ""
+    assert api.status("p", "us-central1-a", "m") == ("RUNNING", "42")
+    assert api.account == "builds@p.iam.gserviceaccount.com"
 
 
 @pytest.mark.parametrize("lost", ["before the first call", "after the first call"])

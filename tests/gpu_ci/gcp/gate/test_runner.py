@@ -116,6 +116,31 @@ def test_a_verdict_on_the_serial_port_needs_no_guest_attribute_and_is_read_withi
     assert scenario.clock.time < 64
 
 
+@pytest.mark.parametrize("replaced_after", [30.0, None])
+def test_a_verdict_of_another_machine_of_the_name_does_not_count(replaced_after: float | None) -> None:
+    """An account that may create machines replaced the check machine, before or while its verdict was read."""
+    scenario = Scenario(zones=(A,), replaced_after=replaced_after, provisioning_model="STANDARD")
+    read = scenario.google.guest_attribute
+
+    def replaced(*place: str) -> str:
+        if answer := read(*place):
+            scenario.google.replaced_after = 0
+        return answer
+
+    scenario.google.guest_attribute = replaced  # type: ignore[method-assign,assignment]
+    verdict = scenario.verdict()
+    assert (verdict.outcome, verdict.reason) == ("fail", "no-verdict")
+    assert "was deleted before it had a verdict" in verdict.summary
+
+
+def test_a_verdict_counts_once_google_says_again_which_machine_it_is_from() -> None:
+    down = ApiError("backendError", "The service is currently unavailable.", 503)
+    scenario = Scenario(serial_text=result_line(PASSED) + "\n", serial_after=60, status_error=down)
+    scenario.google.status_fails = (60.0, 100.0)
+    assert scenario.verdict().outcome == "pass"
+    assert scenario.clock.time >= 100
+
+
 def test_a_long_line_of_a_program_holds_no_verdict() -> None:
     scenario = Scenario(verdict=None, serial_text=f"| {'x' * 70_000}", deadline_sec=60)
 

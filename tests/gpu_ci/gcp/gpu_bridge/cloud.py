@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, BinaryIO
 
-from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.compute_api import ApiError, Operation
 from gpu_ci.gcp.gpu_bridge.build import BridgeBuild, Options, refused
 from gpu_ci.gcp.gpu_bridge.failures import BridgeError
 from gpu_ci.gcp.gpu_bridge.protocol import Settings
@@ -111,6 +111,7 @@ class Machine:
 
     request: dict[str, Any] = field(default_factory=dict)
     """The request, which the machine reads at its boot."""
+    id: str = "1"
 
     @property
     def place(self) -> dict[str, str]:
@@ -131,7 +132,8 @@ class Cloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     objects: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     """Content and digest by name."""
-    preempted: list[str] = field(default_factory=list)
+    preempted: list[tuple[str, str]] = field(default_factory=list)
+    """Names and ids of preempted machines."""
     most_machines: int = 0
     inserts: list[tuple[str, str, str]] = field(default_factory=list)
     """Zone, template and provisioning model of each machine that was created."""
@@ -153,7 +155,7 @@ class Cloud:
             if now >= machine.born + machine.longest_sec:
                 del self.machines[name]
             elif machine.preempt_at is not None and now >= machine.preempt_at:
-                self.preempted.append(name)
+                self.preempted.append((name, machine.id))
                 del self.machines[name]
 
     def _run(self, name: str, machine: Machine, now: float) -> None:
@@ -241,13 +243,14 @@ class Client:
             "scheduling": {"provisioningModel": "SPOT", "preemptible": True},
         }
 
-    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> Operation:
         self._called("insert")
+        number = str(len(self.cloud.inserts) + 1)
         if zone not in self.cloud.zones:
-            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec)
+            self.cloud.machines[body["name"]] = Machine(zone, body, self.cloud.time.now_sec, id=number)
             self.cloud.inserts.append((zone, template, body["scheduling"]["provisioningModel"]))
             self.cloud.most_machines = max(self.cloud.most_machines, len(self.cloud.machines))
-        return f"insert {zone}"
+        return Operation(f"insert {zone}", target_id=number)
 
     def delete(self, project: str, zone: str, name: str) -> str:
         self._called("delete")
@@ -280,11 +283,12 @@ class Client:
             for name, row in self.cloud.machines.items()
         ]
 
-    def status(self, project: str, zone: str, name: str) -> str:
+    def status(self, project: str, zone: str, name: str) -> tuple[str, str]:
         self._called("status")
         if name not in self.cloud.machines:
             raise ApiError("notFound", f"{name} was not found", 404)
-        return "TERMINATED" if self.cloud.machines[name].is_off else "RUNNING"
+        machine = self.cloud.machines[name]
+        return "TERMINATED" if machine.is_off else "RUNNING", machine.id
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         self._called("guest attribute")
@@ -299,7 +303,8 @@ class Client:
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
         self._called("operations")
-        return iter([{"name": name} for name in self.cloud.preempted if f"/instances/{name}" in expression])
+        found = [number for name, number in self.cloud.preempted if f'/instances/{name}"' in expression]
+        return iter([{"targetId": number} for number in found])
 
     def find(self, name: str, *, once: bool = False) -> Entry | None:
         self._called("poll" if once else "find")

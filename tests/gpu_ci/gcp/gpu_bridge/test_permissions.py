@@ -69,7 +69,7 @@ class Success:
     """A connection on which each request succeeds."""
 
     def request(self, *_: Any, **__: Any) -> tuple[httplib2.Response, bytes]:
-        return httplib2.Response({"status": "200"}), b'{"name": "o", "status": "DONE", "properties": {}}'
+        return httplib2.Response({"status": "200"}), b'{"name": "o", "id": "1", "status": "DONE", "properties": {}}'
 
 
 def public(kind: type) -> set[str]:
@@ -148,8 +148,9 @@ def test_every_request_of_a_whole_build_is_one_of_googles_api_and_is_granted(
     starts = {(who, verb, name.partition("/")[0]) for who, verb, name in requests}
     assert starts == {
         (BUILDS, CREATE, "sources"),
-        *((BUILDS, verb, "builds") for verb in (GET, CREATE, DELETE)),
-        *((MACHINES, verb, "builds") for verb in (GET, CREATE)),
-        (MACHINES, GET, "sources"),
+        *((BUILDS, verb, "requests") for verb in (CREATE, DELETE)),
+        (BUILDS, GET, "builds"),
+        (MACHINES, CREATE, "builds"),
+        *((MACHINES, GET, name) for name in ("requests", "sources")),
     }
     assert {one for one in requests if not has(deployment, *one)} == set()

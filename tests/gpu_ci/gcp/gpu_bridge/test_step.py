@@ -11,7 +11,9 @@ import pytest
 from gpu_agent import config
 from gpu_agent.build import workspace
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from gpu_ci.gcp.gpu_bridge.build import BridgeBuild
 from gpu_ci.gcp.gpu_bridge.reaper import reap
+from gpu_ci.gcp.gpu_bridge.steps import READABLE
 
 from tests.gpu_ci.gcp.gpu_bridge.cloud import (
     EXHAUSTED,
@@ -189,14 +191,47 @@ def test_a_machine_that_ends_early_has_a_cause_and_a_hint(
 
 def test_a_stop_is_a_preemption_if_google_lists_one_of_this_machine(cloud: Cloud, folder: Path) -> None:
     """The machine heard of the stop before its announcement."""
-    for number, names in enumerate((["another"], None)):
+    for number, preempted in enumerate([("another", "1"), ("", "1"), ("", "3")]):
         step = Step(cloud, folder, number, lines=300)
         cloud.time.advance(100)
         [(name, machine)] = cloud.machines.items()
-        cloud.preempted = names or [name]
+        cloud.preempted = [(preempted[0] or name, preempted[1])]
         cloud._end(machine, machine.request["prefix"], failed="command", reason="stopped", detail="stopped")
         finished(step)
-        assert step.code == (207 if names else 203)
+        assert step.code == (203 if number == 2 else 207)
+
+
+def test_a_refused_list_of_operations_is_in_the_log(cloud: Cloud, folder: Path) -> None:
+    refused = ApiError("invalid", "Invalid value for field 'orderBy'", 400)
+    step = Step(cloud, folder, lines=300)
+    step.client.failing_polls = lambda name: refused if name == "operations" else None
+    cloud.time.advance(100)
+    cloud.preempt(*cloud.machines)
+    assert finished(step).code == 207
+    assert step.log[-1] == "preemptions in us-central1-a cannot be read: Invalid value for field 'orderBy'"
+
+
+def test_a_machine_that_another_build_replaced_has_no_result(cloud: Cloud, folder: Path) -> None:
+    """Builds of one bridge share an account, which may delete and create machines."""
+    step = Step(cloud, folder, lines=300)
+    cloud.time.advance(100)
+    [machine] = cloud.machines.values()
+    machine.id = "9"
+    assert finished(step).code == 207
+
+
+def test_the_names_of_a_builds_objects_are_in_nothing_that_another_build_can_read(cloud: Cloud, folder: Path) -> None:
+    """All builds may read the metadata and the labels of machines, but no requests."""
+    step = Step(cloud, folder, lines=90)
+    assert len(BridgeBuild(*[None] * 6).token) == 32  # type: ignore[arg-type]
+    cloud.time.advance(75)
+    [machine] = cloud.machines.values()
+    assert machine.request["prefix"] == "builds/build-1/token1-1/"
+    assert "token1" not in json.dumps(machine.body)
+    assert not machine.place["name"].startswith(READABLE)
+    assert {name.partition("/")[0] for name in cloud.objects} == {"sources", "requests", "builds"}
+    finished(step)
+    assert {name.partition("/")[0] for name in cloud.objects} == {"sources", "builds"}
 
 
 @pytest.mark.parametrize(("settings", "zone"), [(SETTINGS, "us-central1-a"), (LADDER, "us-central1-c")])

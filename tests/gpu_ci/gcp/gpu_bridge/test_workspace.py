@@ -154,7 +154,7 @@ def test_artifacts_never_leave_the_workspace(
 ) -> None:
     (tmp_path / "secret").write_text("key")
     with pytest.raises(BridgeError, match="the artifacts could not be returned"):
-        unpack_artifacts(archive_of(tmp_path / "a", member), folder, 10, 100)
+        unpack_artifacts(archive_of(tmp_path / "a", member), folder, ["**"], 10, 100)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "secret", "workspace"]
 
 
@@ -162,4 +162,71 @@ def test_artifacts_never_leave_the_workspace(
 def test_artifacts_over_a_limit_are_refused(tmp_path: Path, folder: Path, limit_files: int, limit_bytes: int) -> None:
     members = ((tarfile.TarInfo(name), b"123") for name in ("a", "b"))
     with pytest.raises(BridgeError):
-        unpack_artifacts(archive_of(tmp_path / "a", *members), folder, limit_files, limit_bytes)
+        unpack_artifacts(archive_of(tmp_path / "a", *members), folder, ["*"], limit_files, limit_bytes)
+
+
+def test_long_names_and_links_lead_to_no_file_outside(tmp_path: Path, folder: Path) -> None:
+    """CVE-2025-4517: os.path.realpath stops at a path that is too long, so a check with it misses the last link."""
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    long, steps, path, members = "d" * 247, "abcdefghijklmnop", "", []
+    for step in steps:
+        members += [_folder(f"{path}{long}"), link(f"{path}{step}", long)]
+        path += f"{long}/"
+    deep = f"{'/'.join(steps)}/{'l' * 254}"
+    members += [link(deep, "../" * len(steps)), link("escape", f"{deep}/../secret")]
+    members += [link("hard", "escape", tarfile.LNKTYPE), (tarfile.TarInfo("hard"), b"overwritten")]
+    with pytest.raises(BridgeError, match="the artifacts could not be returned"):
+        unpack_artifacts(archive_of(tmp_path / "a", *members), folder, ["**"], 100, 100)
+    assert secret.read_text() == "key"
+
+
+def _folder(name: str) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.type = tarfile.DIRTYPE
+    return member, b""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "selected"),
+    [
+        ("dist/*.whl", "dist/a.whl", True),
+        ("dist/*.whl", "dist/sub/a.whl", False),
+        ("reports/**/*.xml", "reports/a.xml", True),
+        ("reports/**/*.xml", "reports/gpu/0/a.xml", True),
+        ("reports/**/*.xml", "reports/gpu/0/a.txt", False),
+        ("reports", "reports/gpu/a.txt", True),
+        ("./reports/", "reports/a.txt", True),
+        ("*", ".git/hooks/post-checkout", True),
+        ("out", ".git/hooks/post-checkout", False),
+    ],
+)
+def test_only_files_that_artifact_selects_are_unpacked(
+    tmp_path: Path, folder: Path, pattern: str, name: str, selected: bool
+) -> None:
+    archive = archive_of(tmp_path / "a", (tarfile.TarInfo(name), b"x"))
+    if selected:
+        assert unpack_artifacts(archive, folder, [pattern], 10, 100) == 1
+        assert (folder / name).read_bytes() == b"x"
+    else:
+        with pytest.raises(BridgeError, match="which --artifact does not name"):
+            unpack_artifacts(archive, folder, [pattern], 10, 100)
+        assert not (folder / name).exists()
+
+
+def test_an_artifact_replaces_a_file_and_keeps_its_mode_and_a_link_leads_down(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    (folder / "tool").symlink_to("../secret")
+    tool = tarfile.TarInfo("tool")
+    tool.mode = 0o4755
+    archive = archive_of(
+        tmp_path / "a", (tool, b"#!"), (tarfile.TarInfo("lib/a.so.1"), b"so"), link("lib/a.so", "a.so.1")
+    )
+    assert unpack_artifacts(archive, folder, ["tool", "lib"], 10, 100) == 3
+    assert ((folder / "tool").read_text(), (folder / "tool").stat().st_mode & 0o7777) == ("#!", 0o755)
+    assert (folder / "lib/a.so").read_text() == "so"
+    assert (tmp_path / "secret").read_text() == "key"
+    (folder / "lib").rename(folder / "real")
+    (folder / "lib").symlink_to("real")
+    with pytest.raises(BridgeError, match="is a link"):
+        unpack_artifacts(archive, folder, ["tool", "lib"], 10, 100)

@@ -101,7 +101,9 @@ def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features
 
     disk = {"boot": True, "guestOsFeatures": [{"type": "GVNIC"}]}
     monkeypatch.setattr(Instances, "insert", recorded)
-    monkeypatch.setattr(GoogleImages, "instance", lambda *_: {"disks": [{"source": "scratch"}, disk]})
+    found = GoogleImages.instance
+    with_disk = {"disks": [{"source": "scratch"}, disk]}
+    monkeypatch.setattr(GoogleImages, "instance", lambda *place: {**found(*place), **with_disk})
     assert (project.run("build"), project.run("check")) == (0, 0)
     assert [{**body["labels"], **labels} for body in bodies] == [body["labels"] for body in bodies]
     [name] = project.images()
@@ -109,6 +111,23 @@ def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features
     assert image["labels"] == {**labels, "gpu-ci-image": "gpu-host-prod", "gpu-ci-check": "passed"}
     assert image["guestOsFeatures"] == [{"type": "GVNIC"}]
     assert image["storageLocations"] == ["us-central1"]
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_builder_machine_that_another_account_replaced_makes_no_image(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], call: int
+) -> None:
+    """The account of a bridge may create machines. The disk of another machine would become the image of all pools."""
+    found, calls = GoogleImages.instance, []
+
+    def instance(*place: Any) -> Any:
+        calls.append(place)
+        return {**found(*place), **({"id": "9"} if len(calls) == call else {})}
+
+    monkeypatch.setattr(GoogleImages, "instance", instance)
+    assert project.run("build") == 1
+    assert (project.images(), project.machines()) == ({}, [])
+    assert "another machine took the name" in capsys.readouterr().err
 
 
 def _until(true: Callable[[], bool]) -> None:

@@ -106,8 +106,8 @@ class Instances:
             code, error = capacity_error
             return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=delay_sec)
         inputs = {"body": body, "sourceInstanceTemplate": relative(source_template)}
-        self.machines.boot(project, zone, instance, inputs)
-        return self.operations.add(project, zone, "insert", path, sec=delay_sec)
+        fields = {"targetId": self.machines.boot(project, zone, instance, inputs)}
+        return self.operations.add(project, zone, "insert", path, sec=delay_sec, fields=fields)
 
     def get(self, project: str, zone: str, name: str) -> Json:
         return self.machines.instance_json(self._record(project, zone, name))

@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ Json = dict[str, Any]
 
 # Google's documents give no figure and call the retention "limited". One day is longer than any wait.
 RETENTION_SEC = 24 * 3600
+USER: ContextVar[str | None] = ContextVar("user", default=None)
+"""The account of the request that is answered. Without one, it is the sandbox's user."""
 HTTP_PHRASES = {403: "FORBIDDEN", 503: "SERVICE UNAVAILABLE"}
 
 
@@ -67,7 +70,7 @@ class Operations:
             "operationType": kind,
             "targetLink": self_link(target),
             "targetId": number(),
-            "user": operator(project),
+            "user": USER.get() or operator(project),
             "insertTime": now(),
             "startTime": now(),
             "selfLink": self_link(path),

@@ -14,9 +14,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute import known_requests
 from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
-from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
+from pulumi_sandbox.providers.gcp.compute.operations import USER, Json, Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.permissions import Caller
@@ -144,6 +145,9 @@ class ComputeApi:
         for refusal in self.instances.restrictions.document(COMPUTE):
             raise refusal
         rest = url_parts["rest"] or ""
+        for refusal in known_requests.refusals(method, rest, query):
+            raise refusal
+        USER.set(account)
         for denied in self.caller.call(account, method, url_parts["project"], rest) if self.caller else ():
             raise denied
         for verb, pattern, answer in self.routes:

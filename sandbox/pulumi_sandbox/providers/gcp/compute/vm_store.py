@@ -112,7 +112,8 @@ class VirtualMachines:
             watcher.join()
         self.guests.close()
 
-    def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
+    def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> str:
+        """Boot a new machine, and return its id."""
         name, machine_type = instance["name"], last(str(instance["machineType"]))
         path = in_zone(project, zone, "instances", name)
         self._check_guest_settings(instance)
@@ -132,6 +133,7 @@ class VirtualMachines:
         except Exists:
             raise errors.already_exists(path) from None
         self._power_on(path, outputs)
+        return str(outputs["id"])
 
     def start(self, record: Record) -> None:
         """Boot a stopped machine from its old disk; its guest attributes still exist."""

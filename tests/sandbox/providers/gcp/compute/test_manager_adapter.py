@@ -12,7 +12,7 @@ from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, Insert, Job, JobKey, Machine, Pool, Rung
 from gpu_manager.ports import InsertRefused, Refused, Unavailable
 from gpu_manager.registration import METADATA_KEY
-from pulumi_sandbox.providers.machines.metadata import TOKEN
+from pulumi_sandbox.providers.machines.metadata import TOKEN, token_of
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import ZONE, Api, script
@@ -86,8 +86,10 @@ def test_a_machine_is_made_ends_is_read_and_is_deleted(
 ) -> None:
     pool = pool_of(api, BOOT)
     insert = insert_of(pool)
-    operation = manager.insert(pool, insert)
-    assert manager.insert(pool, insert) in (operation, "")
+    made = manager.insert(pool, insert)
+    operation = made.operation
+    assert manager.insert(pool, insert) == made
+    assert made.id == api.instance("l4-0a1b2c3d")["id"]
     api.until(lambda: manager.operation(pool, ZONE, operation).done, "the end of the insert")
     assert manager.operation(pool, ZONE, operation).error is None
     api.until(lambda: only(manager.machines([pool])).off, "a machine that is off")
@@ -144,6 +146,25 @@ def test_a_machine_of_another_manager_is_neither_seen_nor_deleted(
         other.insert(pool, Insert("l4", "l4-0a1b2c3d", pool.rungs[0], JOB, request_id("other", ZONE)))
     other.close()
     assert only(manager.machines([pool])).name == "l4-0a1b2c3d"
+
+
+def test_a_machine_that_another_account_labelled_is_not_the_managers(api: Api, manager: ComputeAdapter) -> None:
+    """An account of builds makes a machine with the labels of a pool, and its machine publishes a key of its own."""
+    pool = replace(pool_of(api, PUBLISHES), registered_by="manager")
+    manager.insert(pool, insert_of(pool))
+    labels = api.instance("l4-0a1b2c3d")["labels"]
+    attacker = Api(api.google, f"Bearer {token_of('builds@ci-project.iam.gserviceaccount.com')}")
+    attacker.insert(pool.template, "l4-00000002", labels=labels)
+    api.until(lambda: "published" in api.serial("l4-00000002"), "a machine with a key")
+    fresh = ComputeAdapter("staging")
+    fresh.insert(pool, insert_of(pool))
+    listed = {machine.name: machine for machine in fresh.machines([pool])}
+    assert listed["l4-00000002"].key == "a-public-key"
+    assert {name: fresh.inserted(machine) for name, machine in listed.items()} == {
+        "l4-0a1b2c3d": True,
+        "l4-00000002": False,
+    }
+    fresh.close()
 
 
 def test_no_secret_is_in_a_log_or_an_error(

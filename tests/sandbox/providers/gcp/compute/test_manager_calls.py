@@ -87,6 +87,8 @@ def test_operations_are_listed_by_type_and_target(api: Api) -> None:
     assert types(f'targetLink="{target}"') == ["insert", "delete"]
     assert types(f'(operationType="delete") AND (targetLink="{target}")') == ["delete"]
     assert types('operationType="compute.instances.preempted"') == []
+    [made, _] = api.ok("GET", f"{HERE}/operations", filter='operationType="insert"')["items"]
+    assert (made["targetId"], made["user"]) == (api.instance("one")["id"], "sandbox@ci-project.iam.gserviceaccount.com")
     assert api.ok("GET", "zones/us-central1-b/operations")["items"] == []
 
 
@@ -119,8 +121,7 @@ def test_operations_come_newest_first_where_that_is_asked_for(api: Api) -> None:
     template = api.google.template().id
     for name in ("one", "two"):
         api.insert(template, name)
-    order = {"filter": 'operationType="insert"', "orderBy": "creationTimestamp desc"}
-    found = api.ok("GET", f"{HERE}/operations", **order)["items"]
+    found = api.ok("GET", f"{HERE}/operations", orderBy="creationTimestamp desc")["items"]
     assert [each["targetLink"].rpartition("/")[2] for each in found] == ["two", "one"]
 
 
